@@ -1,12 +1,12 @@
-//! Reports which servers are installed on this machine, so that tests that need a missing one are reported as ignored.
-//! With `RPCGATE_REQUIRE_SERVICES=1` they run nevertheless, and fail.
+//! Detects the servers installed on this machine, so that tests that need a missing one are reported as ignored. With
+//! `RPCGATE_REQUIRE_SERVICES=1` they run nevertheless, and fail.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where Debian's package has the mail server.
+/// The folder of the mail server in Debian's package.
 const AIOSMTPD: &str = "/usr/lib/python3/dist-packages/aiosmtpd";
-/// The first version of systemd that judges a unit which is not installed.
+/// The first version of systemd that checks a unit which is not installed.
 const JUDGES: u32 = 250;
 
 fn main() {
@@ -36,7 +36,7 @@ fn main() {
     if is_required || (has_program("pebble") && has_program("pebble-challtestsrv")) {
         println!("cargo::rustc-cfg=have_pebble");
     }
-    // Never required: a container has no systemd, and does not get one for the checks.
+    // Never required: containers have no systemd.
     if systemd_version().is_some_and(|version| version >= JUDGES) {
         println!("cargo::rustc-cfg=have_systemd_analyze");
     }
@@ -46,7 +46,8 @@ fn path() -> Vec<PathBuf> {
     std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect()
 }
 
-/// Whether the server and the programs that make its databases are in the path, or where Debian's packages have them.
+/// Reports whether the server and the programs that create its databases are in `PATH` or in the folders of Debian's
+/// packages.
 fn has_postgres() -> bool {
     let debian = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let debian = debian.map(|found| found.path().join("bin"));
@@ -59,7 +60,7 @@ fn has_postgres() -> bool {
         .any(|folder| has_all(&folder))
 }
 
-/// The version of `systemd-analyze`: 252 of `systemd 252 (252.38-1~deb12u1)`.
+/// Returns the version of `systemd-analyze`: 252 of `systemd 252 (252.38-1~deb12u1)`.
 fn systemd_version() -> Option<u32> {
     let output = Command::new("systemd-analyze").arg("--version").output().ok()?;
     String::from_utf8(output.stdout).ok()?.split_whitespace().nth(1)?.parse().ok()
@@ -69,7 +70,7 @@ fn has_redis() -> bool {
     has_program("redis-server")
 }
 
-/// Whether a program is in the path, or where packages have programs that only root has in its path.
+/// Reports whether a program is in `PATH`, or in the folders of packages that only root has in its `PATH`.
 fn has_program(name: &str) -> bool {
     let folders = ["/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/opt/homebrew/bin"]
         .map(PathBuf::from);

@@ -1,4 +1,4 @@
-//! The whole service: the management API, and gateways on the same databases, all on sockets of their own.
+//! The whole service: the management API and gateways on the same databases, each on its own socket.
 
 #![expect(clippy::unwrap_used, reason = "a service of the tests that cannot start fails its test")]
 
@@ -29,10 +29,10 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use tempfile::TempDir;
 use tokio::time::timeout;
 
-/// The password of every account made here.
+/// The password of every account in tests.
 pub const PASSWORD: &str = "correct horse battery staple";
 
-/// The management API with its janitor, on a folder of databases; gateways come and go.
+/// The management API with its janitor, on a folder of databases. Gateways can be added while it runs.
 #[derive(Debug)]
 pub struct TestService {
     setup: Setup,
@@ -40,7 +40,7 @@ pub struct TestService {
     app: Arc<AppState>,
     api: Api,
     janitor: Janitor,
-    /// Those of webhooks, where a test needs them.
+    /// The watcher and the dispatcher, if the test uses webhooks.
     webhooks: Option<(Watcher, Dispatcher)>,
     gateways: AtomicUsize,
     _traces: Option<TraceExporter>,
@@ -48,7 +48,7 @@ pub struct TestService {
 }
 
 impl TestService {
-    /// Starts it with this setup and clock, on files of its own.
+    /// Starts the service with this setup and clock, on its own files.
     ///
     /// # Panics
     /// When it does not start.
@@ -56,7 +56,7 @@ impl TestService {
         Self::start_on(None, setup, clock).await
     }
 
-    /// Starts it likewise on the empty database at `url`, if one is given.
+    /// Starts the service on the empty database at `url`, or on its own files without one.
     ///
     /// # Panics
     /// When it does not start.
@@ -64,7 +64,7 @@ impl TestService {
         Self::start_in(tempfile::tempdir().unwrap(), url, setup, clock).await
     }
 
-    /// Starts it likewise in this folder, which may have the files of an earlier one.
+    /// Starts the service in this folder, which may have the files of an earlier one.
     ///
     /// # Panics
     /// When it does not start.
@@ -82,7 +82,7 @@ impl TestService {
         let traces = app.start_traces().unwrap();
         let app = Arc::new(app);
         let api = Api::start(&app, config.admin.listen, None).unwrap();
-        // The port is known only now, and links in mails contain it.
+        // Links in mails contain the port, which is known only now.
         config.admin.listen = api.addr();
         let app = Arc::new(app.reload(config).unwrap());
         api.serve(&app);
@@ -91,14 +91,14 @@ impl TestService {
         TestService { setup, clock, app, api, janitor, webhooks, gateways, _traces: traces, folder }
     }
 
-    /// Watches chains and makes deliveries of webhooks as well.
+    /// Also watches chains and delivers webhooks.
     #[must_use]
     pub fn with_webhooks(mut self) -> Self {
         self.webhooks = Some((Watcher::start(&self.app), Dispatcher::start(&self.app)));
         self
     }
 
-    /// The height up to which a chain is followed for webhooks.
+    /// Returns the height up to which a chain is followed for webhooks.
     ///
     /// # Panics
     /// When the database cannot be read.
@@ -107,7 +107,7 @@ impl TestService {
         followed.blocks.last().map(|block| block.height)
     }
 
-    /// Starts another gateway on its databases, with a journal of its own, and waits until it is ready.
+    /// Starts another gateway on the same databases, with its own journal, and waits until it is ready.
     ///
     /// # Panics
     /// When it does not start.
@@ -125,7 +125,7 @@ impl TestService {
         gateway
     }
 
-    /// A file with its configuration, for commands that open its databases.
+    /// Writes the configuration to a file, for commands that open the databases.
     ///
     /// # Panics
     /// When it cannot be written.
@@ -135,33 +135,33 @@ impl TestService {
         file
     }
 
-    /// The folder with its databases, unless these are on a server, and with the journals of its gateways. That of the first
-    /// gateway is called `journal`.
+    /// Returns the folder with the journals of the gateways and, unless they are on a server, the databases. The
+    /// journal of the first gateway is called `journal`.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The address of the management API.
+    /// Returns the address of the management API.
     pub fn addr(&self) -> SocketAddr {
         self.api.addr()
     }
 
-    /// The clock.
+    /// Returns the clock.
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.clock
     }
 
-    /// The state of the management side.
+    /// Returns the state of the management side.
     pub fn app(&self) -> &Arc<AppState> {
         &self.app
     }
 
-    /// A user who is not logged in.
+    /// Returns a user who is not logged in.
     pub fn anonymous(&self) -> ApiUser {
         ApiUser::at(self.addr())
     }
 
-    /// An operator, logged in. Operators can be created only with access to the database.
+    /// Returns an operator, logged in. Operators can be created only with access to the database.
     ///
     /// # Panics
     /// When that fails.
@@ -184,7 +184,7 @@ impl TestService {
         operator
     }
 
-    /// The owner of a new tenant: registered, confirmed by the mailed link, and logged in.
+    /// Returns the owner of a new tenant: registered, confirmed by the mailed link, and logged in.
     ///
     /// # Panics
     /// When one of these steps fails.
@@ -207,7 +207,7 @@ impl TestService {
         remind(&self.app).await.unwrap();
     }
 
-    /// The number of mails that wait to be sent.
+    /// Returns the number of mails that wait to be sent.
     ///
     /// # Panics
     /// When the database cannot be read.
@@ -215,12 +215,12 @@ impl TestService {
         self.app.store.waiting_mails().await.unwrap()
     }
 
-    /// The number of mails with this outcome, a value of the metric's label.
+    /// Returns the number of mails with this outcome, a value of the metric's label.
     pub fn mails_counted(&self, outcome: &'static str) -> u64 {
         self.app.mails.counts().of(outcome)
     }
 
-    /// The mails to an address, the oldest first, once none waits to be sent.
+    /// Waits until no mail waits to be sent and returns the mails to an address, oldest first.
     ///
     /// # Panics
     /// When the outbox cannot be read, or mails cannot be sent.
@@ -239,7 +239,7 @@ impl TestService {
         mails.filter(|mail| mail.contains(&format!("To: {email}\r\n"))).collect()
     }
 
-    /// The token in the link of the last mail to an address.
+    /// Returns the token in the link of the last mail to an address.
     ///
     /// # Panics
     /// If the mail does not exist, or has no link to this service.
@@ -255,7 +255,7 @@ impl TestService {
         link.split_once("?token=").unwrap().1.to_owned()
     }
 
-    /// Stops it; gateways stop when they are dropped. Returns its folder.
+    /// Stops the service and returns its folder. Gateways stop when they are dropped.
     pub async fn stop(self) -> TempDir {
         self.api.drain().await;
         self.janitor.stop().await;
@@ -277,12 +277,12 @@ pub struct ApiUser {
 }
 
 impl ApiUser {
-    /// A user who is not logged in, at the management API with this address.
+    /// Creates a user who is not logged in, at the management API with this address.
     pub fn at(addr: SocketAddr) -> Self {
         ApiUser { api: TestClient::new(addr, None), email: String::new(), token: None }
     }
 
-    /// The same user, at another address of the management API.
+    /// Moves the user to another address of the management API.
     #[must_use]
     pub fn moved(self, addr: SocketAddr) -> Self {
         ApiUser { api: TestClient::new(addr, None), ..self }
@@ -329,7 +329,7 @@ impl ApiUser {
         self.log_in(&email).await;
     }
 
-    /// The value of the header `Authorization`.
+    /// Returns the value of the header `Authorization`.
     pub fn bearer(&self) -> String {
         format!("Bearer {}", self.token.as_deref().unwrap_or_default())
     }
@@ -398,7 +398,7 @@ impl ApiUser {
         assert_eq!((reply.status, reply.text().as_str()), (204, ""), "{path}: {reply:?}");
     }
 
-    /// The id of the user's tenant.
+    /// Returns the id of the user's tenant.
     ///
     /// # Panics
     /// When the user has none.

@@ -1,4 +1,5 @@
-//! An authenticator app, written after RFC 6238 (TOTP), RFC 4226 (HOTP) and RFC 4648 (base32), not after the service.
+//! An authenticator app, written from RFC 6238 (TOTP), RFC 4226 (HOTP) and RFC 4648 (base32), independently of the
+//! service.
 
 #![expect(clippy::unwrap_used, reason = "an app of the tests that gets no secret fails its test")]
 
@@ -6,7 +7,7 @@ use ring::hmac::{HMAC_SHA1_FOR_LEGACY_USE_ONLY, Key, sign};
 use rpcgate_core::clock::Time;
 use std::time::Duration;
 
-/// How long a code is shown.
+/// The period of one code.
 pub const STEP: Duration = Duration::from_secs(30);
 
 /// An app that holds one secret.
@@ -14,10 +15,10 @@ pub const STEP: Duration = Duration::from_secs(30);
 pub struct AuthenticatorApp(Vec<u8>);
 
 impl AuthenticatorApp {
-    /// The app that has scanned an `otpauth` URI.
+    /// Creates an app that has scanned an `otpauth` URI.
     ///
     /// # Panics
-    /// When it is none.
+    /// When the URI is invalid.
     pub fn scanned(uri: &str) -> Self {
         let (kind, parameters) = uri.split_once('?').unwrap();
         assert!(kind.starts_with("otpauth://totp/"), "{uri}");
@@ -25,7 +26,7 @@ impl AuthenticatorApp {
         AuthenticatorApp::typed(secret.unwrap())
     }
 
-    /// The app into which a secret was typed.
+    /// Creates an app into which a secret was typed.
     ///
     /// # Panics
     /// When it is not base32.
@@ -43,7 +44,7 @@ impl AuthenticatorApp {
         AuthenticatorApp(bytes)
     }
 
-    /// The code of six digits that it shows at `now`.
+    /// Returns the six-digit code for `now`.
     ///
     /// # Panics
     /// Never.
@@ -56,7 +57,7 @@ impl AuthenticatorApp {
         format!("{:06}", number % 1_000_000)
     }
 
-    /// A code that it does not show around `now`.
+    /// Returns a code that is invalid around `now`.
     ///
     /// # Panics
     /// Never.

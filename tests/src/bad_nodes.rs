@@ -1,7 +1,7 @@
-//! Promise 74: with one bad node of two, at least 999 of 1,000 calls are good after two seconds.
+//! Promise 74: with one bad node of two, at least 999 of 1,000 calls succeed after two seconds.
 //!
-//! A [`RawNode`] fails in one way, [`NodeTrial::run`] calls a gateway in front of it, and a [`TrialTable`] collects the results of
-//! all kinds of faults, so that a failed test names each kind that breaks the promise.
+//! A [`RawNode`] fails in one way, [`NodeTrial::run`] calls a gateway in front of it, and a [`TrialTable`] collects the
+//! results of all kinds of faults, so that a failed test lists each kind that breaks the promise.
 
 #![expect(clippy::unwrap_used, reason = "a node of the tests that cannot listen fails its test")]
 
@@ -20,16 +20,18 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::gateway::Setup;
 
-/// How long calls may be lost: the gateway learns in this time that a node is bad.
+/// The time in which the gateway learns that a node is bad. Calls lost in it do not count.
 const WARM_UP: Duration = Duration::from_secs(2);
 
-/// Pairs of nodes that are measured at a time. More of them would measure the processor and not the gateway.
+/// The number of pairs of nodes measured in parallel. With more, the test would measure the processor and not the
+/// gateway.
 const AT_A_TIME: usize = 8;
 
-/// How clients call: one of them at a time, or twenty, which find other faults.
+/// The numbers of parallel clients. One and twenty find different faults.
 pub const CROWDS: [usize; 2] = [1, 20];
 
-/// A configuration for a measurement: real time passes, the default interval of probes, and no limit of the plan is reached.
+/// Returns a configuration for a measurement: real time, the default interval of probes, and no limit of the plan that
+/// is reached.
 pub fn setup(chain: &str) -> Setup {
     Setup::new()
         .in_real_time()
@@ -37,17 +39,17 @@ pub fn setup(chain: &str) -> Setup {
         .set(&format!("chains.{chain}"), "probe_interval = \"5s\"")
 }
 
-/// A node that speaks raw bytes. It stops when dropped, and so do its connections.
+/// A node that speaks raw bytes. Dropping it closes its connections.
 #[derive(Debug)]
 pub struct RawNode {
     addr: SocketAddr,
-    /// A port that is bound and on which nothing listens.
+    /// A port that is bound but not listened on.
     _port: Option<TcpSocket>,
     accepting: Option<AbortHandle>,
 }
 
 impl RawNode {
-    /// A node that does `serve` with each connection.
+    /// Starts a node that runs `serve` for each connection.
     pub async fn start<F, R>(serve: F) -> Self
     where
         F: Fn(RawConnection) -> R + Send + 'static,
@@ -66,14 +68,14 @@ impl RawNode {
         RawNode { addr, _port: None, accepting: Some(accepting.abort_handle()) }
     }
 
-    /// A node that refuses connections. It holds its port, so that no other node of the tests gets it.
+    /// Creates a node that refuses connections. It holds its port, so that no other node of the tests gets it.
     pub fn refusing() -> Self {
         let port = TcpSocket::new_v4().unwrap();
         port.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
         RawNode { addr: port.local_addr().unwrap(), _port: Some(port), accepting: None }
     }
 
-    /// Its URL.
+    /// Returns the node's URL.
     pub fn url(&self, scheme: &str) -> String {
         format!("{scheme}://{}", self.addr)
     }
@@ -96,14 +98,14 @@ pub struct RawConnection {
 /// A request that a [`RawNode`] has read.
 #[derive(Clone, Debug)]
 pub struct RawRequest {
-    /// Its path and query.
+    /// The path and query.
     pub target: String,
-    /// Its body.
+    /// The body.
     pub body: String,
 }
 
 impl RawConnection {
-    /// The next request; `None` at the end of the connection.
+    /// Reads the next request; `None` at the end of the connection.
     pub async fn request(&mut self) -> Option<RawRequest> {
         let (mut target, mut length) = (String::new(), 0);
         loop {
@@ -127,12 +129,12 @@ impl RawConnection {
         Some(RawRequest { target, body: String::from_utf8(body).ok()? })
     }
 
-    /// Writes these bytes. That the other side has closed does not concern the node.
+    /// Writes these bytes. Ignores that the other side has closed.
     pub async fn write(&mut self, bytes: &[u8]) {
         let _ = self.stream.get_mut().write_all(bytes).await;
     }
 
-    /// Writes these bytes one by one, with a pause after each, for as long as they are taken.
+    /// Writes these bytes one by one, with a pause after each, until the other side closes.
     pub async fn trickle(&mut self, bytes: &[u8], pause: Duration) {
         for byte in bytes {
             if self.stream.get_mut().write_all(&[*byte]).await.is_err() {
@@ -156,23 +158,23 @@ impl RawConnection {
 
 /// A client of a gateway.
 pub trait TrialClient: Send + 'static {
-    /// Makes a call that no other call of the measurement equals; `number` is its own. Returns what is wrong with the answer.
+    /// Makes a call that differs from all others of the measurement by its `number`. Returns the fault of the answer.
     fn call(&mut self, number: usize) -> impl Future<Output = Result<(), String>> + Send;
 }
 
-/// A gateway with one bad node of two, and what its clients do.
+/// A gateway with one bad node of two, and its clients.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeTrial {
     /// The kind of fault.
     pub kind: &'static str,
-    /// Clients that call at a time.
+    /// The number of parallel clients.
     pub clients: usize,
-    /// How long a client waits for an answer.
+    /// The time that a client waits for an answer.
     pub patience: Duration,
 }
 
 impl NodeTrial {
-    /// Calls for the time of the warm-up, and then makes the calls that count.
+    /// Makes calls for the warm-up, and then the calls that count.
     ///
     /// # Panics
     /// When a client does.
@@ -185,7 +187,8 @@ impl NodeTrial {
                 while began.elapsed() < WARM_UP {
                     let _ = timeout(self.patience, client.call(number)).await;
                     number += 1;
-                    // Twenty clients make at most 400 calls a second, like those that wait for what they do with an answer.
+                    // Twenty clients make at most 400 calls a second, like clients that use each answer before the next
+                    // call.
                     sleep(Duration::from_millis(50)).await;
                 }
                 (client, number)
@@ -215,21 +218,21 @@ impl NodeTrial {
         TrialResult { trial: self, calls, bad }
     }
 
-    /// 200 calls of one client, and 400 of twenty.
+    /// Returns 200 for one client and 20 for each of twenty clients.
     fn calls_of_each(self) -> usize {
         if self.clients == 1 { 200 } else { 20 }
     }
 }
 
-/// Numbers of calls that each client has.
+/// The size of the range of call numbers that each client has.
 const NUMBERS: usize = 100_000;
 
-/// What became of the calls of one trial.
+/// The result of one trial.
 #[derive(Clone, Debug)]
 pub struct TrialResult {
     trial: NodeTrial,
     calls: usize,
-    /// The number of calls by what was wrong with their answers.
+    /// The number of bad answers by fault.
     bad: BTreeMap<String, usize>,
 }
 
@@ -238,7 +241,7 @@ impl TrialResult {
         self.bad.values().sum()
     }
 
-    /// Whether at least 99.9 % of the calls were good.
+    /// Reports whether at least 99.9 % of the calls were good.
     fn keeps_the_promise(&self) -> bool {
         self.calls > 0 && self.lost() * 1_000 <= self.calls
     }
@@ -260,7 +263,7 @@ impl fmt::Display for TrialResult {
 #[derive(Debug)]
 pub struct TrialTable {
     free_slots: Arc<Semaphore>,
-    /// Gateways are started on one thread; what they do, and their clients, runs on all of them.
+    /// Starts gateways on one thread; the gateways and their clients run on all of them.
     starting: LocalSet,
     trials: JoinSet<TrialResult>,
 }
@@ -273,7 +276,7 @@ impl Default for TrialTable {
 }
 
 impl TrialTable {
-    /// Adds a trial. Its nodes and its gateway are made when it begins.
+    /// Adds a trial. Its nodes and its gateway are created when it begins.
     pub fn add(&mut self, trial: impl Future<Output = TrialResult> + 'static) {
         let free_slots = self.free_slots.clone();
         let waiting = async move {
@@ -286,7 +289,7 @@ impl TrialTable {
     /// Waits for all trials.
     ///
     /// # Panics
-    /// When a kind of fault breaks the promise: the message lists all that do.
+    /// When a kind of fault breaks the promise; the message lists all that do.
     pub async fn check(self) {
         let TrialTable { starting, trials, .. } = self;
         let rows = starting.run_until(trials.join_all()).await;
@@ -309,7 +312,7 @@ impl TrialTable {
 mod tests {
     use super::*;
 
-    /// Its calls from this number on fail.
+    /// A client whose calls fail from this number on.
     struct Failing(usize);
 
     impl TrialClient for Failing {

@@ -21,7 +21,7 @@ use tempfile::TempDir;
 const PROGRAMS: [&str; 2] = ["chromium", "chromedriver"];
 const PACKAGES: &str = "chromium chromium-driver";
 
-/// A host name that the browser resolves to this machine. Unlike the loopback addresses it is not trusted over plain HTTP,
+/// A host name that the browser resolves to this machine. Unlike loopback addresses it is not trusted over plain HTTP,
 /// so pages have no Web Crypto and requests no `Sec-Fetch-Site`.
 pub const ELSEWHERE: &str = "rpcgate.test";
 
@@ -31,14 +31,14 @@ pub const NARROW: u64 = 320;
 /// A computer's screen, in CSS pixels.
 pub const WIDE: u64 = 1440;
 
-/// What a browser is like.
+/// The properties of a browser.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BrowserKind {
-    /// The width of its window in CSS pixels; up to 600 it is a phone with a touch screen.
+    /// The width of the window in CSS pixels. Up to 600 the browser is a phone with a touch screen.
     pub width: u64,
-    /// Whether it runs the scripts of pages.
+    /// True if the browser runs the scripts of pages.
     pub runs_scripts: bool,
-    /// The SHA-256 of the public key of a certificate that it trusts, in base64.
+    /// The SHA-256, in base64, of the public key of a certificate that the browser trusts.
     pub trusted: Option<String>,
 }
 
@@ -68,7 +68,7 @@ impl BrowserKind {
         }
         let is_phone = self.width <= 600;
         let height = if is_phone { 640 } else { 900 };
-        // Where the pages' scripts are off, the driver waits for ever for the end of a touch.
+        // With scripts off, the driver waits for ever for the end of a touch.
         let is_touched = is_phone && self.runs_scripts;
         let metrics = json!({ "width": self.width, "height": height, "pixelRatio": 1, "mobile": is_touched, "touch": is_touched });
         let mut options = json!({ "args": args, "mobileEmulation": { "deviceMetrics": metrics } });
@@ -82,7 +82,7 @@ impl BrowserKind {
 /// A browser with a fresh profile.
 #[derive(Debug)]
 pub struct Browser {
-    /// Drives it.
+    /// The WebDriver client.
     pub client: Client,
     driver: Driver,
     link: DriverLink,
@@ -101,7 +101,7 @@ impl Drop for Driver {
     }
 }
 
-/// The session at a driver, for commands that only Chrome's has.
+/// The session at a driver, for commands that only Chrome's driver has.
 #[derive(Clone, Debug)]
 struct DriverLink {
     session: String,
@@ -121,7 +121,7 @@ impl DriverLink {
 }
 
 impl Browser {
-    /// Starts a browser, as wide as a phone if asked for, as [`Browser::of`] does.
+    /// Starts a browser with the width of a phone or a computer, as [`Browser::of`] does.
     ///
     /// # Panics
     /// Like [`Browser::of`].
@@ -130,7 +130,7 @@ impl Browser {
         Browser::of(&BrowserKind { width, ..BrowserKind::default() }).await
     }
 
-    /// Starts a browser. `None` if none is installed; this fails the test if services are required.
+    /// Starts a browser. Returns `None` if none is installed; this fails the test if services are required.
     ///
     /// # Panics
     /// When it does not start.
@@ -154,7 +154,7 @@ impl Browser {
         Some(Browser { client, driver, link, width: kind.width, _profile: profile })
     }
 
-    /// A user of it who reads the pages at `base`, a URL without a slash at the end.
+    /// Returns a user who reads the pages at `base`, a URL without a trailing slash.
     pub fn reader(&self, base: &str) -> PageReader {
         PageReader {
             client: self.client.clone(),
@@ -164,7 +164,7 @@ impl Browser {
         }
     }
 
-    /// Closes it. A browser whose driver is killed first would keep running.
+    /// Closes the browser. It would keep running if its driver were killed first.
     ///
     /// # Panics
     /// When it cannot be closed.
@@ -186,13 +186,13 @@ pub fn skipped(why: &str) {
     io::stderr().write_all(format!("skipped: {why}\n").as_bytes()).unwrap();
 }
 
-/// Whether a program is in the path.
+/// Reports whether a program is in `PATH`.
 pub fn is_installed(name: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path).any(|folder: PathBuf| folder.join(name).is_file())
 }
 
-/// The port that a driver prints.
+/// Reads the port that a driver prints.
 fn port(driver: &mut Child) -> u16 {
     let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines();
     let line = lines.find(|line| line.as_ref().unwrap().contains("started successfully on port")).unwrap();
@@ -201,12 +201,12 @@ fn port(driver: &mut Child) -> u16 {
     line.unwrap().trim_end_matches('.').rsplit(' ').next().unwrap().parse().unwrap()
 }
 
-/// The actions of a user on the pages. All of them fail the test when they do not succeed.
+/// The actions of a user on the pages. Each of them fails the test when it does not succeed.
 #[derive(Clone, Debug)]
 pub struct PageReader {
-    /// Drives the browser.
+    /// The WebDriver client.
     pub client: Client,
-    /// The URL of the pages, without a slash at the end.
+    /// The URL of the pages, without a trailing slash.
     pub base: String,
     /// The width of the screen in CSS pixels.
     width: u64,
@@ -228,7 +228,7 @@ impl PageReader {
         }
     }
 
-    /// Waits for the page whose headline is or begins with this, which must be no wider than the window.
+    /// Waits for the page whose headline is or begins with this text, and checks that it is no wider than the window.
     pub async fn reads(&self, headline: &str) {
         let text = quoted(headline);
         let path = format!("//h1[starts-with(normalize-space(), {text})]");
@@ -246,17 +246,17 @@ impl PageReader {
         }
     }
 
-    /// What the page says, for messages of tests that fail.
+    /// Returns the URL and the text of the page, for messages of failed tests.
     pub async fn told(&self) -> String {
         let url = self.client.current_url().await.map_or_else(|error| error.to_string(), String::from);
         let text = self.run("return document.body.innerText").await;
         format!("{url}\n{}", text.as_str().unwrap_or_default())
     }
 
-    /// The elements that reach beyond the window, if the page is wider than it.
+    /// Returns the elements that reach beyond the window, if the page is wider than it.
     pub async fn overflow(&self) -> Value {
         let script = "
-            // A phone zooms out for a page that is too wide, and its window grows; its screen does not.
+            // A phone zooms out for a page that is too wide, which enlarges its window but not its screen.
             const wide = Math.min(innerWidth, arguments[0]);
             if (document.documentElement.scrollWidth <= wide) return [];
             const out = [...document.querySelectorAll('body *')].filter((one) => {
@@ -271,31 +271,31 @@ impl PageReader {
         self.client.execute(script, vec![json!(self.width)]).await.unwrap()
     }
 
-    /// The path of the page that is open, with its query.
+    /// Returns the path and the query of the open page.
     pub async fn path(&self) -> String {
         let url = self.client.current_url().await.unwrap().to_string();
         let Some(path) = url.strip_prefix(&self.base) else { panic!("{url} is elsewhere") };
         path.to_owned()
     }
 
-    /// Replaces the content of the field of this name.
+    /// Replaces the content of the field with this name.
     pub async fn write(&self, name: &str, text: &str) {
         let field = self.find(&format!("main [name={name}]")).await;
         field.clear().await.unwrap();
         field.send_keys(text).await.unwrap();
     }
 
-    /// Chooses the option with this value of the field of this name.
+    /// Chooses the option with this value in the field with this name.
     pub async fn choose(&self, name: &str, value: &str) {
         self.find(&format!("main select[name={name}]")).await.select_by_value(value).await.unwrap();
     }
 
-    /// Names the file of the field of this name.
+    /// Chooses the file of the field with this name.
     pub async fn attach(&self, name: &str, file: &str) {
         self.find(&format!("main [name={name}]")).await.send_keys(file).await.unwrap();
     }
 
-    /// The content of the field of this name.
+    /// Returns the content of the field with this name.
     pub async fn written(&self, name: &str) -> String {
         let field = self.find(&format!("[name={name}]")).await;
         field.prop("value").await.unwrap().unwrap_or_default()
@@ -309,7 +309,7 @@ impl PageReader {
         }
     }
 
-    /// Clicks the first button or link in the content of the page that is called so.
+    /// Clicks the first button or link with this name in the content of the page.
     pub async fn press_named(&self, name: &str) {
         let name = quoted(name);
         let path =
@@ -324,7 +324,7 @@ impl PageReader {
         }
     }
 
-    /// Opens an entry of the navigation, which a narrow window has behind a button.
+    /// Opens an entry of the navigation. A narrow window hides it behind a button.
     pub async fn go(&self, entry: &str) {
         if self.run("return innerWidth < 960").await == json!(true) {
             self.press(".burger").await;
@@ -333,17 +333,17 @@ impl PageReader {
         self.client.wait().for_element(Locator::XPath(&path)).await.unwrap().click().await.unwrap();
     }
 
-    /// What the page says has been done.
+    /// Returns the message of the page about the last action.
     pub async fn done(&self) -> String {
         self.find("main [role=status]").await.text().await.unwrap()
     }
 
-    /// The result of a script.
+    /// Runs a script and returns its result.
     pub async fn run(&self, script: &str) -> Value {
         self.client.execute(script, Vec::new()).await.unwrap()
     }
 
-    /// What the browser has complained about since the last time: errors of scripts, refused content, missing files.
+    /// Returns the browser's new complaints: errors of scripts, refused content, missing files.
     pub async fn complaints(&self) -> Vec<String> {
         let entries = self.link.ask("/se/log", &json!({ "type": "browser" })).await;
         let entries = entries.as_array().unwrap().iter();
@@ -351,22 +351,22 @@ impl PageReader {
         severe.map(|entry| entry["message"].as_str().unwrap_or_default().to_owned()).collect()
     }
 
-    /// Runs a command of Chrome's own protocol.
+    /// Runs a command of the Chrome DevTools Protocol.
     pub async fn devtools(&self, command: &str, parameters: &Value) -> Value {
         self.link.ask("/goog/cdp/execute", &json!({ "cmd": command, "params": parameters })).await
     }
 
-    /// Whether the browser prefers dark pages from now on.
+    /// Sets the browser's preference for dark pages.
     pub async fn prefer_dark(&self, is_dark: bool) {
         let value = if is_dark { "dark" } else { "light" };
-        // Without motion, colours do not pass slowly from one theme to the other while they are looked at.
+        // With motion, colours would change slowly while the test reads them.
         let features = json!([
             { "name": "prefers-color-scheme", "value": value }, { "name": "prefers-reduced-motion", "value": "reduce" },
         ]);
         self.devtools("Emulation.setEmulatedMedia", &json!({ "features": features })).await;
     }
 
-    /// Plugs an authenticator for passkeys in, whose user is always there.
+    /// Adds a virtual authenticator for passkeys whose user is always present.
     pub async fn plug_authenticator(&self) {
         let kind = json!({
             "protocol": "ctap2", "transport": "internal", "hasResidentKey": true, "hasUserVerification": true,
@@ -375,7 +375,7 @@ impl PageReader {
         self.link.ask("/webauthn/authenticator", &kind).await;
     }
 
-    /// A picture of the whole page, as a PNG file.
+    /// Returns a picture of the whole page as a PNG file.
     pub async fn picture(&self) -> Vec<u8> {
         let width = self.width;
         let height = self.run("return Math.max(innerHeight, document.documentElement.scrollHeight)").await;
@@ -391,7 +391,7 @@ impl PageReader {
     }
 }
 
-/// A text as an XPath literal, with any quotes in it.
+/// Returns a text as an XPath literal, with any quotes in it.
 fn quoted(text: &str) -> String {
     let parts: Vec<_> = text.split('"').map(|part| format!("\"{part}\"")).collect();
     format!("concat({}, \"\")", parts.join(", '\"', "))

@@ -6,7 +6,7 @@ use crate::gateway::Setup;
 use std::path::PathBuf;
 use tempfile::TempDir;
 
-/// A certificate of `localhost`, signed by itself, with its private key in files.
+/// A self-signed certificate of `localhost`, with its private key in files.
 #[derive(Debug)]
 pub struct TestCertificate {
     /// The certificate, for clients to trust.
@@ -21,7 +21,7 @@ impl Default for TestCertificate {
 }
 
 impl TestCertificate {
-    /// A new certificate.
+    /// Creates a certificate.
     pub fn new() -> Self {
         let files = tempfile::tempdir().unwrap();
         let private = rcgen::KeyPair::generate().unwrap();
@@ -32,12 +32,12 @@ impl TestCertificate {
         TestCertificate { pem, files }
     }
 
-    /// The files of the certificate and its key.
+    /// Returns the files of the certificate and its key.
     pub fn files(&self) -> [PathBuf; 2] {
         ["cert.pem", "key.pem"].map(|name| self.files.path().join(name))
     }
 
-    /// Serves TLS with it, at the address for gRPC as well.
+    /// Serves TLS with the certificate, also at the gRPC address.
     #[must_use]
     pub fn used_by(&self, setup: Setup) -> Setup {
         let (cert, secret) = (self.files.path().join("cert.pem"), self.files.path().join("key.pem"));

@@ -1,4 +1,4 @@
-//! A client that writes HTTP/1.1 exactly as given, and reads the answers.
+//! A client that writes HTTP/1.1 exactly as given and reads the answers.
 
 #![expect(clippy::unwrap_used, reason = "what a client of the tests cannot do fails its test")]
 
@@ -24,21 +24,21 @@ pub struct TestClient {
 /// An answer.
 #[derive(Clone, Debug)]
 pub struct TestReply {
-    /// Its HTTP status.
+    /// The HTTP status.
     pub status: u16,
-    /// Its headers in their order, names in lower case.
+    /// The headers in their order, names in lower case.
     pub headers: Vec<(String, String)>,
-    /// Its body, chunks joined.
+    /// The body, chunks joined.
     pub body: Vec<u8>,
 }
 
 impl TestReply {
-    /// The value of a header.
+    /// Returns the value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
     }
 
-    /// The number in a header.
+    /// Returns the number in a header.
     ///
     /// # Panics
     /// When it is missing or no number.
@@ -48,15 +48,15 @@ impl TestReply {
         value.parse().unwrap()
     }
 
-    /// The body as text.
+    /// Returns the body as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The body as JSON.
+    /// Returns the body as JSON.
     ///
     /// # Panics
-    /// When it is none.
+    /// When it is not JSON.
     #[track_caller]
     pub fn json(&self) -> Value {
         match serde_json::from_slice(&self.body) {
@@ -65,25 +65,25 @@ impl TestReply {
         }
     }
 
-    /// The JSON-RPC error number; 0 for an answer without one.
+    /// Returns the JSON-RPC error number; 0 for an answer without one.
     pub fn code(&self) -> i64 {
         self.json()["error"]["code"].as_i64().unwrap_or_default()
     }
 
-    /// The JSON-RPC error numbers of a batch's items in order; 0 for those without one.
+    /// Returns the JSON-RPC error numbers of a batch's items in order; 0 for those without one.
     pub fn codes(&self) -> Vec<i64> {
         let json = self.json();
         let items = json.as_array().cloned().unwrap_or_default();
         items.iter().map(|item| item["error"]["code"].as_i64().unwrap_or_default()).collect()
     }
 
-    /// The value of `x-compute-units`.
+    /// Returns the value of `x-compute-units`.
     #[track_caller]
     pub fn cu(&self) -> u64 {
         self.number("x-compute-units")
     }
 
-    /// The value of `x-cache`.
+    /// Returns the value of `x-cache`.
     pub fn cache(&self) -> &str {
         self.header("x-cache").unwrap_or_default()
     }
@@ -115,7 +115,7 @@ impl Connection {
         self.stream.flush().await
     }
 
-    /// Reads one answer. `head`: it answers a HEAD request and has no body.
+    /// Reads one answer. With `head` it answers a HEAD request and has no body.
     ///
     /// # Errors
     /// When the connection ends before the answer does.
@@ -175,7 +175,7 @@ impl Connection {
         String::from_utf8(line).map_err(io::Error::other)
     }
 
-    /// Waits until the server closes. Returns the bytes that it still sent.
+    /// Waits until the server closes. Returns the bytes that arrived before.
     ///
     /// # Panics
     /// When it does not.
@@ -188,13 +188,13 @@ impl Connection {
 }
 
 impl TestClient {
-    /// A client of the server at `addr` with this key.
+    /// Creates a client of the server at `addr` with this key.
     pub fn new(addr: SocketAddr, key: Option<&str>) -> Self {
         let key = key.map(str::to_owned);
         TestClient { addr, key, kept: Mutex::default(), id: AtomicU64::new(1_000) }
     }
 
-    /// The same client on a connection of its own.
+    /// Returns the same client on another connection.
     pub fn another(&self) -> Self {
         TestClient::new(self.addr, self.key.as_deref())
     }
@@ -237,7 +237,7 @@ impl TestClient {
 
     async fn raw(&self, bytes: &[u8], head: bool) -> TestReply {
         let mut kept = self.kept.lock().await;
-        // The server may have closed the kept-alive connection meanwhile.
+        // The server may have closed the kept-alive connection.
         if let Some(mut connection) = kept.take() {
             let read = match connection.write(bytes).await {
                 Ok(()) => connection.read(head).await,
@@ -264,7 +264,7 @@ fn keep(kept: &mut Option<Connection>, connection: Connection, reply: TestReply)
     reply
 }
 
-/// An array of calls (method and params) under the ids 0, 1, 2, …
+/// Returns an array of calls (method and params) under the ids 0, 1, 2, …
 pub fn batch(calls: &[(&str, &str)]) -> String {
     let item = |(id, (method, params)): (usize, &(&str, &str))| {
         format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)

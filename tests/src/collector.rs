@@ -1,4 +1,4 @@
-//! A collector of traces on a socket of its own, which keeps what it gets (OTLP over gRPC).
+//! A collector of traces (OTLP over gRPC) that stores the spans that it receives.
 
 #![expect(clippy::unwrap_used, reason = "a collector of the tests that cannot start fails its test")]
 
@@ -22,36 +22,36 @@ use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Identity, Server, ServerTlsConfig};
 use tonic::{Request, Response, Status};
 
-/// A span that a collector has got.
+/// A received span.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CollectedSpan {
-    /// The service that it is of.
+    /// The service.
     pub service: String,
-    /// Its trace, in hexadecimal digits.
+    /// The trace id in hexadecimal.
     pub trace: String,
-    /// Itself.
+    /// The span id in hexadecimal.
     pub id: String,
-    /// The span of which it is a part; empty if there is none.
+    /// The id of the parent span, or empty.
     pub parent: String,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Whether its program answers a request in it, and does not make one.
+    /// True for a span of kind server, false for one of kind client.
     pub is_server: bool,
-    /// Why it failed, if it did.
+    /// The error message, if the span failed.
     pub error: Option<String>,
-    /// Its attributes, their values as text.
+    /// The attributes, values as text.
     pub attributes: BTreeMap<String, String>,
-    /// The attributes of its events.
+    /// The attributes of the events.
     pub events: Vec<BTreeMap<String, String>>,
 }
 
 impl CollectedSpan {
-    /// The value of an attribute; empty if it has none of that name.
+    /// Returns the value of an attribute, or an empty text.
     pub fn attribute(&self, name: &str) -> &str {
         self.attributes.get(name).map_or("", String::as_str)
     }
 
-    /// The `traceparent` that names it, with these flags.
+    /// Returns the `traceparent` of the span with these flags.
     pub fn traceparent(&self, flags: &str) -> String {
         format!("00-{}-{}-{flags}", self.trace, self.id)
     }
@@ -92,7 +92,7 @@ fn texts(attributes: &[KeyValue]) -> BTreeMap<String, String> {
 #[derive(Debug, Default)]
 struct Shared {
     spans: Mutex<Vec<CollectedSpan>>,
-    /// Everything that it has got, as text.
+    /// Everything received, as text.
     whole: Mutex<String>,
     rejects: AtomicI64,
 }
@@ -107,7 +107,7 @@ pub struct TraceCollector {
 }
 
 impl TraceCollector {
-    /// Starts one.
+    /// Starts a collector.
     ///
     /// # Panics
     /// When it cannot listen.
@@ -115,7 +115,7 @@ impl TraceCollector {
         TraceCollector::with(None)
     }
 
-    /// Starts one that serves TLS with this certificate.
+    /// Starts a collector that serves TLS with this certificate.
     ///
     /// # Panics
     /// When it cannot listen.
@@ -137,7 +137,7 @@ impl TraceCollector {
         TraceCollector { addr, is_secure, shared, serving: tokio::spawn(server).abort_handle() }
     }
 
-    /// Its URL.
+    /// Returns the collector's URL.
     pub fn url(&self) -> String {
         if self.is_secure {
             // The name in its certificate.
@@ -146,23 +146,23 @@ impl TraceCollector {
         format!("http://{}", self.addr)
     }
 
-    /// From now on it says of each request that it has rejected so many spans.
+    /// Reports `spans` rejected spans in the answer to each further request.
     pub fn reject(&self, spans: i64) {
         self.shared.rejects.store(spans, Relaxed);
     }
 
-    /// The spans that it has got.
+    /// Returns the received spans.
     pub fn spans(&self) -> Vec<CollectedSpan> {
         self.shared.spans.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Waits until it has got so many spans, and returns them.
+    /// Waits until at least `spans` spans have arrived, and returns them.
     pub async fn got(&self, spans: usize) -> Vec<CollectedSpan> {
         until(&format!("{spans} spans at a collector"), || self.spans().len() >= spans).await;
         self.spans()
     }
 
-    /// Everything that it has got, headers included, as text.
+    /// Returns everything received, headers included, as text.
     pub fn whole(&self) -> String {
         self.shared.whole.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -40,7 +40,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
-/// What the proxy does to a connection.
+/// The behaviour of the proxy towards a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Everything passes unchanged.
@@ -53,11 +53,11 @@ pub enum Mode {
     CutBodyAfter(u64),
     /// The connection is reset (RST) after at most this number of bytes of the reply, including its head.
     ResetAfter(u64),
-    /// After a complete reply nothing more is sent (FIN), but the connection is still read, so a client that writes its
-    /// next request gets no error from writing.
+    /// After a complete reply the proxy sends FIN but keeps reading, so a client that writes its next request gets no
+    /// error from writing.
     HalfClose,
-    /// Connections are accepted and read, nothing is forwarded to the node, no answer ever arrives. Swallowed requests stay
-    /// unanswered when the mode changes.
+    /// Connections are accepted and read, nothing is forwarded to the node, and no answer arrives. Swallowed requests
+    /// stay unanswered when the mode changes.
     BlackHole,
     /// Connections are refused. Open connections continue.
     RefuseNew,
@@ -65,29 +65,29 @@ pub enum Mode {
     ResetNew,
     /// A reply arrives slowly: some bytes, then a pause, repeatedly.
     Slow {
-        /// Bytes between two pauses, at least one.
+        /// The bytes between two pauses, at least one.
         bytes: usize,
-        /// Length of a pause.
+        /// The length of a pause.
         every: Duration,
     },
     /// A request is answered with bytes that are not HTTP. The node does not get it.
     Garbage,
     /// A request is answered with a proper head and a body that is neither JSON nor UTF-8. The node does not get it.
     GarbageBody,
-    /// The node's reply with its body extended to this number of bytes and still valid: an answer's `result`
-    /// becomes a long string, any other body gets spaces before its last byte.
+    /// The node's reply has its body extended to this number of bytes and is still valid: an answer's `result` becomes
+    /// a long string, any other body gets spaces before its last byte.
     Oversize(u64),
-    /// The node's whole reply with a length that promises more, then the connection is closed (FIN).
+    /// The node's whole reply has a length that promises more, then the connection is closed (FIN).
     BadLength,
-    /// The node's reply, followed immediately by these bytes, which belong to no reply.
+    /// These bytes, which belong to no reply, follow the node's reply immediately.
     ExcessBody(Bytes),
-    /// A 200 reply with this body as soon as the request's head is there, before its body has been read. The node does
-    /// not get the request; its body is read and dropped.
+    /// A 200 reply with this body is sent as soon as the request's head is there. The node does not get the request;
+    /// its body is read and dropped.
     EarlyAnswer(Bytes),
-    /// Interim replies 100, 102 and 103 come before the node's own.
+    /// The interim replies 100, 102 and 103 come before the node's own.
     Informational,
-    /// The connection is closed (FIN) when, after a first exchange, the next request's first bytes arrive: to its
-    /// client an idle kept connection looks sound until it is used. New connections serve one exchange.
+    /// The connection is closed (FIN) when the first bytes of the second request arrive: an idle connection looks sound
+    /// to the client until it is used. New connections serve one exchange.
     StaleKeepAlive,
 }
 
@@ -111,7 +111,7 @@ pub struct Stats {
 pub struct FaultProxy {
     addr: SocketAddr,
     shared: Arc<Shared>,
-    // Bound and never listening: keeps the port ours while `RefuseNew` has the listener closed.
+    // Bound and never listening: keeps the port while `RefuseNew` has the listener closed.
     _port: TcpSocket,
     runtime: Handle,
     sever: watch::Sender<u64>,
@@ -136,7 +136,7 @@ struct Acceptor {
 }
 
 impl FaultProxy {
-    /// A proxy on a free port of 127.0.0.1, in front of that address. Must be called in a tokio runtime.
+    /// Starts a proxy on a free port of 127.0.0.1 in front of that address. Must be called in a tokio runtime.
     ///
     /// # Errors
     /// When no port is free.
@@ -159,17 +159,17 @@ impl FaultProxy {
         Ok(FaultProxy { addr, shared, _port: port, runtime: Handle::current(), sever, accepting })
     }
 
-    /// The address for clients.
+    /// Returns the address for clients.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// The address as a URL without a path: `http://127.0.0.1:PORT`.
+    /// Returns the URL without a path: `http://127.0.0.1:PORT`.
     pub fn url(&self) -> String {
         format!("http://{}", self.addr)
     }
 
-    /// Changes the mode, for requests and connections that come after this call.
+    /// Changes the mode for later requests and connections.
     #[expect(
         clippy::expect_used,
         reason = "the port stays bound by this proxy, so no other process can have taken it"
@@ -187,12 +187,12 @@ impl FaultProxy {
         }
     }
 
-    /// Resets (RST) every connection that is open now, as a crash of the node's host would. New ones are served.
+    /// Resets (RST) every open connection, as a crash of the node's host would. New ones are served.
     pub fn reset_open(&self) {
         self.sever.send_modify(|generation| *generation += 1);
     }
 
-    /// The counts since the start.
+    /// Returns the counts since the start.
     pub fn stats(&self) -> Stats {
         Stats {
             connections: self.shared.connections.load(Relaxed),
@@ -219,7 +219,8 @@ impl Shared {
     async fn accepted(&self) -> io::Result<TcpStream> {
         poll_fn(|context| {
             let mut acceptor = lock(&self.acceptor);
-            // Stored on every poll: a listener that `set` closes and opens again does not have the waker of the old one.
+            // Stored on every poll: a listener that `set` closes and opens again does not have the waker of the old
+            // one.
             acceptor.waiting = Some(context.waker().clone());
             match &acceptor.listener {
                 Some(listener) => listener.poll_accept(context).map_ok(|(stream, _)| stream),
@@ -245,7 +246,7 @@ async fn accept(target: SocketAddr, shared: Arc<Shared>, severed: watch::Receive
             Some(_) = connections.join_next() => continue,
         };
         let Ok(client) = client else {
-            // The client disconnected before it was accepted, or descriptors are short: yield to others.
+            // The client disconnected before it was accepted, or descriptors are short: yield to other tasks.
             tokio::task::yield_now().await;
             continue;
         };

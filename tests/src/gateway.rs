@@ -1,4 +1,4 @@
-//! A gateway with everything that a test controls or reads: its clock, its sink, its configuration.
+//! A gateway whose clock, sink and configuration the test controls.
 
 #![expect(clippy::unwrap_used, reason = "a gateway of the tests that cannot start fails its test")]
 
@@ -13,8 +13,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The time at which every gateway of the tests starts: 2027-01-15T08:30:15Z. 45 s are left of the minute, 1,785 s of the
-/// hour and 55,785 s of the day.
+/// The time at which every gateway of the tests starts: 2027-01-15T08:30:15Z. 45 s are left of the minute, 1,785 s of
+/// the hour and 55,785 s of the day.
 pub const START: Time = Time::from_secs(1_800_001_815);
 
 /// The configuration of a gateway: the tables of its file. By default it has the plan enterprise and one key called
@@ -35,7 +35,7 @@ impl Default for Setup {
 }
 
 impl Setup {
-    /// A gateway without a node.
+    /// Creates a configuration without a node.
     pub fn new() -> Self {
         let setup = Setup {
             tables: BTreeMap::new(),
@@ -47,7 +47,7 @@ impl Setup {
         setup.set("gateway", "listen = \"127.0.0.1:0\"").key("default", "")
     }
 
-    /// A gateway for `chain` with one node at `url`.
+    /// Creates a configuration for `chain` with one node at `url`.
     pub fn of(chain: &str, url: &str) -> Self {
         Setup::new().node(chain, url)
     }
@@ -87,14 +87,14 @@ impl Setup {
         self.set(&table, &format!("key = \"{}\"", key(name))).set(&table, line)
     }
 
-    /// Lets so many client connections be open at a time.
+    /// Sets the maximum number of open client connections.
     #[must_use]
     pub fn connections(mut self, connections: usize) -> Self {
         self.options.connections = connections;
         self
     }
 
-    /// Lets real time pass for the gateway: its clock is the system's, and [`TestGateway::clock`] has no effect.
+    /// Makes real time pass: the gateway uses the system's clock, and [`TestGateway::clock`] has no effect.
     #[must_use]
     pub fn in_real_time(mut self) -> Self {
         self.is_in_real_time = true;
@@ -108,7 +108,7 @@ impl Setup {
         self
     }
 
-    /// The text of the configuration file.
+    /// Returns the text of the configuration file.
     pub fn text(&self) -> String {
         let mut tables = self.tables.clone();
         tables.entry("tenants.default".into()).or_default().push(format!("plan = \"{}\"", self.plan));
@@ -126,7 +126,7 @@ impl Setup {
         text
     }
 
-    /// The resulting configuration.
+    /// Returns the parsed configuration.
     ///
     /// # Panics
     /// When it contains a mistake.
@@ -150,7 +150,7 @@ impl Setup {
         }
     }
 
-    /// Starts it.
+    /// Starts a gateway.
     ///
     /// # Panics
     /// When it does not start.
@@ -164,7 +164,7 @@ impl Setup {
     }
 }
 
-/// The text of the key called `name`, in the form of a real one.
+/// Returns the text of the key called `name`, in the form of a real one.
 pub fn key(name: &str) -> String {
     format!("rpcg_{name:x<45}")
 }
@@ -172,31 +172,31 @@ pub fn key(name: &str) -> String {
 /// A gateway that runs until it is dropped.
 #[derive(Debug)]
 pub struct TestGateway {
-    /// The gateway itself.
+    /// The gateway.
     pub server: rpcgate_server::Gateway,
-    /// Its clock.
+    /// The gateway's clock.
     pub clock: Arc<ManualClock>,
-    /// The sink of its records.
+    /// The sink of the usage records.
     pub sink: Arc<MemoryUsageSink>,
 }
 
 impl TestGateway {
-    /// The address at which it listens.
+    /// Returns the address at which the gateway listens.
     pub fn addr(&self) -> SocketAddr {
         self.server.addr()
     }
 
-    /// A client with the key called `default`.
+    /// Returns a client with the key called `default`.
     pub fn client(&self) -> TestClient {
         self.client_of("default")
     }
 
-    /// A client with the key of that name.
+    /// Returns a client with the key of that name.
     pub fn client_of(&self, name: &str) -> TestClient {
         TestClient::new(self.addr(), Some(&key(name)))
     }
 
-    /// A client without a key.
+    /// Returns a client without a key.
     pub fn anonymous(&self) -> TestClient {
         TestClient::new(self.addr(), None)
     }
@@ -206,17 +206,17 @@ impl TestGateway {
         self.clock.advance(Duration::from_secs(secs));
     }
 
-    /// The records of all requests so far.
+    /// Returns the records of all requests so far.
     pub fn records(&self) -> Vec<OwnedRecord> {
         self.sink.records()
     }
 
-    /// The calls recorded so far.
+    /// Returns the calls recorded so far.
     pub fn lines(&self) -> Vec<OwnedLine> {
         self.records().into_iter().flat_map(|record| record.lines).collect()
     }
 
-    /// The Compute Units charged so far.
+    /// Returns the Compute Units charged so far.
     pub fn charged(&self) -> u64 {
         self.lines().iter().map(|line| u64::from(line.cu)).sum()
     }

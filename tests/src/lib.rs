@@ -1,11 +1,11 @@
 //! The test harness of rpcgate: everything around the gateway during a test.
 //!
-//! A test starts scripted [`Node`](node::Node)s, a gateway in front of them with a clock of its own
+//! A test starts scripted [`Node`](node::Node)s and a gateway in front of them with its own clock
 //! ([`Setup`](gateway::Setup)), and calls it with a [`TestClient`](client::TestClient). All sockets are real, on the
 //! loopback interface; time passes only when the test advances the clock.
 //!
-//! Where a gateway must die, a [`Site`](process::Site) runs it as a process of its own, [`load`] calls it and remembers
-//! what it was answered, and [`StoredUsage`](stored_usage::StoredUsage) read the content of its databases.
+//! For crash tests, a [`Site`](process::Site) runs the gateway as a separate process, [`load`] calls it and stores the
+//! answers, and [`StoredUsage`](stored_usage::StoredUsage) reads its databases.
 
 pub mod admin;
 pub mod authenticator_app;
@@ -30,7 +30,7 @@ use std::time::Duration;
 /// The longest time that a test waits for an expected event.
 pub const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The time within which a gateway follows a change, and shows what was used.
+/// The time within which a gateway follows a change and shows usage.
 pub const SOON: Duration = Duration::from_secs(1);
 
 /// Polls until `so` returns true.
@@ -49,7 +49,7 @@ pub async fn until(what: &str, mut so: impl FnMut() -> bool) {
 /// Polls until `so` returns true, for at most `limit`.
 ///
 /// # Panics
-/// When that does not happen within it.
+/// When that does not happen within `limit`.
 pub async fn until_within(limit: Duration, what: &str, mut so: impl AsyncFnMut() -> bool) {
     let wait = async {
         while !so().await {

@@ -1,7 +1,7 @@
-//! Clients that call in parallel, and remember their requests and the answers.
+//! Clients that call in parallel and store their requests and the answers.
 //!
-//! The expected record of each request is known before it is sent, independently of the gateway: this module reads nothing
-//! from the gateway but its answers.
+//! The expected record of each request is known before it is sent: this module reads nothing from the gateway but its
+//! answers.
 
 #![expect(clippy::unwrap_used, reason = "a request of the tests that cannot be made fails its test")]
 
@@ -28,13 +28,13 @@ pub struct Dice(u64);
 pub struct TestSeed(pub u64);
 
 impl TestSeed {
-    /// The seed in the variable `TEST_SEED`, or a new one.
+    /// Returns the seed in the variable `TEST_SEED`, or a new one.
     pub fn new() -> Self {
         let given = std::env::var("TEST_SEED").ok().and_then(|seed| seed.parse().ok());
         TestSeed(given.unwrap_or_else(|| RequestId::new(Default::default()).0 as u64))
     }
 
-    /// The generator for one of its uses.
+    /// Returns the generator for one of the uses of the seed.
     pub fn dice(&self, number: u64) -> Dice {
         Dice(self.0 ^ number.wrapping_mul(0xd134_2543_de82_ef95))
     }
@@ -55,7 +55,7 @@ impl Drop for TestSeed {
 }
 
 impl Dice {
-    /// A number below `bound`.
+    /// Returns a number below `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -67,32 +67,32 @@ impl Dice {
 /// The expected record of a call.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct ExpectedCall {
-    /// Its method.
+    /// The method.
     pub method: String,
-    /// Its cost in Compute Units.
+    /// The cost in Compute Units.
     pub cu: u32,
-    /// Its outcome.
+    /// The outcome.
     pub outcome: Outcome,
 }
 
 /// A request and its expected record.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct ExpectedRequest {
-    /// The chain it is for.
+    /// The chain.
     pub chain: &'static str,
-    /// Its calls, in order.
+    /// The calls, in order.
     pub lines: Vec<ExpectedCall>,
-    /// The number of requests as which it counts in the plan windows.
+    /// The number of requests that it counts as in the plan windows.
     pub windowed: u32,
 }
 
 impl ExpectedRequest {
-    /// The Compute Units of all its calls.
+    /// Returns the Compute Units of all calls.
     pub fn cu(&self) -> u64 {
         self.lines.iter().map(|line| u64::from(line.cu)).sum()
     }
 
-    /// Whether all calls are refused. Refusals are never billed; a kill may lose the most recent ones.
+    /// Reports whether all calls are refused. Refusals are never billed; a kill may lose the most recent ones.
     pub fn is_refused(&self) -> bool {
         self.lines.iter().all(|line| line.outcome == Outcome::Refused)
     }
@@ -111,7 +111,7 @@ struct Part {
 #[derive(Debug)]
 pub struct Mix {
     dice: Dice,
-    /// A number for every call, so that calls differ unless they should be equal.
+    /// Gives every call a number, so that calls differ unless they should be equal.
     numbers: Arc<AtomicU64>,
 }
 
@@ -127,7 +127,7 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// Starts them.
+    /// Starts the nodes.
     pub async fn start() -> Self {
         let (evm, utxo, dead) = (Node::evm().await, Node::utxo().await, Node::evm().await);
         evm.result("big_call", &format!("\"{}\"", "0".repeat(BIG)));
@@ -138,12 +138,12 @@ impl Nodes {
         Nodes { evm, utxo, dead }
     }
 
-    /// A gateway for [`Mix`], with limits that it does not reach.
+    /// Returns a configuration for [`Mix`] with limits that it does not reach.
     pub fn setup(&self) -> Setup {
         self.setup_under(1_000_000_000)
     }
 
-    /// A gateway for [`Mix`], with this number of Compute Units a day.
+    /// Returns a configuration for [`Mix`] with this number of Compute Units a day.
     pub fn setup_under(&self, cu_per_day: u64) -> Setup {
         let plan = "per_minute = 1000000\nper_hour = 2000000\nper_day = 3000000\nheavy_per_minute = 1000000";
         Setup::of("eth", &self.evm.url())
@@ -157,7 +157,7 @@ impl Nodes {
 }
 
 impl Mix {
-    /// A mix by this generator. `numbers` are shared by all that call the same nodes.
+    /// Creates a mix from this generator. All callers of the same nodes share `numbers`.
     pub fn new(dice: Dice, numbers: Arc<AtomicU64>) -> Self {
         Mix { dice, numbers }
     }
@@ -181,7 +181,7 @@ impl Mix {
         }
     }
 
-    /// The next request: its body and its expected record.
+    /// Returns the next request: its body and its expected record.
     pub fn request(&mut self) -> (String, ExpectedRequest) {
         use Outcome::{Answered, Failed, NodeError, Refused};
         let number = self.numbers.fetch_add(1, Relaxed);
@@ -231,12 +231,12 @@ impl Mix {
     }
 }
 
-/// The requests of all clients, when they have finished.
+/// The requests of all clients after they have finished.
 #[derive(Debug, Default)]
 pub struct LoadReport {
-    /// The requests that were answered completely, with their ids.
+    /// The completely answered requests, with their ids.
     pub answered: Vec<(RequestId, ExpectedRequest)>,
-    /// The requests that were sent, at least in part, and not answered.
+    /// The requests that were sent, at least in part, but not answered.
     pub unanswered: Vec<ExpectedRequest>,
 }
 
@@ -257,8 +257,8 @@ pub struct Load {
 }
 
 impl Load {
-    /// Starts `callers` clients with the key called `default`, each on a connection of its own. Each has one request in
-    /// flight at a time, and ends when one is not answered.
+    /// Starts `callers` clients with the key called `default`, each on its own connection. Each has one request in
+    /// flight and ends at the first that is not answered.
     pub fn start(addr: SocketAddr, callers: usize, seed: &TestSeed, numbers: &Arc<AtomicU64>) -> Self {
         let (stop, answered) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
         let first = numbers.load(Relaxed);
@@ -269,12 +269,12 @@ impl Load {
         Load { callers: (0..callers).map(caller).collect(), stop: stop.clone(), answered: answered.clone() }
     }
 
-    /// The number of requests answered so far.
+    /// Returns the number of requests answered so far.
     pub fn answered(&self) -> u64 {
         self.answered.load(Relaxed)
     }
 
-    /// Stops all clients, and waits until each has its answer or has failed.
+    /// Stops all clients and waits until each has its answer or has failed.
     pub async fn end(self) -> LoadReport {
         self.stop.store(true, Relaxed);
         let mut report = LoadReport::default();

@@ -21,14 +21,14 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
-/// How a node answers one call.
+/// The answer of a node to one call.
 #[derive(Clone, Debug)]
 pub enum ScriptedAnswer {
-    /// With this result, as JSON text.
+    /// This result, as JSON text.
     Result(String),
-    /// With this error, as JSON text.
+    /// This error, as JSON text.
     Error(String),
-    /// By closing the connection.
+    /// A closed connection.
     Cut,
 }
 
@@ -44,7 +44,7 @@ pub struct Raw {
 }
 
 impl Raw {
-    /// A JSON body at an HTTP status.
+    /// Returns a JSON body at an HTTP status.
     pub fn json(status: u16, body: impl Into<Vec<u8>>) -> Self {
         Raw { status, headers: vec![("content-type", "application/json")], body: body.into() }
     }
@@ -53,26 +53,26 @@ impl Raw {
 /// A request that a node has received.
 #[derive(Clone, Debug)]
 pub struct SeenRequest {
-    /// Its HTTP method.
+    /// The HTTP method.
     pub verb: String,
-    /// Its path and query.
+    /// The path and query.
     pub target: String,
-    /// Its headers.
+    /// The headers.
     pub headers: Vec<(String, String)>,
-    /// Its body.
+    /// The body.
     pub body: String,
-    /// The calls in it.
+    /// The calls.
     pub calls: Vec<NodeCall>,
 }
 
 impl SeenRequest {
-    /// The whole request as one text.
+    /// Returns the whole request as text.
     pub fn whole(&self) -> String {
         let headers: Vec<_> = self.headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
         format!("{} {}\n{}\n{}", self.verb, self.target, headers.concat(), self.body)
     }
 
-    /// The value of a header.
+    /// Returns the value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
     }
@@ -87,7 +87,7 @@ pub struct NodeCall {
     pub method: String,
     /// `params` as JSON text; empty if absent.
     pub params: String,
-    /// Whether its version is 2.0.
+    /// True if the version is 2.0.
     pub version_2: bool,
 }
 
@@ -108,7 +108,7 @@ struct Shared {
     open: watch::Sender<bool>,
 }
 
-/// A node on a socket of its own. It stops when dropped.
+/// A node on its own socket. It stops when dropped.
 pub struct Node {
     addr: SocketAddr,
     shared: Arc<Shared>,
@@ -122,17 +122,17 @@ impl fmt::Debug for Node {
 }
 
 impl Node {
-    /// A node that speaks JSON-RPC 2.0 and answers every call with the result `"ok"`.
+    /// Starts a node that speaks JSON-RPC 2.0 and answers every call with the result `"ok"`.
     pub async fn evm() -> Self {
         Node::start(false, None).await
     }
 
-    /// A node that speaks the UTXO daemons' JSON-RPC 1.0 and answers every call with the result `"ok"`.
+    /// Starts a node that speaks the UTXO daemons' JSON-RPC 1.0 and answers every call with the result `"ok"`.
     pub async fn utxo() -> Self {
         Node::start(true, None).await
     }
 
-    /// A node of the simulated chain, at the time at which gateways start.
+    /// Starts a node of the simulated chain, at the time at which gateways start.
     ///
     /// # Panics
     /// When the chain has no simulated node.
@@ -154,12 +154,12 @@ impl Node {
         Node { addr, shared, accepting }
     }
 
-    /// Its address.
+    /// Returns the node's address.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Its URL.
+    /// Returns the node's URL.
     pub fn url(&self) -> String {
         format!("http://{}", self.addr)
     }
@@ -174,17 +174,17 @@ impl Node {
         self.answer(method, ScriptedAnswer::Result(result.into()));
     }
 
-    /// From now on requests for which `answer` returns a value get it as their whole answer.
+    /// Uses the value of `answer`, if it returns one, as the whole answer to further requests.
     pub fn whole(&self, answer: impl Fn(&SeenRequest) -> Option<Raw> + Send + Sync + 'static) {
         lock(&self.shared.script).whole = Some(Arc::new(answer));
     }
 
-    /// From now on every request gets this answer.
+    /// Answers every further request with `raw`.
     pub fn always(&self, raw: Raw) {
         self.whole(move |_| Some(raw.clone()));
     }
 
-    /// Sets the height that it reports to probes.
+    /// Sets the height that the node reports to probes.
     pub fn height(&self, height: u64) {
         lock(&self.shared.script).height = height;
     }
@@ -199,22 +199,22 @@ impl Node {
         self.shared.open.send_replace(true);
     }
 
-    /// The requests so far, without probes and questions for its network.
+    /// Returns the requests so far, without probes and requests for the node's network.
     pub fn seen(&self) -> Vec<SeenRequest> {
         lock(&self.shared.seen).clone()
     }
 
-    /// The number of requests so far, without probes.
+    /// Returns the number of requests so far, without probes.
     pub fn requests(&self) -> usize {
         lock(&self.shared.seen).len()
     }
 
-    /// The calls so far, without probes.
+    /// Returns the calls so far, without probes.
     pub fn calls(&self) -> Vec<NodeCall> {
         self.seen().into_iter().flat_map(|seen| seen.calls).collect()
     }
 
-    /// How often `method` was called.
+    /// Returns the number of calls of `method`.
     pub fn count(&self, method: &str) -> usize {
         self.calls().iter().filter(|call| call.method == method).count()
     }
@@ -224,7 +224,7 @@ impl Node {
         until(&format!("{requests} requests at a node"), || self.requests() >= requests).await;
     }
 
-    /// Waits until a gateway that probes repeatedly knows the current height, and believes it if it has grown fast.
+    /// Waits until a gateway with repeated probes knows the current height, and trusts it even if it has grown fast.
     pub async fn known(&self) {
         let before = *lock(&self.shared.probes);
         until("a gateway asks for the height", || *lock(&self.shared.probes) >= before + 6).await;
@@ -311,7 +311,7 @@ impl Script {
             return Some(Raw::json(200, self.reply(&id, &ScriptedAnswer::Result(height))?));
         }
         if asks_network {
-            // Only a test that sets the answer has a node that shows its network.
+            // The node hides its network unless the test sets the answer.
             let answer = seen.calls.first().and_then(|call| self.answers.get(&call.method)).cloned();
             let hidden = ScriptedAnswer::Error(r#"{"code":-32601,"message":"no such method"}"#.into());
             let id = seen.calls.first().and_then(|call| call.id.clone()).unwrap_or_else(|| "null".into());
@@ -352,7 +352,8 @@ impl Script {
     }
 }
 
-/// The part from the method on of a call that the gateway makes for itself. Calls of clients have lower numbers.
+/// Returns the rest, from the method on, of a call that the gateway makes for itself. Calls of clients have lower
+/// numbers.
 fn own_call<'b>(body: &'b str, version: &str) -> Option<&'b str> {
     /// The lowest number of a gateway's own call.
     const OWN: u64 = 1 << 40;
@@ -361,7 +362,7 @@ fn own_call<'b>(body: &'b str, version: &str) -> Option<&'b str> {
     number.parse().is_ok_and(|number: u64| number >= OWN).then_some(call)
 }
 
-/// Whether the body is a probe of the gateway.
+/// Reports whether the body is a probe of the gateway.
 fn is_probe(body: &str) -> bool {
     [("2.0", "eth_blockNumber"), ("1.0", "getblockcount")].into_iter().any(|(version, method)| {
         let call = format!(r#""method":"{method}","params":[]}}"#);
@@ -369,7 +370,8 @@ fn is_probe(body: &str) -> bool {
     })
 }
 
-/// A scripted answer to one call. Scripts have the id 9 of the tests' clients, and nodes answer under the number of the call.
+/// Replaces the id of a scripted answer. Scripts have the id 9 of the tests' clients, but nodes answer under the number
+/// of the call.
 fn under_number(body: Vec<u8>, number: Option<&str>) -> Vec<u8> {
     let Some(number) = number else { return body };
     for member in ["\"id\":9", "\"id\" : 9"] {
@@ -383,7 +385,7 @@ fn under_number(body: Vec<u8>, number: Option<&str>) -> Vec<u8> {
     body
 }
 
-/// Whether the request is the gateway's question for the network of the node.
+/// Reports whether the request is the gateway's query for the network of the node.
 fn asks_network(target: &str, body: &str) -> bool {
     target == "/cosmos/base/tendermint/v1beta1/node_info"
         || (target == "/wallet/getblockbynum" && body == r#"{"num":0}"#)

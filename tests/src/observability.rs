@@ -1,4 +1,4 @@
-//! Reads the dashboard and the alert rules in `examples/observability`, and compares them with a page of metrics. The tests of
+//! Comparison of the dashboard and the alert rules in `examples/observability` with a page of metrics. The tests of
 //! both programs include this file, each for its own metrics.
 
 use serde_json::Value;
@@ -8,14 +8,14 @@ use std::path::Path;
 /// Labels that Prometheus adds to every series.
 const ADDED: [&str; 2] = ["instance", "job"];
 
-/// A selector of an expression: a metric, and its labels with their values.
+/// A selector of an expression: a metric and its label matchers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Selector {
     name: String,
     matchers: Vec<(String, String)>,
 }
 
-/// What a page says: the labels of each series, by name, and the values of each label.
+/// The contents of a page: the labels of each series, by name, and the values of each label.
 #[derive(Debug, Default)]
 struct Said {
     names: BTreeSet<String>,
@@ -23,9 +23,9 @@ struct Said {
     values: BTreeMap<(String, String), BTreeSet<String>>,
 }
 
-/// What the dashboard and the alerts say of the metrics that are `ours` and the programs do not say: a metric that is not on
-/// this page, a label that it does not have, or a value that is none of those that its label can have. `closed` are labels with
-/// all of their values, for a metric; a label whose values are all on the page needs none. Also counts what was compared.
+/// Returns the mistakes of the dashboard and the alerts about the metrics that are `ours`: a metric that is not on this
+/// page, a label that it does not have, or an impossible value of a label. `closed` lists all values of a metric's
+/// label that are not all on the page. Also returns the number of comparisons.
 pub fn mistakes(
     ours: impl Fn(&str) -> bool,
     page: &str,
@@ -66,7 +66,7 @@ impl Said {
                 };
                 for end in ends {
                     let name = format!("{family}{end}");
-                    // A family that has no series now has the labels that the documentation says.
+                    // A family without series now has its documented labels.
                     let labels = documented.get(&name).cloned().unwrap_or_default();
                     said.labels.insert(name.clone(), labels);
                     said.names.insert(name);
@@ -84,7 +84,7 @@ impl Said {
         said
     }
 
-    /// Why a selector selects nothing.
+    /// Returns the reasons why a selector selects nothing.
     fn wrong(&self, selector: &Selector, closed: &[(&str, &str, Vec<&str>)]) -> Vec<String> {
         let name = &selector.name;
         if !self.names.contains(name) {
@@ -107,7 +107,7 @@ impl Said {
                 }
             }
         }
-        // A closed set that lacks what the page shows is not closed.
+        // A closed set that lacks a value of the page is incomplete.
         for (_, label, all) in closed.iter().filter(|(of, _, _)| of == name) {
             let shown = self.values.get(&(name.clone(), (*label).to_owned()));
             let more = shown.into_iter().flatten().filter(|value| !all.contains(&value.as_str()));
@@ -117,13 +117,13 @@ impl Said {
     }
 }
 
-/// The values that a label of this metric has on a page, on which it has all of them.
+/// Returns the values of a label of this metric on a page.
 pub fn values(page: &str, name: &str, label: &str) -> Vec<String> {
     let all = Said::read(page).values.remove(&(name.to_owned(), label.to_owned()));
     all.into_iter().flatten().collect()
 }
 
-/// A file of the repository. One that cannot be read fails its test.
+/// Reads a file of the repository. Fails the test if it cannot.
 fn file(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name);
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{name}: {error}"))
@@ -137,7 +137,7 @@ fn members(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-/// Every expression of the dashboard and the alerts, with its place.
+/// Returns every expression of the dashboard and the alerts, with its position.
 fn expressions() -> Vec<(String, String)> {
     let mut all = Vec::new();
     let dashboard: Value = serde_json::from_str(&file("examples/observability/dashboard.json"))
@@ -169,13 +169,12 @@ fn expressions() -> Vec<(String, String)> {
     all
 }
 
-/// A scalar in single quotes.
 fn unquoted(scalar: &str) -> String {
     let inner = scalar.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
     inner.map_or_else(|| scalar.to_owned(), |inner| inner.replace("''", "'"))
 }
 
-/// The metrics of an expression, which begin with `rpcgate_` or `process_`.
+/// Returns the metrics of an expression, which begin with `rpcgate_` or `process_`.
 fn selectors(expression: &str) -> Vec<Selector> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let mut found = Vec::new();
@@ -194,7 +193,7 @@ fn selectors(expression: &str) -> Vec<Selector> {
     found
 }
 
-/// The pairs in `a="b",c=~"d"`.
+/// Returns the pairs in `a="b",c=~"d"`.
 fn pairs(body: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut rest = body;
@@ -207,14 +206,14 @@ fn pairs(body: &str) -> Vec<(String, String)> {
     found
 }
 
-/// The labels by which an expression groups, without that of buckets.
+/// Returns the labels by which an expression groups, without that of buckets.
 fn grouped(expression: &str) -> Vec<String> {
     let groups = expression.split(" by (").skip(1).filter_map(|rest| rest.split(')').next());
     let labels = groups.flat_map(|group| group.split(',')).map(|label| label.trim().to_owned());
     labels.filter(|label| label != "le").collect()
 }
 
-/// The labels of the metrics in the tables of the documentation, by the names of their series.
+/// Returns the labels of the metrics in the tables of the documentation, by the names of their series.
 fn documented() -> BTreeMap<String, BTreeSet<String>> {
     let (mut all, mut before) = (BTreeMap::new(), BTreeSet::new());
     for line in file("docs/watching.md").lines().filter(|line| line.starts_with("| `")) {

@@ -1,8 +1,8 @@
-//! The gateway as a process of its own, which can be killed and started again in the same folder.
+//! The gateway as a separate process, which can be killed and started again in the same folder.
 //!
-//! No path to the gateway's binary is valid in every build, so a test binary is its own gateway: its root contains a test
-//! with the name [`SERVE`], which calls [`serve`]. That does nothing unless a [`Site`] has started the process; then it does
-//! the same as `rpcgate-server run`.
+//! No path to the gateway's binary is valid in every build, so a test binary is its own gateway: its root contains a
+//! test with the name [`SERVE`], which calls [`serve`]. That does nothing unless a [`Site`] has started the process;
+//! then it does the same as `rpcgate-server run`.
 
 #![expect(clippy::unwrap_used, reason = "a gateway of the tests that cannot start fails its test")]
 
@@ -34,11 +34,11 @@ pub const SERVE: &str = "serve_where_a_site_asks_for_it";
 /// The name of the test that runs the management side of a test binary, if it has one.
 pub const MANAGE: &str = "manage_where_a_site_asks_for_it";
 
-/// The variable that names the configuration file. It has another prefix than the gateway's own variables, which are
+/// The variable that names the configuration file. It lacks the prefix of the gateway's own variables, which are
 /// settings.
 const FILE: &str = "TEST_GATEWAY_CONFIG";
 
-/// Runs the gateway, if a [`Site`] has started this process; otherwise does nothing.
+/// Runs the gateway if a [`Site`] has started this process; otherwise does nothing.
 ///
 /// # Panics
 /// When the gateway cannot start.
@@ -46,7 +46,7 @@ pub fn serve() {
     be(async |file| run::execute(file).await.map_err(|failure| failure.to_string()));
 }
 
-/// Runs the management side, if a [`Site`] has started this process; otherwise does nothing.
+/// Runs the management side if a [`Site`] has started this process; otherwise does nothing.
 ///
 /// # Panics
 /// When it cannot start.
@@ -59,7 +59,7 @@ pub fn manage() {
 fn be(program: impl AsyncFnOnce(&Path) -> Result<(), String>) {
     let Some(file) = std::env::var_os(FILE) else { return };
     std::thread::spawn(|| {
-        // It ends with its parent process, also if that is killed.
+        // Ends with its parent process, even if that is killed.
         let _ = io::stdin().lock().read_to_end(&mut Vec::new());
         std::process::abort();
     });
@@ -69,19 +69,19 @@ fn be(program: impl AsyncFnOnce(&Path) -> Result<(), String>) {
     }
 }
 
-/// The state of a gateway: a folder with its configuration, its journal and its databases. It outlives its processes.
+/// The state of a gateway: a folder with its configuration, journal and databases. It outlives the processes.
 #[derive(Debug)]
 pub struct Site {
     folder: TempDir,
     databases: PathBuf,
-    /// The database's URL, if the database is not one of these files.
+    /// The database's URL, if the database is not a file in the folder.
     url: Option<String>,
     setup: Setup,
     before: Vec<String>,
 }
 
 impl Site {
-    /// A new folder for gateways of `setup`.
+    /// Creates a folder for gateways of `setup`.
     ///
     /// # Panics
     /// When it cannot be made.
@@ -91,7 +91,7 @@ impl Site {
         Site { folder, databases, url: None, setup, before: Vec::new() }
     }
 
-    /// A new folder for gateways of `setup` whose database is at `url`.
+    /// Creates a folder for gateways of `setup` whose database is at `url`.
     ///
     /// # Panics
     /// When it cannot be made.
@@ -99,7 +99,7 @@ impl Site {
         Site { url: Some(url.into()), ..Site::new(setup) }
     }
 
-    /// Another gateway of the same setup, with a folder of its own, on the same databases.
+    /// Creates another gateway of the same setup, with its own folder, on the same databases.
     ///
     /// # Panics
     /// When it cannot be made.
@@ -114,7 +114,7 @@ impl Site {
         }
     }
 
-    /// Starts its processes by this command, which gets the real command as additional arguments.
+    /// Starts processes through this command, which gets the real command as additional arguments.
     #[must_use]
     pub fn through(mut self, command: &[&str]) -> Self {
         self.before = command.iter().map(|word| (*word).to_owned()).collect();
@@ -126,27 +126,27 @@ impl Site {
         self.setup = setup;
     }
 
-    /// The folder.
+    /// Returns the folder.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The folder of its journal.
+    /// Returns the folder of the journal.
     pub fn journal(&self) -> PathBuf {
         self.path().join("journal")
     }
 
-    /// The file of the management database. The name of the usage database is derived from it.
+    /// Returns the file of the management database. The name of the usage database is derived from it.
     pub fn database(&self) -> PathBuf {
         self.databases.join("rpcgate.db")
     }
 
-    /// The file of the usage database.
+    /// Returns the file of the usage database.
     pub fn usage_database(&self) -> PathBuf {
         self.databases.join("rpcgate-usage.db")
     }
 
-    /// The journal's segments, oldest first.
+    /// Returns the journal's segments, oldest first.
     ///
     /// # Panics
     /// When the folder cannot be read.
@@ -171,7 +171,7 @@ impl Site {
         }
     }
 
-    /// A gateway with this clock in this process instead of one of its own. Waits until it is ready.
+    /// Starts a gateway with this clock in this process instead of a separate one. Waits until it is ready.
     ///
     /// # Panics
     /// When it does not start.
@@ -179,8 +179,8 @@ impl Site {
         fs::create_dir_all(&self.databases).unwrap();
         let look = async {
             loop {
-                // Other tests start processes meanwhile. Until such a process executes its own program, it holds the open
-                // files of this one, including the lock of the journal.
+                // Other tests start processes at the same time. Until such a process executes its own program, it holds
+                // the open files of this one, including the lock of the journal.
                 match State::open(&self.config(), clock.clone()) {
                     Err(StartError::Journal(JournalError::InUse { .. })) => {
                         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -196,7 +196,7 @@ impl Site {
         gateway
     }
 
-    /// The configuration of its processes.
+    /// Returns the configuration of the processes.
     pub fn config(&self) -> Config {
         self.full_setup().config()
     }
@@ -221,7 +221,7 @@ impl Site {
         process
     }
 
-    /// Starts a process and waits until it listens. Does not create the folder of its databases.
+    /// Starts a process and waits until it listens. Does not create the folder of the databases.
     ///
     /// # Panics
     /// When it ends before that.
@@ -229,7 +229,7 @@ impl Site {
         self.spawn().listening().await
     }
 
-    /// Writes the configuration that its processes read.
+    /// Writes the configuration file of the processes.
     ///
     /// # Panics
     /// When it cannot be written.
@@ -247,7 +247,7 @@ impl Site {
         self.run(SERVE)
     }
 
-    /// Starts a process of the management side, and waits until it listens.
+    /// Starts a process of the management side and waits until it listens.
     ///
     /// # Panics
     /// When it ends before that.
@@ -255,10 +255,10 @@ impl Site {
         self.run(MANAGE).listening().await
     }
 
-    /// The token in the link of the one mail that its management side has sent, once it has.
+    /// Waits for the one mail of the management side and returns the token in its link.
     ///
     /// # Panics
-    /// When none comes, or it has no link.
+    /// When no mail comes, or it has no link.
     pub async fn mailed(&self) -> String {
         let outbox = self.path().join("outbox");
         let file = || {
@@ -300,22 +300,22 @@ pub struct Process {
 }
 
 impl Process {
-    /// The address at which it listens.
+    /// Returns the address at which it listens.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// A client with the key called `default`.
+    /// Returns a client with the key called `default`.
     pub fn client(&self) -> TestClient {
         TestClient::new(self.addr, Some(&key("default")))
     }
 
-    /// Its process id.
+    /// Returns the process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Its log.
+    /// Returns the log.
     pub fn log(&self) -> &Log {
         &self.log
     }
@@ -356,12 +356,12 @@ impl Process {
         assert!(timeout(TIMEOUT, look).await.is_ok(), "it is not ready:\n{}", self.log.text());
     }
 
-    /// The HTTP status of its readiness.
+    /// Returns the HTTP status of the readiness check.
     pub async fn health(&self) -> u16 {
         TestClient::new(self.addr, None).send("GET", "/readyz", &[], b"").await.status
     }
 
-    /// Kills it with SIGKILL, as the kernel does when it is out of memory.
+    /// Kills the process with SIGKILL, as the kernel does when it is out of memory.
     ///
     /// # Panics
     /// When it cannot be killed.
@@ -370,7 +370,7 @@ impl Process {
         self.child.wait().unwrap();
     }
 
-    /// Suspends it: its connections stay open, and it does nothing.
+    /// Suspends the process: its connections stay open, and it does nothing.
     ///
     /// # Panics
     /// When it cannot be stopped.
@@ -378,7 +378,7 @@ impl Process {
         self.signal("STOP");
     }
 
-    /// Resumes it.
+    /// Resumes the process.
     ///
     /// # Panics
     /// When it cannot be resumed.
@@ -386,7 +386,7 @@ impl Process {
         self.signal("CONT");
     }
 
-    /// Makes it read its configuration again.
+    /// Makes the process read its configuration again.
     ///
     /// # Panics
     /// When the signal cannot be sent.
@@ -401,7 +401,7 @@ impl Process {
         assert!(sent.unwrap().success());
     }
 
-    /// Ends it with SIGTERM, and waits until it has ended.
+    /// Sends SIGTERM and waits until the process has ended.
     ///
     /// # Panics
     /// When it does not.
@@ -460,12 +460,12 @@ impl Log {
         self.lock(|heard| heard.has_ended)
     }
 
-    /// The whole text.
+    /// Returns the whole text.
     pub fn text(&self) -> String {
         self.lock(|heard| heard.lines.join("\n"))
     }
 
-    /// The lines whose message contains `words`, as JSON.
+    /// Returns the lines whose message contains `words`, as JSON.
     pub fn lines(&self, words: &str) -> Vec<Value> {
         let parsed: Vec<Value> = self
             .lock(|heard| heard.lines.iter().filter_map(|line| serde_json::from_str(line).ok()).collect());
@@ -475,7 +475,7 @@ impl Log {
             .collect()
     }
 
-    /// The sum of a number in these lines.
+    /// Returns the sum of a number in these lines.
     pub fn sum(&self, words: &str, field: &str) -> u64 {
         self.lines(words).iter().map(|line| line[field].as_u64().unwrap_or_default()).sum()
     }

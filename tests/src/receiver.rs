@@ -1,4 +1,4 @@
-//! A receiver of webhooks that remembers what it gets.
+//! A receiver of webhooks that stores what it gets.
 
 #![expect(clippy::unwrap_used, reason = "a receiver of the tests that cannot work fails its test")]
 
@@ -22,26 +22,26 @@ use tokio::task::{AbortHandle, JoinSet};
 /// A delivery that a receiver has read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReceivedDelivery {
-    /// The path that it was sent to.
+    /// The path.
     pub path: String,
-    /// Its headers, names in lower case.
+    /// The headers, names in lower case.
     pub headers: BTreeMap<String, String>,
-    /// Its body as it came.
+    /// The raw body.
     pub body: Vec<u8>,
 }
 
 impl ReceivedDelivery {
-    /// The value of a header; empty without one.
+    /// Returns the value of a header, or an empty text.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", String::as_str)
     }
 
-    /// Its identifier.
+    /// Returns the delivery's identifier.
     pub fn id(&self) -> &str {
         self.header("x-delivery-id")
     }
 
-    /// The number of the attempt.
+    /// Returns the number of the attempt.
     ///
     /// # Panics
     /// When it has none.
@@ -50,7 +50,7 @@ impl ReceivedDelivery {
         self.header("x-delivery-attempt").parse().unwrap()
     }
 
-    /// The event.
+    /// Returns the event.
     ///
     /// # Panics
     /// When the body is not JSON.
@@ -60,20 +60,20 @@ impl ReceivedDelivery {
     }
 }
 
-/// What is run inside the handler of a delivery.
+/// An action inside the handler of a delivery.
 type Strike = Box<dyn FnOnce() + Send>;
 
 struct Shared {
     /// The status of answers; `None` holds them.
     status: watch::Sender<Option<u16>>,
     received: Mutex<Vec<ReceivedDelivery>>,
-    /// The identifiers of deliveries that have no answer yet, by their place among those that were received.
+    /// The identifiers of unanswered deliveries, by their position among those received.
     open: Mutex<BTreeMap<usize, String>>,
-    /// What happens to the delivery with this number.
+    /// The action for the delivery with this number.
     strike: Mutex<Option<(usize, Strike)>>,
 }
 
-/// A receiver on a socket of its own, which acknowledges everything at first. It stops when dropped.
+/// A receiver on its own socket, which acknowledges everything at first. It stops when dropped.
 pub struct WebhookReceiver {
     addr: SocketAddr,
     shared: Arc<Shared>,
@@ -87,7 +87,7 @@ impl fmt::Debug for WebhookReceiver {
 }
 
 impl WebhookReceiver {
-    /// Starts one.
+    /// Starts a receiver.
     ///
     /// # Panics
     /// When no port is free.
@@ -104,12 +104,12 @@ impl WebhookReceiver {
         WebhookReceiver { addr, shared, accepting }
     }
 
-    /// The URL of an endpoint at this path.
+    /// Returns the URL of an endpoint at this path.
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.addr)
     }
 
-    /// Answers with this status from now on, also what it holds.
+    /// Sets the status of all further answers and of those on hold.
     pub fn answer(&self, status: u16) {
         self.shared.status.send_replace(Some(status));
     }
@@ -119,36 +119,36 @@ impl WebhookReceiver {
         self.shared.status.send_replace(None);
     }
 
-    /// Runs `strike` once, in the handler of the delivery that follows `after` further ones, before it is answered. From then
-    /// on all answers are held.
+    /// Runs `strike` once, in the handler of the delivery that follows `after` further ones, before it is answered. All
+    /// later answers are held.
     pub fn strike(&self, after: usize, strike: impl FnOnce() + Send + 'static) {
         let number = lock(&self.shared.received).len() + after;
         *lock(&self.shared.strike) = Some((number, Box::new(strike)));
     }
 
-    /// Whether what [`strike`](Self::strike) has planned has happened.
+    /// Reports whether the action of [`strike`](Self::strike) has run.
     pub fn has_struck(&self) -> bool {
         lock(&self.shared.strike).is_none()
     }
 
-    /// What it has received so far, in the order of arrival.
+    /// Returns the deliveries so far, in the order of arrival.
     pub fn received(&self) -> Vec<ReceivedDelivery> {
         lock(&self.shared.received).clone()
     }
 
-    /// What it has received at this path.
+    /// Returns the deliveries to this path.
     pub fn at(&self, path: &str) -> Vec<ReceivedDelivery> {
         let mut received = self.received();
         received.retain(|delivery| delivery.path == path);
         received
     }
 
-    /// The number of deliveries that it has received.
+    /// Returns the number of deliveries.
     pub fn count(&self) -> usize {
         lock(&self.shared.received).len()
     }
 
-    /// The identifiers of deliveries that it has received and not answered, on connections that are open.
+    /// Returns the identifiers of unanswered deliveries on open connections.
     pub fn open(&self) -> Vec<String> {
         lock(&self.shared.open).values().cloned().collect()
     }
@@ -180,7 +180,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-/// A delivery without an answer, until this is dropped.
+/// A delivery that counts as unanswered until this is dropped.
 struct Open<'a> {
     shared: &'a Shared,
     number: usize,

@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 /// The secret of the keys: `gateway.key_secret` of the gateways that accept them.
 pub const SECRET: &str = "what all of them know";
 
-/// The text of a genuine key that is not in a database.
+/// Returns the text of a genuine key that is not in a database.
 ///
 /// # Panics
 /// When the operating system returns no random numbers.
@@ -24,18 +24,18 @@ pub fn forged() -> String {
 /// A key and its owner.
 #[derive(Debug)]
 pub struct TestKey {
-    /// Its tenant.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Its project.
+    /// The project.
     pub project: ProjectId,
-    /// Its identifier.
+    /// The identifier.
     pub key: KeyId,
-    /// Its text.
+    /// The text.
     pub text: String,
 }
 
 impl TestKey {
-    /// A key of a new tenant on this plan.
+    /// Creates a key of a new tenant on this plan.
     ///
     /// # Panics
     /// When it cannot be made.
@@ -77,7 +77,7 @@ impl TestKey {
         TestKey { tenant, project, key, text }
     }
 
-    /// A client that calls a gateway with it.
+    /// Returns a client that calls a gateway with the key.
     pub fn client(&self, gateway: SocketAddr) -> TestClient {
         TestClient::new(gateway, Some(&self.text))
     }

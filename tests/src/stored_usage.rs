@@ -45,17 +45,17 @@ impl StoredUsage {
         StoredUsage { usage, raw, tenant: site.config().tenants["default"].id }
     }
 
-    /// The store itself.
+    /// Returns the store.
     pub fn store(&self) -> &UsageStore {
         &self.usage
     }
 
-    /// The tenant.
+    /// Returns the tenant.
     pub fn tenant(&self) -> TenantId {
         self.tenant
     }
 
-    /// All stored events, in no order.
+    /// Returns all stored events, unordered.
     ///
     /// # Panics
     /// When one cannot be read.
@@ -79,12 +79,12 @@ impl StoredUsage {
         assert!(tokio::time::timeout(TIMEOUT, look).await.is_ok(), "never shipped: {request}");
     }
 
-    /// The sums of the 24 hours up to `now`, by chain and method. Checks that they add up to the totals.
+    /// Returns the sums of the 24 hours up to `now`, by chain and method. Checks that they add up to the totals.
     ///
     /// # Panics
     /// When they do not.
     pub async fn by_method(&self, now: Time) -> BTreeMap<(String, String), Metrics> {
-        // This includes an hour that began since then.
+        // Includes an hour that began since then.
         let now = now.plus(Duration::from_secs(600));
         let ask = UsageAsk::new(self.tenant, UsageWindow::of(Period::Day, now));
         let ask = ask.grouped(&[Group::Chain, Group::Method]).unwrap().limited(5_000).unwrap();
@@ -104,7 +104,7 @@ impl StoredUsage {
     }
 }
 
-/// A connection to a database file, in addition to those of a gateway.
+/// Opens a connection to a database file, in addition to those of a gateway.
 ///
 /// # Panics
 /// When the file cannot be opened.
@@ -127,7 +127,7 @@ pub async fn connect(file: &Path) -> DatabaseConnection {
 pub struct DatabaseLock(DatabaseConnection);
 
 impl DatabaseLock {
-    /// Takes it.
+    /// Takes the lock.
     ///
     /// # Panics
     /// When another connection does not release it.
@@ -137,7 +137,7 @@ impl DatabaseLock {
         DatabaseLock(raw)
     }
 
-    /// Releases it.
+    /// Releases the lock.
     ///
     /// # Panics
     /// When the connection is lost.

@@ -1,14 +1,13 @@
 //! The load for the profile with which `.ci/dist` builds the gateway.
 //!
 //! `train GATEWAY FOLDER` starts the binary `GATEWAY` in `FOLDER`, in front of a node that answers at once and with
-//! limits that do not refuse. It sends the most frequent kinds of requests over kept-alive connections: single calls, single calls
-//! that the gateway gathers in arrays, cached calls, batches, large results, REST, refusals, calls on WebSocket streams and over
-//! gRPC. Then it stops the gateway with SIGTERM, which writes the profile.
-//! An unexpected answer is an error: a profile of faults would optimise the wrong code.
+//! limits that do not refuse. It sends the most frequent kinds of requests over kept-alive connections: single calls,
+//! single calls that the gateway gathers in arrays, cached calls, batches, large results, REST, refusals, calls on
+//! WebSocket streams and over gRPC. Then it stops the gateway with SIGTERM, which writes the profile. An unexpected
+//! answer is an error: a profile of faults would optimise the wrong code.
 //!
-//! The number of requests is fixed, so that every gateway gets the same load, however slow its machine is.
-//! The program uses only the standard library, so that `rustc` alone builds it in a moment, without the harness and the
-//! two hundred crates that it depends on.
+//! The number of requests is fixed, so that every gateway gets the same load, however slow its machine is. The program
+//! uses only the standard library, so that `rustc` alone builds it in a moment, without the harness and its 200 crates.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "it prints its progress to the terminal")]
 
@@ -51,7 +50,7 @@ const BALANCES: &str =
 
 type Done<T> = Result<T, String>;
 
-/// The kinds of requests, which are sent one kind after the other over all connections.
+/// The kinds of requests, sent one kind after the other over all connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Work {
     Single,
@@ -153,7 +152,7 @@ fn send(addr: SocketAddr, work: Work, times: usize) -> Done<()> {
 }
 
 impl Work {
-    /// Request number `at` of this kind. All requests differ, except for those that the cache should answer.
+    /// Returns request number `at` of this kind. All requests differ, except for those that the cache should answer.
     fn question(self, at: usize, large: &str) -> Question {
         let id = (1_000 + at).to_string();
         let one = |method: &str, params: &str, answer: &str| {
@@ -190,7 +189,7 @@ impl Work {
     }
 }
 
-/// The calls of a batch in turn: two that the cache answers, three that go to a node.
+/// Returns the calls of a batch in turn: two that the cache answers, three that go to a node.
 fn mixed(number: usize) -> (&'static str, String) {
     match number % 5 {
         0 => ("eth_chainId", "[]".into()),
@@ -204,7 +203,7 @@ fn mixed(number: usize) -> (&'static str, String) {
     }
 }
 
-/// The refusals in turn: exceeded window, unknown key, no key, closed method, invalid JSON, unknown chain.
+/// Returns the refusals in turn: exceeded window, unknown key, no key, closed method, invalid JSON, unknown chain.
 fn refused(at: usize, id: &str) -> Question {
     let body = call(id, "eth_getBalance", &format!("[\"0x{at:040x}\",\"latest\"]"));
     let (request, status, part) = match at / CALLERS % 6 {
@@ -246,7 +245,7 @@ fn request(verb: &str, target: &str, key: Option<&str>, body: &str) -> String {
     request + "\r\n" + body
 }
 
-/// A node's result for a method, except for the large one.
+/// Returns a node's result for a method, except for the large one.
 fn answer_to(method: &str) -> &'static str {
     match method {
         "eth_chainId" => "\"0x1\"",
@@ -263,7 +262,6 @@ fn answer_to(method: &str) -> &'static str {
     }
 }
 
-/// One connection to the gateway.
 struct Caller {
     stream: BufReader<TcpStream>,
 }
@@ -297,12 +295,12 @@ impl Caller {
     }
 }
 
-/// The beginning of a text that may be long.
+/// Returns the beginning of a text that may be long.
 fn start(text: &str) -> String {
     text.chars().take(600).collect()
 }
 
-/// The parts of a request or an answer that matter here.
+/// The relevant parts of a request or an answer.
 struct Message {
     first: String,
     /// The key of a WebSocket handshake.
@@ -361,7 +359,7 @@ impl Node {
         let addr = listener.local_addr().map_err(|error| format!("the node: {error}"))?;
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                // If a connection breaks, the gateway's answers show it.
+                // The gateway's answers show a broken connection.
                 thread::spawn(move || Node::serve(stream));
             }
         });

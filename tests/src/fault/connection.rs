@@ -17,18 +17,17 @@ use super::{Mode, Shared, lock};
 
 const READ: usize = 16 * 1024;
 
-/// How a direction, or the connection, ends.
+/// The end of a direction, or of the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum End {
     /// This direction is over, the other may continue.
     Direction,
-    /// The client's connection is closed in good order.
+    /// The client's connection is closed cleanly.
     Close,
     /// The client's connection is reset.
     Reset,
 }
 
-/// Carries one connection from its acceptance to its end.
 pub(super) async fn serve(
     mut client: TcpStream,
     target: SocketAddr,
@@ -52,7 +51,7 @@ pub(super) async fn serve(
         return;
     }
     let _ = client.shutdown().await;
-    // A socket closed with bytes unread sends RST, and this end is meant to be a FIN.
+    // A socket closed with bytes unread sends RST, and this end should be a FIN.
     let mut rest = [0; READ];
     while client.try_read(&mut rest).is_ok_and(|read| read > 0) {}
 }
@@ -87,7 +86,7 @@ async fn carry(client: &mut TcpStream, node: &mut TcpStream, shared: &Shared) ->
 struct Relay<'a> {
     shared: &'a Shared,
     exchange: Mutex<Exchange>,
-    // Both directions write here: the node's bytes, and answers of the proxy's own.
+    // Both directions write here: the node's bytes, and the proxy's own answers.
     client: AsyncMutex<WriteHalf<'a>>,
 }
 
@@ -215,7 +214,7 @@ enum Then {
 
 /// The state of the connection: the decisions, without the sockets.
 struct Exchange {
-    // The mode of the current request; none before the first and when the bytes are opaque.
+    // The mode of the current request; `None` before the first and when the bytes are opaque.
     mode: Option<Mode>,
     request: Framing,
     reply: Framing,
@@ -349,7 +348,7 @@ impl Exchange {
     }
 }
 
-/// Whether `more` bytes reach the limit; then only those below it go out.
+/// Reports whether `more` bytes reach the limit; then only those below it go out.
 fn cuts(sent: &mut u64, limit: u64, more: usize, out: &mut Out) -> bool {
     let left = limit.saturating_sub(*sent);
     *sent += more as u64;

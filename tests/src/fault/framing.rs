@@ -1,11 +1,11 @@
-//! Where an HTTP/1 message starts and ends in a stream of bytes (RFC 9112, sections 2 and 6).
+//! The start and end of HTTP/1 messages in a stream of bytes (RFC 9112, sections 2 and 6).
 //!
-//! Just enough for a proxy that misbehaves at a certain position: it trusts both sides, and treats everything that is not
-//! HTTP/1 (TLS, HTTP/2, a database's protocol, frames after an upgrade) as opaque from there on.
+//! Just enough for a proxy that misbehaves at a certain position: it trusts both sides, and treats everything after the
+//! first bytes that are not HTTP/1 (TLS, HTTP/2, a database's protocol, frames after an upgrade) as opaque.
 
 const MAX_HEAD: usize = 64 * 1024;
 
-/// Which side's messages are read.
+/// The sender of the messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Side {
     /// Requests: the first line ends with the version.
@@ -50,7 +50,6 @@ pub(super) struct Framing {
 }
 
 impl Framing {
-    /// A reader at the start of a connection.
     pub(super) fn new(side: Side) -> Self {
         Framing {
             side,
@@ -63,17 +62,17 @@ impl Framing {
         }
     }
 
-    /// Between two messages: nothing of the next one has been seen.
+    /// Reports whether nothing of the next message has been seen.
     pub(super) fn is_idle(&self) -> bool {
         matches!(self.state, State::Head) && self.line.is_empty()
     }
 
-    /// This is not HTTP/1, or no longer.
+    /// Reports whether the stream is not HTTP/1, or no longer.
     pub(super) fn is_opaque(&self) -> bool {
         matches!(self.state, State::Opaque)
     }
 
-    /// The body lasts until its sender closes.
+    /// Reports whether the body lasts until its sender closes.
     pub(super) fn ends_with_the_connection(&self) -> bool {
         matches!(self.state, State::UntilClose)
     }
@@ -83,25 +82,24 @@ impl Framing {
         self.state = State::Opaque;
     }
 
-    /// Whether the coming message's body is kept for [`Framing::take`], and whether it answers a HEAD request.
+    /// Sets whether the next message's body is kept for [`Framing::take`], and whether it answers a HEAD request.
     pub(super) fn expect(&mut self, keep: bool, bodiless: bool) {
         self.keep = keep;
         self.bodiless = bodiless;
     }
 
-    /// The last message's request method or status code, empty before the first head.
+    /// Returns the last message's request method or status code, empty before the first head.
     pub(super) fn label(&self) -> &[u8] {
         let mut words = self.head.split(|byte| matches!(byte, b' ' | b'\r' | b'\n'));
         let skip = usize::from(self.side == Side::Node);
         words.nth(skip).unwrap_or_default()
     }
 
-    /// Head (with its empty line) and decoded body of the message that ended last.
+    /// Returns the head (with its empty line) and the decoded body of the message that ended last.
     pub(super) fn take(&mut self) -> (Vec<u8>, Vec<u8>) {
         (self.head.clone(), std::mem::take(&mut self.body))
     }
 
-    /// Reads on.
     pub(super) fn feed(&mut self, mut bytes: &[u8]) -> Piece {
         let mut piece = Piece::default();
         while !bytes.is_empty() {
@@ -237,7 +235,7 @@ fn most(left: u64, have: usize) -> usize {
     usize::try_from(left).map_or(have, |left| left.min(have))
 }
 
-/// The value of the first header field of that name (given in lower case) in a head.
+/// Returns the value of the first header field of that name (given in lower case) in a head.
 pub(super) fn field(head: &[u8], name: &str) -> Option<String> {
     let head = String::from_utf8_lossy(head);
     head.lines().skip(1).find_map(|line| {

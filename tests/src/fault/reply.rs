@@ -1,4 +1,4 @@
-//! Replies that a correct node would not send, made from nothing or from the real reply.
+//! Replies that a correct node would not send, generated or changed from the real reply.
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -8,12 +8,12 @@ pub(super) const INTERIM: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n\
     HTTP/1.1 102 Processing\r\n\r\n\
     HTTP/1.1 103 Early Hints\r\nlink: </style.css>; rel=preload\r\n\r\n";
 
-/// How many bytes [`overstated`] promises beyond those that it has.
+/// The number of bytes that [`overstated`] promises in addition to those that it has.
 pub(super) const OVERSTATED_BY: usize = 64;
 
 const FILL: usize = 64 * 1024;
 
-/// Bytes in which no HTTP parser finds a status line. The same ones every time, so that a failure repeats.
+/// Returns bytes in which no HTTP parser finds a status line. They are always the same, so that a failure repeats.
 pub(super) fn noise() -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut bytes: Vec<u8> = (0..512)
@@ -28,14 +28,14 @@ pub(super) fn noise() -> Vec<u8> {
     bytes
 }
 
-/// A complete 200 reply with this body, declared as JSON.
+/// Returns a complete 200 reply with this body, declared as JSON.
 pub(super) fn ok(body: &[u8]) -> Vec<u8> {
     let mut reply = head("HTTP/1.1 200 OK", "content-type: application/json\r\n", body.len() as u64);
     reply.extend_from_slice(body);
     reply
 }
 
-/// A complete 200 reply whose body starts like an answer and is neither JSON nor UTF-8.
+/// Returns a complete 200 reply whose body starts like an answer and is neither JSON nor UTF-8.
 pub(super) fn garbage_body() -> Vec<u8> {
     let mut body = br#"{"jsonrpc":"2.0","id":1,"result":"#.to_vec();
     body.extend(noise());
@@ -43,7 +43,7 @@ pub(super) fn garbage_body() -> Vec<u8> {
     ok(&body)
 }
 
-/// The reply with a length above that of its body.
+/// Returns the reply with a length above that of its body.
 pub(super) fn overstated(real_head: &[u8], body: &[u8]) -> Vec<u8> {
     let mut reply = relength(real_head, (body.len() + OVERSTATED_BY) as u64);
     reply.extend_from_slice(body);
@@ -51,7 +51,7 @@ pub(super) fn overstated(real_head: &[u8], body: &[u8]) -> Vec<u8> {
 }
 
 /// The reply with a body of `size` bytes that is still valid JSON: an answer's result becomes a long string, anything
-/// else is extended with spaces. Made piece by piece, so that `size` may exceed the memory.
+/// else is extended with spaces. Generated piece by piece, so that `size` may exceed the memory.
 #[derive(Debug)]
 pub(super) struct Oversized {
     pieces: [Bytes; 2],
@@ -61,7 +61,7 @@ pub(super) struct Oversized {
 }
 
 impl Oversized {
-    /// A body that already is as long keeps its length.
+    /// A body that is already longer keeps its length.
     pub(super) fn new(real_head: &[u8], body: &[u8], size: u64) -> Self {
         let (front, back, fill) = stretchable(body);
         let left = size.saturating_sub((front.len() + back.len()) as u64);
@@ -87,7 +87,7 @@ impl Iterator for Oversized {
     }
 }
 
-/// Front, back, and the byte that may be repeated between them.
+/// Returns the front, the back, and the byte that may be repeated between them.
 fn stretchable(body: &[u8]) -> (Vec<u8>, Vec<u8>, u8) {
     if let Ok(mut members) = serde_json::from_slice::<Map<String, Value>>(body)
         && members.remove("result").is_some()
@@ -104,7 +104,7 @@ fn stretchable(body: &[u8]) -> (Vec<u8>, Vec<u8>, u8) {
     (front.to_vec(), back.to_vec(), b' ')
 }
 
-/// The head with that length in place of its own framing.
+/// Returns the head with that length instead of its own framing.
 fn relength(real_head: &[u8], length: u64) -> Vec<u8> {
     let text = String::from_utf8_lossy(real_head);
     let mut lines = text.lines();

@@ -16,7 +16,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 const BODY: &str = r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#;
 const ANSWER: &str = r#"{"jsonrpc":"2.0","id":7,"result":"pong"}"#;
 
-/// A sound node: reads each request to its end, counts it, answers with `ANSWER`.
+/// A healthy node: reads each request to its end, counts it, answers with `ANSWER`.
 struct Node {
     addr: SocketAddr,
     served: Arc<AtomicU64>,
@@ -80,14 +80,14 @@ async fn ask(client: &mut TcpStream) {
     client.write_all(request().as_bytes()).await.unwrap();
 }
 
-/// Everything up to the end of the connection, and whether that was a FIN (a reset is an error).
+/// Reads up to the end of the connection and returns whether that was a FIN (a reset is an error).
 async fn rest(client: &mut TcpStream) -> (String, io::Result<()>) {
     let mut bytes = Vec::new();
     let end = client.read_to_end(&mut bytes).await.map(drop);
     (String::from_utf8_lossy(&bytes).into_owned(), end)
 }
 
-/// One whole reply: head and decoded body.
+/// Reads one whole reply: head and decoded body.
 async fn reply(client: &mut TcpStream) -> (String, Vec<u8>) {
     let mut framing = Framing::new(Side::Node);
     framing.expect(true, false);
@@ -100,7 +100,7 @@ async fn reply(client: &mut TcpStream) -> (String, Vec<u8>) {
     }
 }
 
-/// Until this many bytes of its clients have arrived.
+/// Waits until this number of bytes of its clients has arrived.
 async fn has_read(proxy: &FaultProxy, bytes: usize) {
     while proxy.stats().from_client < bytes as u64 {
         tokio::task::yield_now().await;
@@ -238,7 +238,7 @@ async fn a_slow_reply_comes_in_pieces_and_whole_in_the_end() {
     ask(&mut client).await;
     let mut piece = [0; 64];
     for _ in 0..3 {
-        // This yields instead of waiting: the paused clock advances only while all tasks are idle.
+        // Yields instead of waiting: the paused clock advances only while all tasks are idle.
         let read = loop {
             tokio::task::yield_now().await;
             if let Ok(read) = client.try_read(&mut piece) {

@@ -1,4 +1,4 @@
-//! A balancer that passes bytes on and names their clients, which ends with the process that started it.
+//! A TCP balancer that sends its clients' addresses to the server and ends with the process that started it.
 
 #![expect(
     clippy::unwrap_used,
@@ -14,10 +14,9 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Folders besides those of `PATH` that may contain the program.
+/// Folders in addition to `PATH` that may contain the program.
 const FOLDERS: [&str; 3] = ["/usr/sbin", "/usr/local/sbin", "/usr/local/bin"];
 
-/// The program, if it is installed.
 fn binary() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(FOLDERS.iter().map(PathBuf::from));
@@ -27,7 +26,7 @@ fn binary() -> Option<PathBuf> {
 /// A running balancer.
 #[derive(Debug)]
 pub struct Haproxy {
-    /// Where it listens: an address for each of the options that it was started with.
+    /// The addresses at which it listens, one for each option that it was started with.
     pub addrs: Vec<SocketAddr>,
     shell: Child,
     /// Closed when this process ends, even if it is killed; then the shell kills the balancer.
@@ -36,14 +35,14 @@ pub struct Haproxy {
 }
 
 impl Haproxy {
-    /// Starts one that passes connections on to `server`, which it also checks every 50 ms: at one address for each of
-    /// `options`, the words after the server's own in the configuration.
+    /// Starts a balancer that forwards connections to `server` and checks it every 50 ms. It listens at one address for
+    /// each of `options`, the words after the server's own in the configuration.
     ///
     /// # Panics
     /// When it is not installed, or does not start.
     pub fn before(server: SocketAddr, options: &[&str]) -> Haproxy {
         for _ in 0..10 {
-            // Another process may have taken a port meanwhile.
+            // Another process may have taken a port.
             if let Some(balancer) = Haproxy::start(server, options) {
                 return balancer;
             }
@@ -72,7 +71,6 @@ impl Haproxy {
         balancer.is_up().then_some(balancer)
     }
 
-    /// Waits until it accepts connections; `false` if it does not.
     fn is_up(&self) -> bool {
         (0..1_000).any(|_| {
             std::thread::sleep(Duration::from_millis(10));

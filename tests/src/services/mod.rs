@@ -1,4 +1,4 @@
-//! Servers that gateways share, each a process of its own that ends with the tests.
+//! Servers that gateways share. Each is a process that ends with the tests.
 
 pub mod haproxy;
 pub mod pebble;

@@ -1,5 +1,5 @@
-//! A certificate authority that speaks ACME, and a name server that sends all its checks to this host. Both end with the
-//! process that started them.
+//! A certificate authority that speaks ACME, and a name server that sends all its checks to this host. Both end with
+//! the process that started them.
 
 #![expect(
     clippy::unwrap_used,
@@ -15,10 +15,10 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Seconds for which its certificates are valid: 90 days.
+/// The lifetime of its certificates in seconds: 90 days.
 const LIFE: u64 = 7_776_000;
 
-/// Where an authority is, and what it requires. It forgets everything when it is started again.
+/// The address and the requirements of an authority. A restart erases all its data.
 #[derive(Debug)]
 pub struct Pebble {
     /// The port at which it checks names over TLS.
@@ -29,7 +29,7 @@ pub struct Pebble {
     management: u16,
     names: u16,
     names_management: u16,
-    /// The identifier and the key of the account that a client must have, if it must.
+    /// The identifier and the key of the account that clients need, if it requires one.
     account: Option<(String, String)>,
     certificate: TestCertificate,
     folder: TempDir,
@@ -42,10 +42,10 @@ impl Default for Pebble {
 }
 
 impl Pebble {
-    /// One that is not started yet, with ports that are free now.
+    /// Creates an authority that is not started yet, with ports that are free now.
     ///
     /// # Panics
-    /// When there are none.
+    /// When no ports are free.
     pub fn new() -> Self {
         let free: Vec<_> = (0..6).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).collect();
         let ports: Vec<_> = free.iter().map(|listener| listener.local_addr().unwrap().port()).collect();
@@ -73,23 +73,23 @@ impl Pebble {
         self
     }
 
-    /// The URL of its directory.
+    /// Returns the URL of its directory.
     pub fn directory_url(&self) -> String {
         format!("https://localhost:{}/dir", self.api)
     }
 
-    /// The file with the certificate of its own servers.
+    /// Returns the file with the certificate of its own servers.
     pub fn ca_file(&self) -> PathBuf {
         let [certificate, _] = self.certificate.files();
         certificate
     }
 
-    /// Where it shows its certificates to whom it trusts.
+    /// Returns the address of its management interface, which shows its certificates.
     pub fn management(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.management).into()
     }
 
-    /// Starts it.
+    /// Starts the authority.
     ///
     /// # Panics
     /// When it is not installed, or does not start.
@@ -124,7 +124,8 @@ impl Pebble {
             &file,
         ]);
         shell.args([at(self.names), at(self.names_management)]);
-        // It would wait at random before it checks a name, not check again what it has checked, and refuse requests at random.
+        // By default it waits at random before it checks a name, does not check again what it has checked, and refuses
+        // requests at random.
         shell.env("PEBBLE_VA_NOSLEEP", "1").env("PEBBLE_AUTHZREUSE", "0").env("PEBBLE_WFE_NONCEREJECT", "0");
         let mut shell = shell.stdin(Stdio::piped()).spawn().unwrap();
         let leash = shell.stdin.take();
@@ -155,7 +156,7 @@ impl Drop for PebbleProcess {
     }
 }
 
-/// The program of this name, which must be installed.
+/// Finds the program of this name, which must be installed.
 fn binary(name: &str) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders = std::env::split_paths(&path).chain([PathBuf::from("/usr/bin")]);

@@ -25,16 +25,16 @@ pub const MISSING: &str = "needs postgresql (apt install postgresql)";
 const FOLDERS: &str = "/usr/lib/postgresql";
 const USER: &str = "rpcgate";
 const PASSWORD: &str = "not a secret";
-/// The same in a URL.
+/// The password in a URL.
 const ENCODED: &str = "not%20a%20secret";
 /// The user `nobody`: the server does not run as root.
 const NOBODY: u32 = 65_534;
-/// The number of polls for an expected event, and the time between them: half a minute in total.
+/// The number of polls for an expected event: half a minute in total.
 const LOOKS: u32 = 1_500;
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Runs the server, and ends it when its standard input ends or delivers a word; this also happens when the test process is
-/// killed. Then all files of the server are removed, unless the word is `keep`.
+/// Runs the server, and ends it when standard input ends or delivers a word, which also happens when the test process
+/// is killed. Then removes all files of the server, unless the word is `keep`.
 const KEEPER: &str = r#"
     trap '' INT TERM HUP
     "$1/postgres" -D "$2/data" -p "$3" -c listen_addresses=127.0.0.1 -c unix_socket_directories='' \
@@ -48,7 +48,7 @@ const KEEPER: &str = r#"
     [ "$word" = keep ] || rm -rf "$2"
 "#;
 
-/// The folder with the server's binaries: in `PATH`, or Debian's newest.
+/// Returns the folder with the server's binaries: in `PATH`, or Debian's newest.
 pub fn binaries() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut debian: Vec<PathBuf> =
@@ -73,7 +73,7 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// The server that all tests of a process share.
+    /// Returns the server that all tests of a process share.
     ///
     /// # Panics
     /// When it is not installed, or does not start.
@@ -82,7 +82,7 @@ impl Postgres {
         SERVER.get_or_init(Self::launch)
     }
 
-    /// A separate server, which may be stopped or frozen.
+    /// Starts a separate server, which may be stopped or frozen.
     ///
     /// # Panics
     /// When it is not installed, or does not start.
@@ -90,7 +90,7 @@ impl Postgres {
         Self::launch_with(None)
     }
 
-    /// A separate server that accepts only TLS, with this certificate and key as PEM text.
+    /// Starts a separate server that accepts only TLS, with this certificate and key as PEM text.
     ///
     /// # Panics
     /// When it is not installed, or does not start.
@@ -146,7 +146,7 @@ impl Postgres {
         assert!(self.keeper.is_none(), "it runs");
         let was = self.port;
         for _ in 0..8 {
-            // Another process may take the port meanwhile.
+            // Another process may take the port.
             let port = if was == 0 { free_port() } else { was };
             let mut keeper = self.nobody(Command::new("sh"));
             let log = sound("make its log", fs::File::create(self.folder.join("log")));
@@ -171,7 +171,7 @@ impl Postgres {
         panic!("no free port for a server");
     }
 
-    /// Stops it at once, as if it had crashed. Committed data is there when it is started again.
+    /// Stops the server at once, as if it had crashed. Committed data is there when it is started again.
     ///
     /// # Panics
     /// When it does not end.
@@ -179,7 +179,7 @@ impl Postgres {
         self.end("keep\n");
     }
 
-    /// Suspends all its processes: connections stay open without answers.
+    /// Suspends all processes of the server: connections stay open without answers.
     ///
     /// # Panics
     /// When that is not possible here.
@@ -208,8 +208,8 @@ impl Postgres {
         self.new_database(&[])
     }
 
-    /// Creates a database with the tables and rows of the one at `url`, one of this server to which nobody is connected, and
-    /// returns its URL.
+    /// Creates a copy of the database at `url`, which is on this server and has no open connections. Returns the copy's
+    /// URL.
     ///
     /// # Panics
     /// When it cannot be created.
@@ -226,7 +226,7 @@ impl Postgres {
         format!("postgres://{USER}:{ENCODED}@{}/{name}", self.address())
     }
 
-    /// The variables by which PostgreSQL's own programs find the database at `url`, one of this server.
+    /// Returns the variables by which PostgreSQL's own programs find the database at `url`, one of this server.
     #[allow(dead_code, reason = "not every crate that takes this file in needs it")]
     pub fn variables(&self, url: &str) -> [(&'static str, String); 5] {
         [
@@ -238,12 +238,11 @@ impl Postgres {
         ]
     }
 
-    /// Its address.
+    /// Returns the server's address.
     pub fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
-    /// Whether it answers soon.
     fn answers(&self) -> bool {
         for _ in 0..LOOKS {
             match self.create("ready", &[]) {
@@ -275,14 +274,13 @@ impl Postgres {
         self.nobody(Command::new(path))
     }
 
-    /// A command in the server's folder.
     fn in_folder(&self, mut command: Command) -> Command {
         // The server must not read the certificates of the user who runs the tests, and may have no access to them.
         command.current_dir(&self.folder).env("LC_ALL", "C").env("HOME", &self.folder);
         command
     }
 
-    /// The same, but it does not run as root, because the server refuses to.
+    /// Returns a command in the server's folder that does not run as root, because the server refuses to.
     fn nobody(&self, command: Command) -> Command {
         let mut command = self.in_folder(command);
         if is_root(Path::new("/proc/self")) {
@@ -316,7 +314,6 @@ fn hand_over(file: &Path, text: &str) {
     }
 }
 
-/// The name of the database in its URL.
 fn name_in(url: &str) -> &str {
     url.rsplit('/').next().unwrap_or_default()
 }
@@ -325,8 +322,8 @@ fn is_root(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.uid() == 0)
 }
 
-/// A free port for a server, below those that the system gives to outgoing connections: while the server is down, one of the many
-/// connections of other tests would take its port, and it could not start there again.
+/// Returns a free port below those that the system gives to outgoing connections: otherwise, while the server is down,
+/// a connection of another test could take its port, and it could not start there again.
 ///
 /// # Panics
 /// When there is none.
@@ -339,18 +336,17 @@ pub fn free_port() -> u16 {
     port
 }
 
-/// The fields of `/proc/PID/stat` after the name, which may contain anything: first the state, then the parent.
+/// Returns the fields of `/proc/PID/stat` after the name, which may contain anything: first the state, then the parent.
 fn stat(process: u32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     Some(stat.rsplit_once(')')?.1.trim_start().to_owned())
 }
 
-/// Whether a process has ended, possibly as a zombie.
+/// Reports whether a process has ended, possibly as a zombie.
 fn has_ended(process: u32) -> bool {
     stat(process).is_none_or(|stat| stat.starts_with('Z'))
 }
 
-/// The child processes of `parent`.
 fn children(parent: u32) -> Vec<u32> {
     let parent_of = |process: &u32| stat(*process)?.split_whitespace().nth(1)?.parse().ok();
     let all = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -362,7 +358,7 @@ fn signal(name: &str, processes: &[u32]) {
     let processes: Vec<String> = processes.iter().map(u32::to_string).collect();
     let mut kill = Command::new("sh");
     kill.arg("-c").arg(format!("kill -{name} {}", processes.join(" ")));
-    // A process may have ended meanwhile.
+    // A process may have ended.
     let _ = done(&mut kill);
 }
 

@@ -15,10 +15,9 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Folders besides those of `PATH` that may contain the server.
+/// Folders in addition to `PATH` that may contain the server.
 const FOLDERS: [&str; 4] = ["/usr/bin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin"];
 
-/// The server's binary, if it is installed.
 fn binary() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(FOLDERS.iter().map(PathBuf::from));
@@ -40,7 +39,7 @@ pub struct RedisServer {
 #[derive(Clone, Debug)]
 struct Tls {
     port: u16,
-    /// Files: the server's certificate, its key, and the authority of client certificates.
+    /// The files of the server's certificate, its key, and the authority of client certificates.
     files: [PathBuf; 3],
     requires_client_certificate: bool,
 }
@@ -54,9 +53,9 @@ impl RedisServer {
         RedisServer::somewhere(&|_| None)
     }
 
-    /// Starts a server with TLS at [`secure_port`](Self::secure_port), with the certificate in the first file and the key in
-    /// the second. With `requires_client_certificate` it requires client certificates from the authority in the third. The
-    /// harness itself uses another port.
+    /// Starts a server with TLS at [`secure_port`](Self::secure_port), with the certificate in the first file and the
+    /// key in the second. With `requires_client_certificate` it requires client certificates from the authority in the
+    /// third. The harness itself uses another port.
     ///
     /// # Panics
     /// When it is not installed, or does not start.
@@ -66,7 +65,7 @@ impl RedisServer {
 
     fn somewhere(tls: &dyn Fn(u16) -> Option<Tls>) -> RedisServer {
         for _ in 0..10 {
-            // Another process may have taken a port meanwhile.
+            // Another process may have taken a port.
             if let Some(redis) = RedisServer::on(free_port(), tls(free_port())) {
                 return redis;
             }
@@ -74,7 +73,8 @@ impl RedisServer {
         panic!("redis-server does not start");
     }
 
-    /// One server for all tests of this process that do not disturb it. Each must use keys with its own [`prefix`].
+    /// Returns the server of all tests of this process that do not disturb it. Each must use keys with its own
+    /// [`prefix`].
     pub fn common() -> &'static RedisServer {
         static COMMON: OnceLock<RedisServer> = OnceLock::new();
         COMMON.get_or_init(RedisServer::start)
@@ -103,7 +103,7 @@ impl RedisServer {
         redis.is_up().then_some(redis)
     }
 
-    /// Waits until it answers; `false` if it has ended.
+    /// Waits until it answers; returns `false` if it has ended.
     fn is_up(&self) -> bool {
         for _ in 0..3_000 {
             if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) {
@@ -121,12 +121,12 @@ impl RedisServer {
         false
     }
 
-    /// Its URL.
+    /// Returns the server's URL.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}/0", self.port)
     }
 
-    /// The port of its TLS listener.
+    /// Returns the port of the TLS listener.
     ///
     /// # Panics
     /// When it has none.
@@ -134,23 +134,23 @@ impl RedisServer {
         self.tls.as_ref().expect("it has no certificate").port
     }
 
-    /// Suspends it: connections stay open without answers.
+    /// Suspends the server: connections stay open without answers.
     pub fn freeze(&self) {
         assert!(self.signal("STOP"));
     }
 
-    /// Resumes it after [`freeze`](Self::freeze).
+    /// Resumes the server after [`freeze`](Self::freeze).
     pub fn thaw(&self) {
         assert!(self.signal("CONT"));
     }
 
-    /// Kills it, which loses its data. The port stays reserved.
+    /// Kills the server, which loses its data. The port stays reserved.
     pub fn kill(&mut self) {
         self.leash = None;
         let _ = self.shell.wait();
     }
 
-    /// Starts it again after [`kill`](Self::kill), empty, at the same port.
+    /// Starts the server again after [`kill`](Self::kill), empty, at the same port.
     ///
     /// # Panics
     /// When it does not start.
@@ -159,7 +159,7 @@ impl RedisServer {
         *self = RedisServer::on(self.port, self.tls.clone()).expect("redis-server does not start again");
     }
 
-    /// Sends it one line, and returns the first line of the answer.
+    /// Sends one line and returns the first line of the answer.
     ///
     /// # Panics
     /// When it is not running.
@@ -184,7 +184,7 @@ impl Drop for RedisServer {
     }
 }
 
-/// A unique prefix for the key names of a test.
+/// Returns a unique prefix for the key names of a test.
 pub fn prefix() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     format!("t{}:", NEXT.fetch_add(1, Relaxed))

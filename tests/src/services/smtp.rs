@@ -1,4 +1,4 @@
-//! A mail server for a test, aiosmtpd, which ends with the process that started it.
+//! A mail server (aiosmtpd) for a test, which ends with the process that started it.
 
 #![expect(clippy::unwrap_used, reason = "a server of the tests that cannot start fails its test")]
 
@@ -70,17 +70,17 @@ impl SmtpServer {
         SmtpServer { port: port.parse().unwrap(), is_implicit_tls, server, mails }
     }
 
-    /// The port at which it listens on 127.0.0.1.
+    /// Returns the port at which it listens on 127.0.0.1.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Whether it uses TLS from the first byte.
+    /// Reports whether it uses TLS from the first byte.
     pub fn is_implicit_tls(&self) -> bool {
         self.is_implicit_tls
     }
 
-    /// The next mail: `from`, `to`, `encrypted`, `user` and `content`.
+    /// Returns the next mail: `from`, `to`, `encrypted`, `user` and `content`.
     ///
     /// # Panics
     /// When none comes.
@@ -88,7 +88,7 @@ impl SmtpServer {
         timeout(TIMEOUT, self.mails.recv()).await.unwrap().unwrap()
     }
 
-    /// The mails that have come and were not asked for yet.
+    /// Returns the mails that have arrived and were not read yet.
     pub fn rest(&mut self) -> Vec<Value> {
         std::iter::from_fn(|| self.mails.try_recv().ok()).collect()
     }

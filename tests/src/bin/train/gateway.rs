@@ -11,7 +11,7 @@ use std::time::Duration;
 /// The interval of polling.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A gateway that runs. It is killed when this is dropped.
+/// A running gateway. It is killed when this is dropped.
 pub(crate) struct Gateway {
     child: Child,
     log: PathBuf,
@@ -38,7 +38,7 @@ impl Gateway {
         Ok(Gateway { child, log })
     }
 
-    /// The last warnings and errors of its log.
+    /// Returns the last warnings and errors of its log.
     pub(crate) fn last_warnings(&self) -> String {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<_> = log.lines().filter(|line| !line.contains("\"level\":\"INFO\"")).collect();

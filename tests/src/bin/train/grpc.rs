@@ -10,7 +10,7 @@ const PATH: &str = "/cosmos.bank.v1beta1.Query/SupplyOf";
 const REQUEST: &[u8] = b"\0\0\0\0\x07\x0a\x05uatom";
 const ANSWER: &[u8] = b"\0\0\0\0\x19\x0a\x17\x0a\x05uatom\x12\x0e12345678901234";
 
-/// Calls that a client has in flight.
+/// The number of calls that a client has in flight.
 const IN_FLIGHT: usize = 4;
 
 // Types and flags of frames.
@@ -74,8 +74,8 @@ pub(crate) fn send(addr: SocketAddr, calls: usize) -> Done<()> {
     talk().map_err(|error| format!("a connection broke: {error}"))?
 }
 
-/// The header fields of a call. The first call of a connection adds them to its table, where the others find them (RFC
-/// 7541, section 6).
+/// Returns the header fields of a call. The first call of a connection adds them to its table, where the others find
+/// them (RFC 7541, section 6).
 fn head(is_first: bool) -> Vec<u8> {
     const POST: u8 = 0x83;
     const HTTP: u8 = 0x86;
@@ -100,13 +100,12 @@ fn head(is_first: bool) -> Vec<u8> {
     head
 }
 
-/// A text as it is written in header fields.
 fn string(text: &str, out: &mut Vec<u8>) {
     out.push(text.len() as u8);
     out.extend(text.as_bytes());
 }
 
-/// A field that is not added to the table.
+/// Encodes a field that is not added to the table.
 fn field(name: &str, value: &str) -> Vec<u8> {
     let mut field = vec![0];
     [name, value].iter().for_each(|text| string(text, &mut field));
@@ -120,7 +119,7 @@ pub(crate) fn start() -> Done<SocketAddr> {
     let addr = listener.local_addr().map_err(|error| format!("the node: {error}"))?;
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            // If a connection breaks, the gateway's answers show it.
+            // The gateway's answers show a broken connection.
             thread::spawn(move || serve(stream));
         }
     });
@@ -152,7 +151,7 @@ fn serve(stream: TcpStream) -> io::Result<()> {
             out.extend(frame(DATA, 0, number, ANSWER));
             out.extend(frame(HEADERS, END_HEADERS | END_STREAM, number, &trailers));
         }
-        // What has arrived together is answered together, as nodes do.
+        // Calls that arrived together are answered together, as nodes do.
         stream.get_mut().write_all(&out)?;
     }
 }

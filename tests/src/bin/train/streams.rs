@@ -9,11 +9,11 @@ const CLOSE: u8 = 0x88;
 const PING: u8 = 0x89;
 const PONG: u8 = 0x8a;
 
-/// After so many calls a node sends something of its own accord.
+/// The number of calls after which a node sends a push message.
 const PUSHES: usize = 8;
 const PUSH: &str = r#"{"jsonrpc":"2.0","method":"eth_subscription","params":{"subscription":"0x9","result":{"number":"0xf4240"}}}"#;
 
-/// Opens a stream, and sends the calls with these numbers on it, one after the other.
+/// Opens a stream and sends the calls with these numbers on it, one after the other.
 pub(crate) fn send(addr: SocketAddr, numbers: impl Iterator<Item = usize>) -> Done<()> {
     let talk = || -> io::Result<Done<()>> {
         let stream = TcpStream::connect_timeout(&addr, PATIENCE)?;
@@ -84,7 +84,6 @@ pub(crate) fn serve(stream: &mut BufReader<TcpStream>, key: &str) -> io::Result<
     Ok(())
 }
 
-/// Reads the head of an answer.
 fn head(stream: &mut impl BufRead) -> io::Result<String> {
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
@@ -95,7 +94,7 @@ fn head(stream: &mut impl BufRead) -> io::Result<String> {
     Ok(head)
 }
 
-/// A whole frame, masked if there is a mask.
+/// Returns a whole frame, masked if there is a mask.
 fn frame(first: u8, payload: &[u8], mask: Option<[u8; 4]>) -> Vec<u8> {
     let flag = if mask.is_some() { 0x80 } else { 0 };
     let mut frame = vec![first];
@@ -132,7 +131,7 @@ fn read(stream: &mut impl Read) -> io::Result<(u8, Vec<u8>)> {
     Ok((first, payload))
 }
 
-/// The hash of which the answer to a handshake is made (FIPS 180-4).
+/// Computes the hash for the answer to a handshake (FIPS 180-4).
 fn sha1(text: &[u8]) -> [u8; 20] {
     let mut padded = [text, &[0x80]].concat();
     // The length fills the last eight bytes of a block.
