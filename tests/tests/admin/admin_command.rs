@@ -1,11 +1,11 @@
-//! The management side's own program, run as a person or a script runs it.
+//! The program of the management side, run as a person or a script runs it.
 
 use serde_json::Value;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// How a run of the program ended.
+/// The result of a run of the program.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) code: Option<i32>,
@@ -14,20 +14,20 @@ pub(crate) struct Finished {
 }
 
 impl Finished {
-    /// The lines that it has printed, as JSON.
+    /// Returns the printed lines, as JSON.
     pub(crate) fn json(&self) -> Vec<Value> {
         assert_eq!((self.code, self.messages.as_str()), (Some(0), ""), "{self:?}");
         self.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// Its exit code and its error, as JSON.
+    /// Returns the exit code and the error, as JSON.
     pub(crate) fn error(&self) -> (Option<i32>, Value) {
         assert_eq!(self.out, "", "{self:?}");
         (self.code, serde_json::from_str(&self.messages).unwrap())
     }
 }
 
-/// The program with these words, without the settings of this process's environment.
+/// Returns the program with these words, without the settings of this process's environment.
 pub(crate) fn command(file: &Path, line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_admin-command"));
     command.args(line.split_whitespace()).arg("--config").arg(file);
@@ -40,12 +40,11 @@ pub(crate) fn command(file: &Path, line: &str) -> Command {
     command
 }
 
-/// Runs the program with these words.
 pub(crate) async fn admin(file: &Path, line: &str) -> Finished {
     admin_with(file, line, None).await
 }
 
-/// Runs the program with these words and, if there is one, this input.
+/// Runs the program with these words and this input, if any.
 pub(crate) async fn admin_with(file: &Path, line: &str, input: Option<&str>) -> Finished {
     let mut command = command(file, line);
     let input = input.map(str::to_owned);

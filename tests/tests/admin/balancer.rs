@@ -1,4 +1,4 @@
-//! The management side behind a balancer that passes bytes on and names their clients.
+//! The management side behind a balancer that uses the PROXY protocol.
 
 use rpcgate_core::clock::SystemClock;
 use rpcgate_tests::TIMEOUT;
@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpSocket;
 use tokio::time::timeout;
 
-/// The first line of the answer to a log-in from this address of the host.
+/// Returns the first line of the answer to a log-in from this address of the host.
 async fn logged_in(from: &str, to: SocketAddr) -> String {
     let form = json!({ "email": "nobody@example.com", "password": "a wrong one" }).to_string();
     let request = format!(

@@ -13,7 +13,6 @@ use tokio::time::{sleep, timeout};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// Calls until the answer has this status.
 async fn until(client: &TestClient, status: u16) -> TestReply {
     let wait = async {
         loop {
@@ -57,7 +56,7 @@ async fn calls_are_on_an_invoice_and_a_tenant_that_does_not_pay_is_served_again_
     };
     timeout(TIMEOUT, recorded).await.unwrap();
 
-    // The begin of the next month.
+    // The start of the next month.
     clock.advance(20 * DAY);
     service.bill().await;
     owner.log_in_again().await;

@@ -1,5 +1,5 @@
-//! The commands by which operators manage tenants, projects, keys, plans and users: the real program on real databases, with
-//! no management service, or with one beside it.
+//! The commands with which operators manage tenants, projects, keys, plans and users: the real program on real
+//! databases, with or without a management service that runs at the same time.
 
 use crate::admin_command::{Finished, admin, admin_with, command};
 use rpcgate_admin::management::shape::moment::Moment;
@@ -28,7 +28,7 @@ struct Databases {
     tenants: AtomicU64,
 }
 
-/// The URL of a new database: on PostgreSQL where this file is included under that name.
+/// Returns the URL of a new database: on PostgreSQL if this file is included under that name.
 fn url(folder: &TempDir) -> String {
     #[cfg(have_postgres)]
     if module_path!().contains("on_postgres") {
@@ -64,7 +64,7 @@ impl Databases {
         admin(&self.file, line).await
     }
 
-    /// A new tenant, each a minute after the one before, since lists are in the order of creation.
+    /// Creates a tenant, each a minute after the one before, since lists are in the order of creation.
     async fn tenant(&self, name: &str) -> TenantId {
         let minutes = self.tenants.fetch_add(1, Relaxed);
         let now = START.plus(Duration::from_secs(60 * minutes));
@@ -111,7 +111,8 @@ impl Databases {
         user.id
     }
 
-    /// The audit entries of the command line, the oldest first. All of them name no user, but the account of this machine.
+    /// Returns the audit entries of the command line, oldest first. All of them name no user but the account of this
+    /// machine.
     async fn audit(&self) -> Vec<Audit> {
         let mut entries = self.store.audit(AuditSubject::Everyone, 100).await.unwrap();
         entries.reverse();
@@ -123,7 +124,7 @@ impl Databases {
     }
 }
 
-/// What was done to whom, and the details.
+/// Returns the action and the details of each entry.
 fn told(entries: &[Audit]) -> Vec<(&str, &str)> {
     entries.iter().map(|entry| (entry.action.as_str(), entry.detail.as_str())).collect()
 }
@@ -317,7 +318,7 @@ async fn a_long_list_is_printed_whole_and_a_reader_that_has_enough_is_no_error()
     let head = move || {
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
-        // One line is read, and the pipe is closed.
+        // One line is read, then the pipe is closed.
         BufReader::with_capacity(64, child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         (line, child.wait_with_output().unwrap())
     };
@@ -401,14 +402,13 @@ async fn a_database_that_is_missing_or_away_and_a_wrong_file_have_exit_codes_of_
     assert!(!error.to_string().contains("not-shown"), "{error}");
 }
 
-/// `rpcgate-admin run`, a process of its own.
+/// `rpcgate-admin run` as a separate process.
 struct Service {
     child: std::process::Child,
     addr: String,
 }
 
 impl Service {
-    /// Starts it and waits until it listens.
     async fn start(databases: &Databases) -> Self {
         let mut child = command(&databases.file, "run").spawn().unwrap();
         let mut log = BufReader::new(child.stderr.take().unwrap());

@@ -1,4 +1,4 @@
-//! Contracts: figures that a tenant has in place of its plan's, from one moment until another.
+//! Contracts: limits that replace those of a tenant's plan for a period.
 
 use crate::watch::Pair;
 use rpcgate_admin::management::shape::moment::Moment;
@@ -40,7 +40,7 @@ async fn a_contract_takes_effect_at_every_gateway_and_so_does_its_end() {
     pair.change("the project has a quota of its own", call, grant(), is_served).await;
 }
 
-/// Calls until the limit of the minute is this.
+/// Calls until the limit of the minute is `limit`. Returns the charged units.
 async fn until_limit(client: &TestClient, limit: u64) -> u64 {
     let mut units = 0;
     let wait = async {
@@ -82,7 +82,7 @@ async fn a_contract_begins_and_ends_at_its_time_and_is_on_the_invoice_with_its_p
         "until": Moment(until).to_string(),
     });
     operator.made(&format!("/operator/tenants/{tenant}/contracts"), &form).await;
-    // Nothing is written from here on.
+    // From here on nothing is written.
     before += until_limit(&client, 1_000).await;
     clock.advance(Duration::from_secs(60));
     let begun = until_limit(&client, 5).await;

@@ -1,4 +1,4 @@
-//! Plans of operators' own, beside the four.
+//! Custom plans of operators in addition to the four built-in ones.
 
 use crate::watch::Pair;
 use rpcgate_tests::client::TestReply;

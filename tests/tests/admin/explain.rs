@@ -16,7 +16,7 @@ fn id(reply: &TestReply) -> String {
     reply.header("x-request-id").unwrap().to_owned()
 }
 
-/// The explanation of a request. A gateway that has just started is known to the management side a little later.
+/// Returns the explanation of a request. The management side learns about a new gateway a little later.
 async fn explained(account: &ApiUser, reply: &TestReply) -> Value {
     let path = format!("/explain/{}", id(reply));
     let wait = async {
@@ -121,7 +121,7 @@ async fn a_refused_request_says_why_and_a_batch_what_became_of_each_call() {
 
     client.call("eth", "eth_blockNumber", "[]").await;
     let over = client.call("eth", "eth_blockNumber", "[]").await;
-    // At the change of a minute, one more passes.
+    // When the minute changes, one more request passes.
     let over = if over.status == 200 {
         client.call("eth", "eth_blockNumber", "[]").await;
         client.call("eth", "eth_blockNumber", "[]").await
@@ -172,7 +172,7 @@ async fn of_two_gateways_each_explains_what_it_served_and_others_learn_nothing()
     let foreign = outsider.ask("GET", &format!("/explain/{}", id(&one)), None).await;
     let unknown = outsider.ask("GET", &format!("/explain/{}", outsider.tenant().await), None).await;
     assert_eq!((foreign.status, foreign.json()), (404, unknown.json()));
-    // Whoever has no key has no tenant that could ask.
+    // A client without a key has no tenant that could ask.
     let nobody = TestClient::new(scene.gateway.addr(), None).call("eth", "eth_chainId", "[]").await;
     assert_eq!(nobody.status, 401);
     let answer = scene.service.operator().await.ask("GET", &format!("/explain/{}", id(&nobody)), None).await;

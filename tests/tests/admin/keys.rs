@@ -24,7 +24,7 @@ async fn a_key_in_use_is_refused_at_every_gateway_within_a_second_of_its_delete(
             assert_eq!(reply.status, 200, "others go on: {reply:?}");
         }
         if round == 0 {
-            // The first answers fill the memory of the gateways, so that they know the old state.
+            // The first answers fill the caches of the gateways with the old state.
             let gateway = pair.service.gateway().await;
             assert!(is_refused(
                 &TestClient::new(gateway.addr(), Some(&text)).call("eth", "eth_call", "[]").await

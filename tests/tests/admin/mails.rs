@@ -13,7 +13,7 @@ use std::time::Duration;
 
 const EMAIL: &str = "ada@example.com";
 
-/// A setup that sends mails over the server at this URL.
+/// Returns a setup that sends mails over the server at this URL.
 fn setup(url: &str) -> Setup {
     Setup::new()
         .set("admin", "auth_per_minute = 1000")
@@ -22,12 +22,12 @@ fn setup(url: &str) -> Setup {
         .set("admin.mail", &format!("smtp = \"{url}\""))
 }
 
-/// The same, and the server's certificate is signed by the authority in this file.
+/// Returns the same setup with the authority in this file, which signed the server's certificate.
 fn trusting(url: &str, authority: &Path) -> Setup {
     setup(url).set("admin.mail", &format!("smtp_ca = {authority:?}"))
 }
 
-/// The token in the link of a mail.
+/// Returns the token in the link of a mail.
 fn token(mail: &Value) -> String {
     let content = mail["content"].as_str().unwrap();
     let (_, rest) = content.split_once("/confirm?token=").unwrap();

@@ -1,5 +1,5 @@
 //! The whole service from outside: accounts, projects and keys over the management API, calls over gateways, and their
-//! usage. Modules have the names of the API's paths; `tests/contract.md` lists the promises with the tests that show them.
+//! usage. Modules have the names of the API's paths; `tests/contract.md` lists the promises and their tests.
 
 #![expect(clippy::unwrap_used, reason = "all of this is a test: what goes wrong fails it")]
 

@@ -1,4 +1,4 @@
-//! From an invitation to a key and to the removal of the member.
+//! From an invitation to a key and the removal of the member.
 
 use rpcgate_core::clock::SystemClock;
 use rpcgate_tests::admin::{PASSWORD, TestService};

@@ -1,4 +1,4 @@
-//! Notifications: created by the shipments of gateways, read over the management API.
+//! Notifications: created from the shipments of gateways, read over the management API.
 
 use rpcgate_core::clock::ManualClock;
 use rpcgate_tests::TIMEOUT;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// The notifications of an account with their numbers of requests, the newest first, once there are this many.
+/// Waits until an account has `many` notifications and returns them, newest first, with their numbers of requests.
 async fn reported(account: &ApiUser, many: usize) -> Vec<(String, u64)> {
     let wait = async {
         loop {

@@ -11,7 +11,7 @@ fn is_served(reply: &TestReply) -> bool {
     (reply.status, reply.code()) == (200, 0)
 }
 
-/// Two gateways, a project, and the text of a key.
+/// Starts two gateways and returns a project and the text of a key.
 async fn pair() -> (Pair, String, String) {
     let pair = Pair::start().await;
     let project = pair.owner.project("one").await;
@@ -37,7 +37,7 @@ async fn a_suspended_tenant_is_refused_everywhere_and_served_again_with_the_same
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_keys_of_a_deleted_tenant_are_refused_at_every_gateway_within_a_second() {
     let (pair, _, text) = pair().await;
-    // It costs nothing: a tenant that owes something is not deleted.
+    // It costs nothing: a tenant with debts is not deleted.
     let call = (text.as_str(), "eth", "eth_chainId");
     let path = format!("/operator/tenants/{}", pair.owner.tenant().await);
     let is_unknown = |reply: &TestReply| reply.status == 401;
@@ -86,7 +86,7 @@ async fn changed_quotas_and_switched_chains_take_effect_at_every_gateway() {
     pair.change("it is switched on", call, put(chain, json!({ "enabled": true })), is_served).await;
 }
 
-/// The nodes, once both gateways have reported them with their heights.
+/// Waits until both gateways have reported the nodes with their heights, and returns the nodes.
 async fn reported(pair: &Pair) -> Vec<Value> {
     let deadline = tokio::time::Instant::now() + rpcgate_tests::TIMEOUT;
     loop {
@@ -145,7 +145,7 @@ async fn the_cache_of_a_chain_is_emptied_at_every_gateway_within_a_second() {
     let (pair, _, text) = pair().await;
     let clients: Vec<_> =
         pair.gateways.iter().map(|gateway| TestClient::new(gateway.addr(), Some(&text))).collect();
-    // Waits until the answer of a gateway comes from this place.
+    // Waits until a gateway answers with this cache status.
     let until = async |client: &TestClient, cache: &str| {
         let found = async {
             while client.call("eth", "eth_chainId", "[]").await.cache() != cache {

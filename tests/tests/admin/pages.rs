@@ -30,7 +30,7 @@ async fn in_browser<F: Future<Output = ()> + Send + 'static>(
     Arc::into_inner(service).unwrap().stop().await;
 }
 
-/// From registration to a log-in, with the pages alone.
+/// Registers and logs in with the pages alone.
 async fn come_in(service: &TestService, reader: &PageReader) {
     reader.open("/").await;
     reader.reads("Log in").await;
@@ -75,7 +75,7 @@ async fn log_out(reader: &PageReader) {
     assert_eq!(reader.path().await, "/login");
 }
 
-/// Whether a foreign script has run, and how many foreign scripts and images the page has.
+/// Reports whether a foreign script has run, and the number of foreign scripts and images on the page.
 async fn strange(reader: &PageReader) -> Value {
     let script = "return [window.owned === undefined, \
                   document.querySelectorAll('script:not([src^=\"static/\"]), img').length]";

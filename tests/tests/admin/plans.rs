@@ -1,4 +1,4 @@
-//! The figures of the four plans, as operators set them.
+//! The limits of the four plans, as operators set them.
 
 use crate::watch::Pair;
 use rpcgate_admin::management::shape::moment::Moment;
@@ -65,7 +65,7 @@ async fn a_later_change_of_a_plan_takes_effect_at_its_time_at_the_gateway_and_on
     let change = json!({ "per_minute": 500, "cu_per_day": 1, "monthly_fee_cents": 6200,
         "from": Moment(from).to_string() });
     operator.put("/operator/plans/standard", &change).await;
-    // Nothing is written from here on.
+    // From here on nothing is written.
     clock.advance(Duration::from_secs(3 * DAY - 1));
     until(&client, |reply| reply.number("x-ratelimit-limit-minute") == 1_000 && reply.code() == 0).await;
     clock.advance(Duration::from_secs(1));
@@ -87,7 +87,6 @@ async fn a_later_change_of_a_plan_takes_effect_at_its_time_at_the_gateway_and_on
     assert_eq!(seconds(31.0), from.secs() / DAY * DAY - START.secs(), "{invoice}");
 }
 
-/// Calls until the answer is of this kind.
 async fn until(client: &TestClient, is_it: impl Fn(&TestReply) -> bool) {
     let wait = async {
         while !is_it(&client.call(CALL.0, CALL.1, "[]").await) {

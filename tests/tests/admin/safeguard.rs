@@ -52,7 +52,7 @@ async fn usage_shows_a_cooled_key_with_the_limits_in_its_answers() {
     let refused = call(&here).await;
     let limits = ["minute", "hour", "day"].map(|span| refused.number(&format!("x-ratelimit-limit-{span}")));
     assert_eq!((refused.status, limits), (429, [2, 100, 250]));
-    // The other gateway has seen no storm, and continues as before.
+    // The other gateway has seen no storm and continues as before.
     let there = TestClient::new(two.addr(), Some(&key));
     assert_eq!(call(&there).await.number("x-ratelimit-limit-minute"), 8);
 
@@ -66,7 +66,7 @@ async fn usage_shows_a_cooled_key_with_the_limits_in_its_answers() {
     let by_id = operator.shown(&format!("/tenants/{}/usage", owner.tenant().await)).await;
     assert_eq!(by_id["limits"]["cooled_keys"], expected);
 
-    // It is shown until it ends, and no longer.
+    // It is shown until it ends.
     clock.set(until);
     owner.log_in_again().await;
     assert!(owner.shown("/usage").await["limits"].get("cooled_keys").is_none());

@@ -12,7 +12,7 @@ async fn ten_log_in_attempts_of_an_address_are_accepted_and_another_header_adds_
     let service = TestService::start(Setup::new(), Arc::new(SystemClock::new())).await;
     let mut statuses = Vec::new();
     for attempt in 0..12 {
-        // A different e-mail address each time, so that none is locked, and a separate connection.
+        // Each attempt uses a different e-mail address, so that none is locked, and a separate connection.
         let form = json!({ "email": format!("unknown{attempt}@example.com"), "password": "a wrong one" });
         let pretended = format!("198.51.100.{attempt}");
         let client = TestClient::new(service.addr(), None);

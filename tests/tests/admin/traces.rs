@@ -66,7 +66,7 @@ async fn that_a_client_wants_a_trace_counts_once_it_is_logged_in() {
     ] {
         assert_eq!(client.send("GET", "/api/v1/auth/me", headers, b"").await.status, status);
     }
-    // Those before it would have come before it.
+    // Earlier spans would have arrived before it.
     let spans = collector.got(1).await;
     let [only] = &spans[..] else { panic!("{spans:?}") };
     assert_eq!((only.trace.as_str(), only.parent.as_str()), (TRACE, SPAN));
@@ -95,7 +95,7 @@ async fn the_demo_sends_traces_of_both_its_programs_where_its_option_says() {
     assert_eq!(client.call("eth", "eth_blockNumber", "[]").await.status, 200);
     let management = TestClient::new(demo.admin(), None);
     assert_eq!(management.send("GET", "/api/v1/plans", &[], b"").await.status, 401);
-    // What waits is sent before it has stopped.
+    // Queued spans are sent before it has stopped.
     demo.stop().await;
     let spans = collector.spans();
     for (service, name) in [("rpcgate-server", "eth eth_blockNumber"), ("rpcgate-admin", "GET /api/v1/plans")]

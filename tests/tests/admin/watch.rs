@@ -1,4 +1,4 @@
-//! Watches gateways during changes on the management side.
+//! Observation of gateways during changes on the management side.
 
 use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_server::Gateway;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// Two gateways and a management API, by the system clock, with a plan that refuses nothing.
+/// Two gateways and a management API, with the system clock and a plan that refuses nothing.
 pub(crate) struct Pair {
     pub(crate) service: TestService,
     pub(crate) gateways: Vec<Gateway>,
@@ -39,8 +39,8 @@ impl Pair {
         Pair { service, gateways, operator, owner, _nodes: nodes }
     }
 
-    /// Makes `call` with `key` repeatedly at both gateways, makes a change, and waits until all answers are of the new kind.
-    /// That must happen [soon](SOON) after the answer to the change, and last.
+    /// Makes `call` with `key` repeatedly at both gateways, makes a change, and waits until all answers are of the new
+    /// kind. That must happen [soon](SOON) after the answer to the change, and last.
     pub(crate) async fn change<C: Future<Output = ()>>(
         &self,
         what: &str,
@@ -100,7 +100,7 @@ impl Pair {
     }
 }
 
-/// `cargo test` shows it with `--nocapture`, and for a failed test.
+/// Prints a line, which `cargo test` shows with `--nocapture` and for a failed test.
 #[expect(clippy::print_stderr, reason = "a figure for people who run the tests")]
 fn tell(line: &str) {
     eprintln!("{line}");

@@ -1,7 +1,7 @@
 use crate::*;
 use std::collections::HashSet;
 
-/// One answer of every kind to an authenticated key.
+/// Returns one answer of every kind to an authenticated key.
 async fn kinds() -> Vec<TestReply> {
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url())

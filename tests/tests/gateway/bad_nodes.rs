@@ -1,7 +1,7 @@
 //! Promise 74 over HTTP: JSON-RPC calls and REST calls behind two nodes. One of them is bad, in each of many ways.
 //!
-//! The bad node is listed first and would be the quicker one. Where its fault leaves it a choice, it answers probes: a node
-//! that fails at them too is found sooner.
+//! The bad node is listed first and is the quicker one. Where its fault allows it, it answers probes: a node that fails
+//! at them too is found sooner.
 
 use crate::*;
 use rpcgate_tests::bad_nodes::{
@@ -11,13 +11,12 @@ use serde_json::Value;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// How long a client waits for an answer, as most do.
+/// The time that most clients wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What the good node takes for a call. The bad one takes no time, so it looks quicker where its answers count.
+/// The good node's time for a call. The bad one takes no time, so it looks quicker where its answers count.
 const WORK: Duration = Duration::from_millis(5);
 
-/// How calls are written.
 #[derive(Clone, Copy, Debug)]
 enum Form {
     JsonRpc,
@@ -32,7 +31,7 @@ impl Form {
         }
     }
 
-    /// The right answer to a call. `ID` stands for the id of the call.
+    /// Returns the correct answer to a call, with `ID` instead of the id of the call.
     fn good(self) -> &'static str {
         match self {
             Form::JsonRpc => r#"{"jsonrpc":"2.0","id":ID,"result":"good"}"#,
@@ -40,7 +39,7 @@ impl Form {
         }
     }
 
-    /// The answer to a call of the gateway's own, for the height or the network of the node.
+    /// Returns the answer to one of the gateway's own calls, for the height or the network of the node.
     fn own(self, request: &RawRequest) -> Option<&'static str> {
         let (own, other) = match self {
             Form::JsonRpc => (
@@ -62,10 +61,10 @@ impl Form {
     }
 }
 
-/// What is wrong with a node. In answers, `ID` stands for the id of the call and `OTHER` for that of another call.
+/// The fault of a node. In answers, `ID` is replaced by the id of the call and `OTHER` by that of a different call.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
-    /// Nothing, but its answers take their time.
+    /// None, but its answers take their time.
     None,
     /// Every call gets this status with its headers, and this body.
     Answers(&'static str, &'static str),
@@ -75,17 +74,16 @@ enum Fault {
     Resets(&'static str),
     /// These bytes and then nothing more.
     Stalls(&'static str),
-    /// The right answer, in single bytes; the head is sent at once if `only_body`.
+    /// The correct answer, in single bytes; the head is sent at once if `only_body`.
     Trickles { only_body: bool },
-    /// The right answer, and immediately afterwards another one.
+    /// The correct answer, immediately followed by another one.
     AnswersTwice,
-    /// A connection is closed as soon as it is accepted, by an end (FIN) or by a reset.
+    /// A connection is closed as soon as it is accepted, with FIN or with a reset.
     ClosesConnections { with_reset: bool },
-    /// Connections are accepted, and nothing is answered, not even probes.
+    /// Connections are accepted, but nothing is answered, not even probes.
     Silent,
     /// Bytes that are not HTTP, as from a port that expects TLS.
     TlsAlert,
-    /// Connections are refused.
     Refuses,
 }
 
@@ -94,7 +92,6 @@ const JSON: &str = "200 OK\r\ncontent-type: application/json";
 const HTML: &str = "<html><body>Bad Gateway</body></html>";
 const TRICKLE: Duration = Duration::from_millis(100);
 
-/// The kinds of faults of a JSON-RPC node.
 const JSON_RPC: &[(&str, Fault)] = &[
     ("-32005, the quota is used up", error(JSON_RPC_ERRORS[0])),
     ("-32603, an internal error", error(JSON_RPC_ERRORS[1])),
@@ -128,7 +125,7 @@ const JSON_RPC: &[(&str, Fault)] = &[
     ("a reply without a result", Fault::Answers(JSON, r#"{"jsonrpc":"2.0","id":ID}"#)),
     ("an id of another type", Fault::Answers(JSON, r#"{"jsonrpc":"2.0","id":"wrong","result":"wrong"}"#)),
     ("the result of another call", Fault::Answers(JSON, r#"{"jsonrpc":"2.0","id":OTHER,"result":"wrong"}"#)),
-    // By design a right answer may lack its id if its connection has shown none. Its client gets its own id.
+    // By design a correct answer may lack its id if no answer on its connection had one. Its client gets its own id.
     ("a right answer without an id", Fault::Answers(JSON, r#"{"jsonrpc":"2.0","result":"good"}"#)),
     ("a second answer follows at once", Fault::AnswersTwice),
     ("closes the connection instead of an answer", Fault::Cuts("")),
@@ -156,8 +153,9 @@ const JSON_RPC_ERRORS: [&str; 5] = [
 
 /// The kinds of faults of a REST node.
 ///
-/// Two kinds are left out. A 404 with JSON is the chain's own answer for an account or a transaction that does not exist, and
-/// a 4xx with a page says the same of a path: their statuses pass, so that a client cannot use up the retries of others.
+/// Two kinds are left out. A 404 with JSON is the chain's own answer for an account or a transaction that does not
+/// exist, and a 4xx with a page says the same of a path. Their statuses pass, so that a client cannot use up the
+/// retries of others.
 const REST: &[(&str, Fault)] = &[
     (
         "REST: 400 with JSON that no adapter names",
@@ -206,12 +204,11 @@ const fn error(body: &'static str) -> Fault {
     Fault::Answers(JSON, body)
 }
 
-/// The bytes of an answer with this status line, its headers, and this body.
 fn whole(head: &str, body: &str) -> String {
     format!("HTTP/1.1 {head}\r\ncontent-length: {}\r\n\r\n{body}", body.len())
 }
 
-/// The ids of a request: its own, and one that belongs to another call.
+/// Replaces `ID` by the id of the request and `OTHER` by an id of a different call.
 fn with_ids(text: &str, request: &RawRequest) -> String {
     let call: Value = serde_json::from_str(&request.body).unwrap_or_default();
     let other = call["id"].as_u64().map_or(1, |id| id + 1);
@@ -328,7 +325,7 @@ impl TrialClient for Client {
         if reply.status == 200 && json["result"] == "good" && is_to_the_call {
             return Ok(());
         }
-        // Without the id, so that the same answers are counted together.
+        // Without the id, so that equal answers are counted together.
         Err(format!("{} {}", reply.status, reply.text().replace(&format!(":{number},"), ":ID,")))
     }
 }

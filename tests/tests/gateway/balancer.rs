@@ -1,4 +1,4 @@
-//! Balancers that pass bytes on and name their clients: the PROXY protocol.
+//! Balancers that forward bytes and send the client's address with the PROXY protocol.
 
 use crate::*;
 use rpcgate_tests::TIMEOUT;
@@ -16,17 +16,17 @@ const V1: &[u8] = b"PROXY TCP4 198.51.100.7 10.0.0.1 40000 443\r\n";
 const V2: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\xc6\x33\x64\x07\x0a\0\0\x01\x9c\x40\x01\xbb";
 const HEALTH: &[u8] = b"GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
 
-/// The answer to a request after these bytes; empty if there is none.
+/// Returns the answer to a request after these bytes, or an empty text.
 async fn asked(addr: SocketAddr, before: &[u8]) -> String {
     let mut stream = TcpStream::connect(addr).await.unwrap();
     stream.write_all(&[before, HEALTH].concat()).await.unwrap();
     let mut answer = Vec::new();
-    // What was not read is thrown away with the connection.
+    // Unread bytes are lost when the connection closes.
     let _ = timeout(TIMEOUT, stream.read_to_end(&mut answer)).await.unwrap();
     String::from_utf8(answer).unwrap()
 }
 
-/// The answer over TLS to a request after these bytes.
+/// Returns the answer over TLS to a request after these bytes.
 async fn asked_securely(addr: SocketAddr, certificate: &TestCertificate, before: &[u8]) -> String {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(certificate.pem.as_bytes()).unwrap()).unwrap();

@@ -119,7 +119,7 @@ async fn a_node_with_a_smaller_batch_limit_gets_smaller_batches() {
 async fn an_item_that_a_node_omits_or_answers_twice_fails_alone() {
     let (node, gateway, client) = evm().await;
     let item = |id: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"ok"}}"#);
-    // @1 stands for the id of the second call of the set.
+    // `@1` is replaced by the id of the second call of the set.
     let (a, b, c) = (item("@0"), item("@1"), item("@2"));
     let rows = [
         (format!("[{a},{c}]"), [0, -32603, 0]),

@@ -1,6 +1,6 @@
 use crate::*;
 
-/// Texts that are not JSON.
+/// Returns texts that are not JSON.
 fn no_json() -> Vec<Vec<u8>> {
     let mut rows: Vec<Vec<u8>> = [
         "",
@@ -70,8 +70,8 @@ fn no_json() -> Vec<Vec<u8>> {
     .iter()
     .map(|text| text.as_bytes().to_vec())
     .collect();
-    // Invalid UTF-8 at any position: a stray byte, an overlong slash, a surrogate, a truncated sequence, a character beyond
-    // the last.
+    // Invalid UTF-8 at any position: a stray byte, an overlong slash, a surrogate, a truncated sequence, a character
+    // beyond the last.
     for bytes in [&b"\xff"[..], b"\xc0\xaf", b"\xed\xa0\x80", b"\xe2\x82", b"\xf4\x90\x80\x80"] {
         for (before, after) in [
             ("{\"id\":9,\"method\":\"", "\"}"),
@@ -92,7 +92,6 @@ fn no_json() -> Vec<Vec<u8>> {
     rows
 }
 
-/// A call whose params have this number of nested arrays.
 fn nested(arrays: usize) -> String {
     format!(
         r#"{{"jsonrpc":"2.0","id":9,"method":"m","params":{}{}}}"#,
@@ -101,7 +100,7 @@ fn nested(arrays: usize) -> String {
     )
 }
 
-/// JSON that is not a call, with the id of its error as an item of a batch.
+/// Returns JSON that is not a call, with the id of its error as an item of a batch.
 fn no_calls() -> Vec<(String, &'static str)> {
     let mut rows: Vec<(String, &'static str)> = [
         ("5", "null"),

@@ -1,6 +1,5 @@
 use crate::*;
 
-/// A gateway that probes its nodes frequently.
 async fn watched(chain: &str, node: &Node, lines: &str) -> (TestGateway, TestClient) {
     let gateway = Setup::of(chain, &node.url())
         .set(&format!("chains.{chain}"), &format!("probe_interval = \"100ms\"\n{lines}"))
@@ -113,7 +112,7 @@ async fn receipts_transactions_and_blocks_by_hash_are_cached_for_ever_once_final
         ("eth_getTransactionByHash", "blockNumber"),
         ("eth_getBlockByHash", "number"),
     ];
-    // It has 64 blocks on top.
+    // It has 64 confirmations.
     for (method, member) in rows {
         node.result(method, &format!(r#"{{"hash":"0x1","{member}":"{:#x}"}}"#, 1_000_000 - 64));
         assert_eq!(hits(&client, "eth", method, "[1]", 2).await, [false, true], "{method}");
@@ -122,7 +121,7 @@ async fn receipts_transactions_and_blocks_by_hash_are_cached_for_ever_once_final
     for (method, _) in rows {
         assert_eq!(hits(&client, "eth", method, "[1]", 1).await, [true], "{method}");
     }
-    // It has 63 blocks on top: it is cached for 2 s.
+    // It has 63 confirmations, so it is cached for 2 s.
     for (method, member) in rows {
         node.result(method, &format!(r#"{{"hash":"0x2","{member}":"{:#x}"}}"#, 1_000_000 - 63));
         assert_eq!(hits(&client, "eth", method, "[2]", 2).await, [false, true], "{method}");
@@ -391,7 +390,7 @@ async fn the_cache_is_bounded_in_bytes_and_a_flood_does_not_evict_hot_entries() 
         }
     }
     assert!(hot * 10 >= asked * 9, "{hot} of {asked}");
-    // 10,000 answers of 500 bytes do not fit into one MiB: the first ones must have been evicted.
+    // 10,000 answers of 500 bytes exceed one MiB: the first ones must have been evicted.
     let mut kept = 0;
     for round in 0..100 {
         let params: Vec<_> = (0..100).map(|n| format!("[{}]", round * 100 + n)).collect();

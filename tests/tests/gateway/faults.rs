@@ -1,5 +1,5 @@
-//! Broken nodes and broken connections to them: promises 8, 10 and 18 at small size. `tests/promises.py` has the full
-//! figures.
+//! Broken nodes and broken connections to them: promises 8, 10 and 18 on a small scale. `tests/promises.py` measures
+//! them at full size.
 
 use crate::*;
 use bytes::Bytes;
@@ -16,12 +16,12 @@ enum Fate {
 }
 
 impl Fate {
-    /// For a single call that is not cached.
+    /// Returns the fate of a single call that is not cached.
     fn alone(self) -> Fate {
         if self == Fate::Streamed { Fate::Answered } else { self }
     }
 
-    /// For a call whose answer must be buffered.
+    /// Returns the fate of a call whose answer must be buffered.
     fn held(self) -> Fate {
         if self == Fate::Streamed { Fate::Failed } else { self }
     }
@@ -77,7 +77,7 @@ async fn stand() -> Stand {
 }
 
 impl Stand {
-    /// From now on calls meet `mode`, on new connections if the mode concerns new ones.
+    /// Applies `mode` to all further calls; if it concerns new connections, closes the open ones.
     fn set(&self, mode: &Mode) {
         self.proxy.set(mode.clone());
         if matches!(mode, Mode::RefuseNew | Mode::ResetNew) {

@@ -1,8 +1,8 @@
-//! Filters behind several nodes: each stays at the node that made it.
+//! Filters behind several nodes: each stays at the node that created it.
 
 use crate::*;
 
-/// A node that has one filter, whose id it gives out and whose changes it knows.
+/// Starts a node with one filter, whose id and changes it returns.
 async fn with_filter(id: &str, change: &str) -> Node {
     let node = Node::evm().await;
     node.result("eth_newFilter", &format!("\"{id}\""));

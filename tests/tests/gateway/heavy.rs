@@ -16,7 +16,7 @@ async fn of(plan: &str) -> (Node, TestGateway, TestClient) {
 async fn each_plan_has_its_heavy_budget_a_minute() {
     for (plan, budget) in [("free", 6), ("standard", 30), ("premium", 60), ("enterprise", 600)] {
         let (node, gateway, client) = of(plan).await;
-        // In batches, because the plan has too few requests.
+        // In batches, because the plan allows too few requests.
         let mut served = 0;
         for _ in 0..13 {
             let reply = client.batch("bsc", &[("txpool_content", "[]"); 50]).await;

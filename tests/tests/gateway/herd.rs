@@ -20,10 +20,10 @@ async fn all(calls: Vec<JoinHandle<TestReply>>) -> Vec<TestReply> {
     replies
 }
 
-/// Waits until this number of requests is inside the gateway: each waits on an open connection.
+/// Waits until this number of requests is inside the gateway, each on an open connection.
 async fn inside(gateway: &TestGateway, count: usize) {
     until("all clients are connected", || gateway.server.connections() >= count).await;
-    // A connection does not mean a request; a few turns of the runtime let every request be read.
+    // A connection is not yet a request: a few turns of the runtime let the gateway read every request.
     for _ in 0..200 {
         tokio::task::yield_now().await;
     }

@@ -6,7 +6,7 @@ fn head(extra: &str) -> String {
     format!("POST /eth HTTP/1.1\r\nhost: h\r\napikey: {}\r\n{extra}\r\n", key("default"))
 }
 
-/// The answer to these bytes on a connection of their own, and whether it is closed afterwards.
+/// Returns the answer to these bytes on a new connection.
 async fn raw(gateway: &TestGateway, bytes: &[u8]) -> TestReply {
     let mut connection = Connection::open(gateway.addr()).await.unwrap();
     // The server may answer and close before it has read everything.
@@ -25,7 +25,7 @@ fn chunked(body: &[u8], size: usize) -> Vec<u8> {
     bytes
 }
 
-/// A call of this number of bytes.
+/// Returns a call of this number of bytes.
 fn sized(bytes: usize) -> String {
     let call = r#"{"jsonrpc":"2.0","id":9,"method":"m","params":[""]}"#;
     call.replace("\"\"", &format!("\"{}\"", "a".repeat(bytes - call.len())))
@@ -450,7 +450,7 @@ fn packed(plain: &[u8]) -> Vec<u8> {
 async fn a_compressed_body_is_decoded_within_the_limit_on_json_rpc_chains_and_refused_elsewhere() {
     let node = Node::evm().await;
     let gateway = Setup::of("eth", &node.url()).node("aptos", &node.url()).start().await;
-    // The height of Aptos is asked by a path, which looks like a call.
+    // The gateway probes the height of Aptos by a path, which looks like a call.
     node.got(1).await;
     let client = gateway.client();
     let send = async |path: &str, coding: &str, body: &[u8]| {

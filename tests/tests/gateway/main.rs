@@ -1,5 +1,5 @@
-//! The gateway from outside: real sockets, scripted nodes, a clock that the test controls. Modules have the names of the
-//! layers of the stack; `tests/contract.md` lists the promises with the tests that show them.
+//! The gateway from outside: real sockets, scripted nodes, a clock that the test controls. Modules have the names of
+//! the layers of the stack; `tests/contract.md` lists the promises and their tests.
 
 #![expect(clippy::unwrap_used, reason = "all of this is a test: what goes wrong fails it")]
 
@@ -44,7 +44,7 @@ pub(crate) use rpcgate_tests::gateway::{START, Setup, TestGateway, key};
 pub(crate) use rpcgate_tests::node::{Node, Raw, ScriptedAnswer};
 pub(crate) use rpcgate_tests::until;
 
-/// The gateway of this test binary as a process of its own: see `rpcgate_tests::process`.
+/// Runs the gateway of this test binary as a separate process: see `rpcgate_tests::process`.
 #[test]
 fn serve_where_a_site_asks_for_it() {
     rpcgate_tests::process::serve();
@@ -65,7 +65,7 @@ pub(crate) const RATE: [&str; 9] = [
 pub(crate) const EVM: [&str; 4] = ["eth", "bsc", "polygon", "avax"];
 pub(crate) const UTXO: [&str; 6] = ["btc", "ltc", "bch", "doge", "dash", "liquid"];
 
-/// A gateway for `/eth` and `/bsc` with one node for both.
+/// Starts a gateway for `/eth` and `/bsc` with one node for both.
 pub(crate) async fn evm() -> (Node, TestGateway, TestClient) {
     let node = Node::evm().await;
     let gateway = Setup::of("eth", &node.url()).node("bsc", &node.url()).start().await;
@@ -73,7 +73,7 @@ pub(crate) async fn evm() -> (Node, TestGateway, TestClient) {
     (node, gateway, client)
 }
 
-/// A gateway for `/btc` with one node.
+/// Starts a gateway for `/btc` with one node.
 pub(crate) async fn utxo() -> (Node, TestGateway, TestClient) {
     let node = Node::utxo().await;
     let gateway = Setup::of("btc", &node.url()).start().await;
@@ -81,7 +81,7 @@ pub(crate) async fn utxo() -> (Node, TestGateway, TestClient) {
     (node, gateway, client)
 }
 
-/// A gateway for the ten chains of the two families, with one node for each family.
+/// Starts a gateway for the ten chains of the two families, with one node for each family.
 pub(crate) async fn ten(setup: Setup) -> (Node, Node, TestGateway) {
     let (evm, utxo) = (Node::evm().await, Node::utxo().await);
     let setup = EVM.iter().fold(setup, |setup, chain| setup.node(chain, &evm.url()));
@@ -98,7 +98,7 @@ pub(crate) fn unrated(reply: &TestReply) -> bool {
     RATE.iter().all(|name| reply.header(name).is_none())
 }
 
-/// The one usage call of a gateway: its method, outcome, charge and HTTP status.
+/// Returns the one usage call of a gateway: its method, outcome, charge and HTTP status.
 #[track_caller]
 pub(crate) fn only_line(gateway: &TestGateway) -> (String, Outcome, u32, u16) {
     let mut lines = gateway.lines();

@@ -13,7 +13,7 @@ async fn layers_refuse_in_the_order_of_the_stack() {
     let gateway = setup.start().await;
     let (client, narrow) = (gateway.client(), gateway.client_of("narrow"));
     let call = |method: &str| format!(r#"{{"jsonrpc":"2.0","id":9,"method":"{method}"}}"#);
-    // Spend the window and the units.
+    // Uses up the window and the units.
     assert_eq!(client.post("eth", call("m")).await.code(), 0);
     assert_eq!(
         gateway.client_of("gone").post("nochain", "{").await.status,

@@ -2,7 +2,7 @@ use crate::*;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
-/// More than the number of calls under way that counts as load.
+/// A number of concurrent calls that counts as load.
 const MANY: usize = 40;
 
 async fn start(node: &Node) -> TestGateway {
@@ -13,7 +13,7 @@ async fn start(node: &Node) -> TestGateway {
     setup.start().await
 }
 
-/// Sends so many calls at once, and waits until each is at the node or answered.
+/// Sends `calls` calls at once, and waits until each is at the node or answered.
 async fn send(node: &Node, gateway: &TestGateway, name: &str, calls: usize) -> Vec<JoinHandle<TestReply>> {
     let before = node.requests();
     let sent: Vec<_> = (0..calls)
@@ -30,7 +30,7 @@ async fn send(node: &Node, gateway: &TestGateway, name: &str, calls: usize) -> V
     sent
 }
 
-/// Sends many calls, which the node answers after this time. Returns how many were refused.
+/// Sends [`MANY`] calls, which the node answers after this time. Returns the number of refused ones.
 async fn round(node: &Node, gateway: &TestGateway, millis: u64) -> usize {
     node.hold();
     let sent = send(node, gateway, "default", MANY).await;
@@ -43,7 +43,7 @@ async fn round(node: &Node, gateway: &TestGateway, millis: u64) -> usize {
     refused
 }
 
-/// Has the node answer much later than usual until its chain has a low limit.
+/// Makes the node answer much later than usual until its chain has a low limit.
 async fn overload(node: &Node, gateway: &TestGateway) {
     for _ in 0..2 {
         assert_eq!(round(node, gateway, 1_000).await, 0);
@@ -55,7 +55,7 @@ async fn overload(node: &Node, gateway: &TestGateway) {
     assert!(refused > MANY / 2, "{refused}");
 }
 
-/// The value of a series.
+/// Returns the value of a series.
 async fn metric(gateway: &TestGateway, series: &str) -> Option<u64> {
     let metrics = TestClient::new(gateway.server.metrics_addr().unwrap(), None);
     let page = metrics.send("GET", "/metrics", &[], b"").await.text();
@@ -71,7 +71,7 @@ async fn a_chain_that_cannot_follow_refuses_at_once_without_counting_and_answers
     node.hold();
     let sent = send(&node, &gateway, "default", MANY).await;
     let refused: Vec<_> = sent.iter().map(JoinHandle::is_finished).collect();
-    // The refusals are there while the admitted calls wait for the node.
+    // The refusals arrive while the admitted calls wait for the node.
     assert!(refused.iter().filter(|refused| **refused).count() > MANY / 2);
     node.release();
     let (mut admitted, mut units) = (0, 0);
@@ -108,7 +108,7 @@ async fn on_a_chain_that_cannot_follow_a_modest_project_is_served_while_a_greedy
     assert!(!modest[0].is_finished(), "it is at the node");
     let again = gateway.client().call("btc", "getdifficulty", "[]").await;
     assert_eq!((again.status, again.number("retry-after")), (503, 1));
-    // Another chain is not affected.
+    // Other chains are not affected.
     assert_ne!(gateway.client().call("eth", "m", "[]").await.status, 503);
     node.release();
     for call in modest {
@@ -128,7 +128,7 @@ async fn a_project_is_served_while_the_calls_of_another_one_are_slow() {
     node.hold();
     let slow = send(&node, &gateway, "default", MANY).await;
     assert!(metric(&gateway, "rpcgate_chain_limit{chain=\"btc\"}").await.is_some());
-    // The slow project has all that the limit allows, and the other one a dozen calls at a time.
+    // The slow project uses all that the limit allows, and the other one makes a dozen calls at a time.
     let quick = send(&node, &gateway, "other", 12).await;
     assert!(!quick.iter().any(JoinHandle::is_finished), "each is at the node");
     node.release();

@@ -3,7 +3,6 @@
 use crate::*;
 use rpcgate_tests::fault::{FaultProxy, Mode};
 
-/// A gateway that probes its nodes ten times a second.
 async fn watching(chain: &str, nodes: &[&str]) -> TestGateway {
     let setup = Setup::new().set(&format!("chains.{chain}"), "probe_interval = \"100ms\"");
     nodes.iter().fold(setup, |setup, url| setup.node(chain, url)).start().await
@@ -17,7 +16,7 @@ async fn stand(gateway: &TestGateway, expected: &[&str]) {
     until(&format!("nodes stand {expected:?}"), || standings(gateway) == expected).await;
 }
 
-/// The number of calls at each node when calls are made; every one of them must be answered.
+/// Makes calls, which must all be answered, and returns the number at each node.
 async fn asked(gateway: &TestGateway, chain: &str, nodes: &[&Node]) -> Vec<usize> {
     let before: Vec<_> = nodes.iter().map(|node| node.count("m")).collect();
     let client = gateway.client();
@@ -144,7 +143,7 @@ async fn a_node_that_fails_five_times_in_a_row_is_ejected_and_tried_again_later(
         assert_eq!(client.call("eth", "m", "[]").await.json()["result"], "ok", "asked again elsewhere");
     }
     assert_eq!((bad.requests(), standings(&gateway)), (1, vec!["well".to_owned(), "well".to_owned()]));
-    // What it gets from now on are trials.
+    // All further calls to it are trials.
     for _ in 0..4 {
         gateway.pass(40);
         assert_eq!(client.call("eth", "m", "[]").await.json()["result"], "ok", "asked again elsewhere");
@@ -200,7 +199,7 @@ async fn a_node_that_sends_retry_after_is_not_used_until_then() {
     busy.whole(|_| None);
     gateway.pass(6);
     assert_eq!(asked(&gateway, "eth", &[&busy, &good]).await, [0, 12]);
-    // After its pause it gets a trial a second until it has shown that it is useful.
+    // After its pause it gets one trial a second until it has proved useful.
     gateway.pass(2);
     client.call("eth", "m", "[]").await;
     gateway.pass(2);
@@ -287,7 +286,7 @@ async fn reads_of_several_clients_travel_to_a_node_in_one_request_and_are_counte
     assert_eq!((count("arrays_abandoned"), node.requests() as u64), (0, arrays + 8 - together));
 }
 
-/// A node of this height that shows this chain id, and answers other calls with `mark`.
+/// Starts a node with this height and chain id, which answers other calls with `mark`.
 async fn of_network(height: u64, chain_id: &str, mark: &str) -> Node {
     let node = Node::evm().await;
     node.height(height);
@@ -333,7 +332,7 @@ async fn a_node_of_another_network_gets_nothing_and_does_not_displace_the_right_
 
 #[tokio::test]
 async fn the_answers_of_a_node_that_a_reload_takes_out_are_not_given_again() {
-    // The node that goes looked right all the time: it hides its network.
+    // The removed node always looked right: it hides its network.
     let (gone, stays) = (Node::evm().await, Node::evm().await);
     gone.result("net_version", "\"9\"");
     stays.result("net_version", "\"1\"");

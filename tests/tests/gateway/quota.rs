@@ -217,7 +217,7 @@ async fn a_change_of_the_ceiling_takes_effect_at_once() {
     assert_eq!(client.call("eth", "m", "[]").await.code(), REFUSED);
 }
 
-/// A model: the whole history, added up each time.
+/// A model that adds up the whole history each time.
 #[derive(Debug, Default)]
 struct Model {
     taken: Vec<(u64, u64)>,

@@ -1,4 +1,4 @@
-//! SIGHUP under load: the gateway is a process of its own, with its files.
+//! SIGHUP under load: the gateway is a separate process with its own files.
 
 use crate::*;
 use rpcgate_tests::load::{Load, Nodes, TestSeed};
@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 const WEIGHTS: [u32; 2] = [5, 7];
 
-/// The configuration of a round: two alternate, and differ in many live keys.
+/// Returns the configuration of a round: two alternate, and differ in many live settings.
 fn setup(nodes: &Nodes, round: usize) -> Setup {
     let setup = nodes
         .setup()

@@ -7,7 +7,7 @@ use serde_json::json;
 const NOT_IMPLEMENTED: &str = r#"{"code":12,"message":"Not Implemented"}"#;
 const NO_ROUTE: &str = r#"{"message":"no Route matched with those values"}"#;
 
-/// A gateway for every chain outside of the families, with one node that answers every request with JSON.
+/// Starts a gateway for every chain outside of the families, with one node that answers every request with JSON.
 async fn all() -> (Node, TestGateway, TestClient) {
     let node = Node::evm().await;
     node.always(Raw::json(200, r#"{"result":"ok"}"#));
@@ -27,7 +27,6 @@ const PROBES: [&str; 5] = [
     "GET /getMasterchainInfo",
 ];
 
-/// The requests at the node, without probes.
 fn targets(node: &Node) -> Vec<String> {
     let lines = node.seen().into_iter().map(|seen| format!("{} {}", seen.verb, seen.target));
     lines.filter(|line| line != "POST /" && !PROBES.contains(&line.as_str())).collect()

@@ -97,7 +97,7 @@ async fn unknown_query_parameters_are_ignored_and_not_forwarded() {
     assert_eq!(node.seen()[0].target, "/");
 }
 
-/// A gateway whose chains have hosts of their own, with one node.
+/// Starts a gateway whose chains have their own hosts, with one node.
 async fn hosted() -> (Node, TestGateway) {
     let node = Node::evm().await;
     node.always(Raw::json(200, r#"{"ok":true,"result":"ok","error":null,"jsonrpc":"2.0","id":9}"#));
@@ -112,7 +112,7 @@ async fn hosted() -> (Node, TestGateway) {
         .node_with("eth", &node.url(), &format!("ws = \"{stream}\""))
         .start()
         .await;
-    // The heights of TRON and Cosmos are asked by paths, which look like calls.
+    // The gateway probes the heights of TRON and Cosmos by paths, which look like calls.
     node.got(2).await;
     (node, gateway)
 }
@@ -167,7 +167,7 @@ async fn a_chain_is_at_the_root_of_its_own_hosts_and_at_its_path_everywhere() {
 async fn a_stream_is_opened_at_the_root_of_its_chains_host() {
     let (_node, gateway) = hosted().await;
     let client = gateway.client();
-    // The node speaks no WebSocket, so a handshake that leads somewhere ends there.
+    // The node does not support WebSocket, so a handshake that reaches it ends there.
     let handshake = |host: &'static str| {
         [
             ("host", host),

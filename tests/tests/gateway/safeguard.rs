@@ -25,7 +25,7 @@ fn limits(reply: &TestReply) -> [u64; 3] {
     ["minute", "hour", "day"].map(|span| reply.number(&format!("x-ratelimit-limit-{span}")))
 }
 
-/// Uses up the minute and is then refused this number of times.
+/// Uses up the minute and makes this number of refused calls.
 async fn hammer(gateway: &TestGateway, client: &TestClient, refusals: u64) {
     while ask(client).await.number("x-ratelimit-remaining-minute") > 0 {}
     for _ in 0..refusals {
@@ -85,7 +85,7 @@ async fn a_cool_down_ends_by_itself_after_an_hour() {
     assert_eq!(limits(&ask(&client).await), QUARTER);
     gateway.pass(1);
     assert_eq!(limits(&ask(&client).await), FULL);
-    // The next cool-down needs all its minutes again.
+    // The next cool-down requires both minutes again.
     hammer(&gateway, &client, 3).await;
     assert_eq!(limits(&ask(&client).await), FULL);
     hammer(&gateway, &client, 3).await;
@@ -159,7 +159,7 @@ async fn every_429_counts_and_no_other_refusal_does() {
 async fn retry_after_does_not_point_beyond_the_end_of_the_cool_down() {
     let (_node, gateway) = gateway("enabled = true\nrefusals = 3\nminutes = 2\ncooldown = \"10m\"").await;
     let client = gateway.client();
-    // 250 requests of the day are left of it after the storm, and more were made before.
+    // After the storm, 250 requests of the day are left, and more were made before.
     for _ in 0..40 {
         for _ in 0..8 {
             assert_eq!(ask(&client).await.status, 200);

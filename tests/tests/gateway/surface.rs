@@ -3,7 +3,6 @@
 use crate::*;
 use serde_json::{Value, json};
 
-/// A gateway for `chain` with its simulated node.
 async fn site(chain: &str) -> (Node, TestGateway, TestClient) {
     let node = Node::simulated(chain).await;
     let gateway = Setup::of(chain, &node.url()).start().await;
@@ -21,7 +20,7 @@ async fn post(client: &TestClient, path: &str, body: &Value) -> (u16, Value) {
     (reply.status, reply.json())
 }
 
-/// The result of a JSON-RPC 2.0 call.
+/// Returns the result of a JSON-RPC 2.0 call.
 async fn result(client: &TestClient, chain: &str, method: &str, params: &Value) -> Value {
     let call = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
     let (status, answer) = post(client, &format!("/{chain}"), &call).await;
@@ -29,7 +28,7 @@ async fn result(client: &TestClient, chain: &str, method: &str, params: &Value) 
     answer["result"].clone()
 }
 
-/// The error code of a JSON-RPC 2.0 call.
+/// Returns the error code of a JSON-RPC 2.0 call.
 async fn refusal(client: &TestClient, chain: &str, method: &str, params: &Value) -> Value {
     let call = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
     let (status, answer) = post(client, &format!("/{chain}"), &call).await;

@@ -1,4 +1,4 @@
-//! Traces of calls, with a collector on a socket of its own (`telemetry.otlp`).
+//! Traces of calls, with a collector (`telemetry.otlp`).
 
 use crate::*;
 use rpcgate_tests::certificate::TestCertificate;
@@ -7,7 +7,7 @@ use rpcgate_tests::collector::{CollectedSpan, TraceCollector};
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const SPAN: &str = "b7ad6b7169203331";
 
-/// A setup whose spans go to the collector at this URL at once.
+/// Adds a collector to which spans are sent at once.
 fn traced(setup: Setup, url: &str) -> Setup {
     setup
         .set("telemetry.otlp", &format!("url = \"{url}\""))
@@ -15,7 +15,6 @@ fn traced(setup: Setup, url: &str) -> Setup {
         .set("telemetry", "listen = \"127.0.0.1:0\"")
 }
 
-/// A call with these headers.
 async fn call(client: &TestClient, headers: &[(&str, &str)], method: &str) -> TestReply {
     let body = format!(r#"{{"jsonrpc":"2.0","id":9,"method":"{method}","params":["a-parameter"]}}"#);
     client.send("POST", "/eth", headers, body.as_bytes()).await
@@ -25,12 +24,12 @@ fn servers(spans: &[CollectedSpan]) -> Vec<&CollectedSpan> {
     spans.iter().filter(|span| span.is_server).collect()
 }
 
-/// The spans below this one.
+/// Returns the children of this span.
 fn below<'s>(spans: &'s [CollectedSpan], server: &CollectedSpan) -> Vec<&'s CollectedSpan> {
     spans.iter().filter(|span| span.trace == server.trace && span.parent == server.id).collect()
 }
 
-/// The number of spans that this became of, as the metrics say.
+/// Returns the number of spans with this result, from the metrics.
 async fn counted(gateway: &TestGateway, result: &str) -> u64 {
     let metrics = TestClient::new(gateway.server.metrics_addr().unwrap(), None);
     let page = metrics.send("GET", "/metrics", &[], b"").await.text();
@@ -143,7 +142,7 @@ async fn the_calls_of_a_batch_are_events_of_one_span_whose_node_calls_are_below_
     assert_eq!((server.name.as_str(), server.attribute("rpcgate.calls")), ("eth batch", "3"));
     let methods: Vec<_> = server.events.iter().map(|event| event["rpc.method"].as_str()).collect();
     assert_eq!(methods, ["eth_getBalance", "eth_sendRawTransaction", "net_version"]);
-    // The transaction travels alone.
+    // The transaction is sent alone.
     let mut sent: Vec<_> =
         below(&spans, server).iter().map(|span| span.attribute("rpcgate.calls").to_owned()).collect();
     sent.sort();
@@ -197,7 +196,7 @@ async fn with_a_ratio_of_0_no_call_is_exported_even_if_its_client_wants_it() {
         let parent = format!("00-{TRACE}-{SPAN}-{flags}");
         call(&client, &[("traceparent", parent.as_str())], "m").await;
     }
-    // What waits is sent before it has stopped.
+    // Queued spans are sent before it has stopped.
     gateway.server.drain().await;
     assert!(collector.spans().is_empty(), "{:?}", collector.spans());
     let told: Vec<_> = node.seen().iter().map(|seen| seen.header("traceparent").map(str::to_owned)).collect();
@@ -220,7 +219,7 @@ async fn without_a_collector_no_node_is_told_of_a_trace() {
 #[tokio::test]
 async fn with_the_collector_away_calls_are_served_and_spans_are_dropped_and_counted() {
     let node = Node::evm().await;
-    // The first call is tried at once, the second waits in the queue, and there is no room for the others.
+    // The first call is tried at once, the second waits in the queue, and the queue is full for the others.
     let setup =
         Setup::of("eth", &node.url()).set("telemetry.otlp", "queue = 1").set("telemetry.otlp", "batch = 1");
     let setup = setup
@@ -244,7 +243,7 @@ async fn with_the_collector_away_calls_are_served_and_spans_are_dropped_and_coun
 #[tokio::test]
 async fn a_collector_that_never_answers_costs_spans_and_holds_up_no_drain() {
     let node = Node::evm().await;
-    // The system takes connections, and nobody reads from them.
+    // The system accepts connections, but nothing reads from them.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
     let setup = traced(Setup::of("eth", &node.url()), &url).set("telemetry.otlp", "timeout = \"500ms\"");

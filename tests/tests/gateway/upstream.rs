@@ -320,7 +320,8 @@ async fn an_answer_with_error_null_is_a_result() {
     assert_eq!(client.post("eth", CALL).await.code(), 1);
 }
 
-/// A gateway that streams answers of more than 1 KiB, a proxy between it and its node, and an answer of 200,000 bytes.
+/// Starts a gateway that streams answers of more than 1 KiB, behind a proxy, and a node with an answer of 200,000
+/// bytes.
 async fn streaming() -> (Node, FaultProxy, TestGateway) {
     let node = Node::evm().await;
     let proxy = FaultProxy::start(node.addr()).await.unwrap();

@@ -243,7 +243,7 @@ async fn after_a_clock_step_no_client_waits_longer_than_a_window() {
     }
 }
 
-/// A request whose head the gateway has read and whose body it is waiting for.
+/// Sends a request whose head the gateway has read and whose body it waits for.
 async fn parked(gateway: &TestGateway, body: &str) -> Connection {
     let mut connection = Connection::open(gateway.addr()).await.unwrap();
     let head = format!(

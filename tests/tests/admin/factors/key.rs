@@ -1,4 +1,4 @@
-//! A browser with an authenticator in software, which holds one passkey.
+//! A browser with a software authenticator that holds one passkey.
 
 use async_trait::async_trait;
 use passkey::authenticator::{Authenticator, UiHint, UserCheck, UserValidationMethod};
@@ -10,7 +10,7 @@ use passkey_types::webauthn::{CredentialCreationOptions, CredentialRequestOption
 use serde_json::Value;
 use webauthn_rs::prelude::Url;
 
-/// The site at which the browser is.
+/// The origin of the open page.
 pub(crate) const ORIGIN: &str = "https://dash.example.com";
 
 /// A person who touches the authenticator and unlocks it.
@@ -38,12 +38,12 @@ impl UserValidationMethod for Person {
     }
 }
 
-/// The browser. A clone is a copy of the passkey, which no good authenticator gives away.
+/// The browser. A clone copies the passkey, which a real authenticator does not allow.
 #[derive(Clone, Default)]
 pub(crate) struct Browser(Option<Passkey>);
 
 impl Browser {
-    /// Makes a passkey for these options, and returns the credential.
+    /// Creates a passkey for these options and returns the credential.
     pub(crate) async fn make(&mut self, options: &Value) -> Value {
         let options: CredentialCreationOptions = serde_json::from_value(options.clone()).unwrap();
         let mut device = Authenticator::new(Aaguid::new_empty(), self.0.take(), Person, RustCryptoBackend);
@@ -54,7 +54,7 @@ impl Browser {
         serde_json::to_value(made).unwrap()
     }
 
-    /// Uses the passkey for these options, and returns the credential.
+    /// Uses the passkey for these options and returns the credential.
     pub(crate) async fn give(&mut self, options: &Value) -> Value {
         let options: CredentialRequestOptions = serde_json::from_value(options.clone()).unwrap();
         let device = Authenticator::new(Aaguid::new_empty(), self.0.take(), Person, RustCryptoBackend);

@@ -16,10 +16,10 @@ use tokio::task::JoinSet;
 const ADA: &str = "ada@example.com";
 const EVE: &str = "eve@example.com";
 const NEW: &str = "another horse, another staple";
-/// How long wrong passwords or factors lock an account.
+/// The time for which wrong passwords or factors lock an account.
 const LOCK: Duration = Duration::from_secs(900);
 
-/// The URL of a new database on PostgreSQL, where this file is included under that name.
+/// Returns the URL of a new database on PostgreSQL if this file is included under that name.
 fn url() -> Option<String> {
     #[cfg(have_postgres)]
     if module_path!().contains("on_postgres") {
@@ -28,7 +28,7 @@ fn url() -> Option<String> {
     None
 }
 
-/// A service whose clock stands still, and that clock.
+/// Starts a service whose clock stops, and returns both.
 async fn service(setup: Setup) -> (TestService, Arc<ManualClock>) {
     let setup = setup
         .set("admin", "auth_per_minute = 1000")
@@ -42,7 +42,7 @@ async fn post(user: &ApiUser, path: &str, form: &Value) -> TestReply {
     user.ask("POST", path, Some(form).filter(|form| !form.is_null())).await
 }
 
-/// The answer to a request that must succeed with 200.
+/// Posts a form, which must succeed with 200, and returns the answer.
 async fn done(user: &ApiUser, path: &str, form: &Value) -> Value {
     let reply = post(user, path, form).await;
     assert_eq!(reply.status, 200, "{path}: {reply:?}");
@@ -62,7 +62,7 @@ async fn enrolled(user: &ApiUser, clock: &ManualClock) -> (AuthenticatorApp, Vec
     (app, serde_json::from_value(activated["recovery_codes"].clone()).unwrap())
 }
 
-/// The token of a log-in that waits for a second factor.
+/// Returns the token of a log-in that waits for a second factor.
 async fn begun(service: &TestService, email: &str, password: &str) -> Value {
     let form = json!({ "email": email, "password": password });
     let mut begun = done(&service.anonymous(), "/auth/login", &form).await;
@@ -70,12 +70,12 @@ async fn begun(service: &TestService, email: &str, password: &str) -> Value {
     begun["mfa_token"].take()
 }
 
-/// The answer to a second factor, on a connection of its own.
+/// Sends a second factor on a new connection.
 async fn verify(service: &TestService, token: &Value, factor: &str, text: &str) -> TestReply {
     post(&service.anonymous(), "/auth/mfa/verify", &json!({ "mfa_token": token, factor: text })).await
 }
 
-/// A user who logs in with the password and a code.
+/// Logs in a user with the password and a code.
 async fn logged_in(
     service: &TestService,
     clock: &ManualClock,
@@ -91,7 +91,7 @@ async fn logged_in(
     user
 }
 
-/// The subjects of the mails to an address about its account, the oldest first.
+/// Returns the subjects of the mails to an address about its account, oldest first.
 async fn told(service: &TestService, email: &str) -> Vec<String> {
     let mails = service.mails(email).await;
     let subject =
@@ -168,8 +168,8 @@ async fn five_wrong_codes_lock_the_factors_and_a_reset_by_mail_does_not_skip_the
         assert_eq!((locked.status, &locked.json()["code"]), (403, &json!("account_locked")), "{locked:?}");
     }
 
-    // The reader of the mails sets the password, and still needs the factor if the form keeps it: by default, a factor that
-    // is younger than seven days is removed.
+    // The reader of the mails sets the password, and still needs the factor if the form keeps it: by default, a factor
+    // that is younger than seven days is removed.
     let anonymous = service.anonymous();
     assert_eq!(post(&anonymous, "/auth/password/forgot", &json!({ "email": ADA })).await.status, 202);
     let sent = async {
@@ -269,7 +269,7 @@ async fn factors_that_are_required_are_added_and_an_operator_removes_lost_ones()
     let required =
         |reply: &TestReply| (reply.status, reply.json()["code"] == "factor_required") == (403, true);
 
-    // Operators read without a factor, and change nothing.
+    // Operators without a factor can read but not change anything.
     let theirs = format!("/operator/tenants/{tenant}");
     operator.shown(&theirs).await;
     let change = json!({ "tier": "premium" });
@@ -278,7 +278,7 @@ async fn factors_that_are_required_are_added_and_an_operator_removes_lost_ones()
     enrolled(&operator, &clock).await;
     assert_eq!(operator.put(&theirs, &change).await["tier"], "premium");
 
-    // An owner with a factor requires one of every member.
+    // An owner with a factor requires one from every member.
     let invitation = json!({ "email": EVE, "role": "viewer" });
     ada.made(&format!("/tenants/{tenant}/invitations"), &invitation).await;
     let form = json!({ "token": service.mailed(EVE).await, "name": "Eve", "password": PASSWORD });
@@ -313,7 +313,7 @@ async fn factors_that_are_required_are_added_and_an_operator_removes_lost_ones()
         mails.iter().find(|mail| mail.contains("Subject: An operator has removed your second factors\r\n"));
     assert!(mail.unwrap().contains("\"Lost telephone\""), "{mail:?}");
 
-    // The password suffices again, for nothing but another factor.
+    // The password suffices again, but only to add another factor.
     eve.log_in(EVE).await;
     let refused = eve.ask("GET", "/tenants", None).await;
     assert!(required(&refused), "{refused:?}");

@@ -1,7 +1,7 @@
 //! A client that sends random requests, and counts requests and answers.
 //!
-//! The cost of a call is taken from a table of weights, its outcome from the answer. The nodes report their calls: an answer
-//! without a call at a node came from the cache.
+//! The cost of a call comes from a table of weights, its outcome from the answer. The nodes report their calls: an
+//! answer without a call at a node came from the cache.
 
 use super::tally::{Call, Sums, Who};
 use rpcgate_core::clock::{Clock, ManualClock};
@@ -13,10 +13,10 @@ use serde_json::value::RawValue;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-/// A chain, a method of it, and its params.
+/// A chain, a method, and the params.
 type Question = (&'static str, String, String);
 
-/// The shared state of clients: how often a node has answered each call, and the clock.
+/// The shared state of clients: the number of answers of the nodes to each call, and the clock.
 #[derive(Debug)]
 pub(crate) struct World {
     asked: Mutex<BTreeMap<Question, u64>>,
@@ -47,7 +47,6 @@ impl World {
     }
 }
 
-/// One item of a request.
 #[derive(Clone, Debug)]
 struct Item {
     method: String,
@@ -56,7 +55,6 @@ struct Item {
     text: String,
 }
 
-/// The method lists of a project.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lists {
     pub(crate) allowed: &'static [&'static str],
@@ -69,7 +67,6 @@ impl Lists {
     }
 }
 
-/// The outcome of a call.
 enum Fate {
     Answered,
     NodeError,
@@ -83,19 +80,18 @@ pub(crate) struct Caller {
     world: Arc<World>,
     client: TestClient,
     pub(crate) who: Who,
-    /// A number in all its params, so that no two clients share an answer.
+    /// A tag in all params, so that no two clients share an answer.
     pub(crate) tag: String,
-    /// No call of it is refused without an error.
+    /// True if no call is refused without an error.
     notifies: bool,
-    /// The lists of its project.
     lists: Lists,
     dice: Dice,
     next: usize,
-    /// Its own count.
+    /// The client's own count.
     pub(crate) calls: Vec<Call>,
-    /// All errors that it received.
+    /// All received errors.
     pub(crate) reported: BTreeSet<String>,
-    /// The UTC day of its last answer with the state of the day's window, and the used requests.
+    /// The UTC day of the last answer with the state of the day's window, and the used requests.
     pub(crate) used: (u64, u64),
 }
 
@@ -123,7 +119,7 @@ const UTXO: [&str; 7] = [
     "getmempoolentry",
 ];
 
-/// A method that the node answers by hanging up.
+/// A method on which the node hangs up.
 pub(crate) const CUT: &str = "hang_up";
 /// Methods that the nodes answer with the error [`NO`].
 pub(crate) const ERRING: [&str; 2] = ["eth_getCode", "getmempoolentry"];
@@ -132,7 +128,7 @@ pub(crate) const NO: &str = "the node says no";
 /// A chain without a node.
 pub(crate) const AWAY: &str = "avax";
 
-/// The weights of methods.
+/// Returns the weight of a method.
 fn weight(chain: &str, method: &str) -> u64 {
     match (chain, method) {
         ("eth" | "bsc" | AWAY, "eth_chainId") => 0,
@@ -149,7 +145,7 @@ fn weight(chain: &str, method: &str) -> u64 {
 }
 
 impl Caller {
-    /// A client with a key. The one called `all` is never refused.
+    /// Creates a client with a key. The one called `all` is never refused.
     pub(crate) fn new(
         world: &Arc<World>,
         client: TestClient,
@@ -173,7 +169,6 @@ impl Caller {
         }
     }
 
-    /// Sends this number of requests, one after the other.
     pub(crate) async fn send(mut self, requests: usize) -> Self {
         for _ in 0..requests {
             let chain = ["eth", "eth", "bsc", "bsc", "btc", "btc", "doge", AWAY][self.dice.below(8) as usize];
@@ -187,7 +182,7 @@ impl Caller {
                 3..10 => {
                     let number = 1 + self.dice.below(6);
                     let mut items: Vec<_> = (0..number).map(|_| self.item(chain)).collect();
-                    // An array of answers does not contain the HTTP status that a daemon's error would have alone.
+                    // An array of answers lacks the HTTP status that a daemon's error would have alone.
                     items.retain(|item| item.method != ERRING[1]);
                     let texts: Vec<_> = items.iter().map(|item| item.text.as_str()).collect();
                     let body = format!("{}[ {} ]", [" ", ""][self.dice.below(2) as usize], texts.join(", "));
@@ -203,7 +198,7 @@ impl Caller {
         self
     }
 
-    /// The same key with an empty count.
+    /// Returns a client with the same key and an empty count.
     pub(crate) fn another(&self) -> TestClient {
         self.client.another()
     }
@@ -213,7 +208,7 @@ impl Caller {
         self.post("eth", &[], body).await;
     }
 
-    /// Makes one call. Returns the status with which it was counted.
+    /// Makes one call and returns its counted status.
     pub(crate) async fn call(&mut self, chain: &'static str, method: &str) -> u16 {
         let item = self.item_of(chain, method);
         let body = item.text.clone();
@@ -299,7 +294,7 @@ impl Caller {
         self.calls.extend(calls);
     }
 
-    /// Method, status and sums of each call of a request, without cache hits.
+    /// Returns the method, status and sums of each call of a request, without cache hits.
     fn judge(
         &mut self,
         chain: &str,
@@ -327,7 +322,8 @@ impl Caller {
                 let spare = sent - items.iter().map(|item| item.text.len() as u64).sum::<u64>();
                 let call = |(at, item): (usize, &Item)| {
                     let (spare, got) = if at == 0 { (spare, got) } else { (0, 0) };
-                    // Calls that were refused before the windows keep their outcome; the answer does not distinguish them.
+                    // Calls that were refused before the windows keep their outcome; the answer does not distinguish
+                    // them.
                     let status = match item.method.as_str() {
                         "-" => 400,
                         method if chain == "eth" && method.starts_with("debug_") => 403,
@@ -371,7 +367,7 @@ impl Caller {
         calls
     }
 
-    /// The outcome of a call with this answer, and the status that it would have alone.
+    /// Returns the outcome of a call with this answer, and the status that it would have alone.
     fn fate(&mut self, value: &Value, words: &str, status: u16) -> (Fate, u16) {
         if status == 200 && (value.is_null() || value.get("error").is_none_or(Value::is_null)) {
             return (Fate::Answered, 200);

@@ -1,4 +1,4 @@
-//! Usage compared with an independent count: clients of two tenants remember their requests and the answers, and every
+//! Usage compared with an independent count: clients of two tenants store their requests and the answers, and every
 //! view must agree.
 
 mod caller;
@@ -41,7 +41,7 @@ impl Town {
         calls.filter(|call| call.who.tenant == tenant).cloned().collect()
     }
 
-    /// All clients send this number of requests at the same time.
+    /// Sends this number of requests from all clients at the same time.
     async fn traffic(&mut self, requests: usize) {
         let sending: Vec<_> =
             self.callers.drain(..).map(|caller| tokio::spawn(caller.send(requests))).collect();
@@ -54,7 +54,7 @@ impl Town {
         self.callers.iter_mut().find(|caller| caller.tag == key).unwrap()
     }
 
-    /// The project that was deleted.
+    /// Returns the deleted project.
     fn gone(&self) -> &str {
         let caller = self.callers.iter().find(|caller| caller.tag == "gone");
         &caller.unwrap().who.project
@@ -71,7 +71,7 @@ impl Town {
         assert!(timeout(TIMEOUT, wait).await.is_ok(), "{key} is never answered so");
     }
 
-    /// Advances the clock, and renews the tokens that expire meanwhile.
+    /// Advances the clock and renews tokens that would expire.
     async fn pass(&mut self, secs: u64) {
         self.clock.advance(Duration::from_secs(secs));
         for account in self.owners.iter_mut().chain([&mut self.operator]) {
@@ -79,7 +79,6 @@ impl Town {
         }
     }
 
-    /// Waits until usage contains all calls.
     async fn counted(&self, tenant: usize) {
         let all = self.calls(tenant).len() as u64;
         let wait = async {
@@ -133,7 +132,7 @@ fn same(shown: &Rows, counted: &Rows, query: &str) {
     assert!(differ.is_empty(), "{query}\n{:?}\n{}", tally::SUMS, differ.join("\n"));
 }
 
-/// Two tenants with several projects and keys, each of which can be refused for some reason.
+/// Starts two tenants with several projects and keys. Each key can be refused for some reason.
 async fn town(seed: &TestSeed) -> Town {
     let clock = Arc::new(ManualClock::at(START));
     let world = World::new(clock.clone());
@@ -159,7 +158,7 @@ async fn town(seed: &TestSeed) -> Town {
     operator.put("/operator/plans/free", &json!({ "per_minute": 12, "heavy_per_minute": 2 })).await;
 
     let mut callers = Vec::new();
-    // Every project has a setting of its own, and keys with one each.
+    // Every project has its own setting, and keys with one each.
     let later = moment(START.hour() + 12);
     let blocked = Lists { blocked: &["blocked", "eth_getBalance"], ..Lists::default() };
     let allowed = Lists { allowed: &["eth_call", "eth_chainId", "getblock", "unlisted"], ..Lists::default() };
@@ -194,7 +193,7 @@ async fn town(seed: &TestSeed) -> Town {
     Town { service, clock, owners, operator, callers, gateway, _nodes: nodes }
 }
 
-/// Calls of all kinds, over two days, while keys expire and tenants are suspended.
+/// Makes calls of all kinds, over two days, while keys expire and tenants are suspended.
 async fn lived(seed: &TestSeed) -> Town {
     let mut town = town(seed).await;
     let addr = town.gateway.addr();
@@ -244,7 +243,7 @@ async fn lived(seed: &TestSeed) -> Town {
     town.until("gone", |status| status == 401).await;
     town.traffic(20).await;
 
-    // One key expires meanwhile.
+    // One key has expired.
     town.pass(12 * 3_600).await;
     let bob = format!("/operator/tenants/{}", town.owners[1].tenant().await);
     town.operator.put(&bob, &json!({ "status": "suspended" })).await;
@@ -254,7 +253,7 @@ async fn lived(seed: &TestSeed) -> Town {
     town.until("free", |status| status != 402).await;
     town.traffic(10).await;
 
-    // Another day, and the first hours are more than 24 hours ago.
+    // Another day: the first hours are more than 24 hours ago.
     town.pass(12 * 3_600).await;
     town.traffic(20).await;
     for tenant in [0, 1] {

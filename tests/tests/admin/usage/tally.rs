@@ -21,7 +21,7 @@ const ZEROES: [&str; 4] = ["ws_connections", "ws_refused", "ws_messages", "avg_l
 /// The values of [`SUMS`].
 pub(crate) type Sums = [u64; 8];
 
-/// The rows of a view by their group.
+/// The rows of a view by group.
 pub(crate) type Rows = BTreeMap<Vec<String>, Sums>;
 
 /// The key of a call.
@@ -32,7 +32,6 @@ pub(crate) struct Who {
     pub(crate) key: String,
 }
 
-/// A call from the view of its client.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) who: Who,
@@ -59,13 +58,13 @@ impl Call {
         }
     }
 
-    /// Whether it passes these filters.
+    /// Reports whether the call passes these filters.
     pub(crate) fn is_in(&self, only: &[(&str, &str)]) -> bool {
         only.iter().all(|(name, value)| self.cell(name) == *value)
     }
 }
 
-/// The first moment of an hour. The tests run in January 2027.
+/// Returns the first moment of an hour. The tests run in January 2027.
 pub(crate) fn moment(hour: u64) -> String {
     let since = hour - JANUARY;
     assert!(since < 31 * 24, "not in January 2027");
@@ -75,7 +74,6 @@ pub(crate) fn moment(hour: u64) -> String {
 /// The hour that begins with 2027-01-01T00:00:00Z.
 const JANUARY: u64 = 1_798_761_600 / 3_600;
 
-/// The rows that result from these calls.
 pub(crate) fn rows<'c>(calls: impl IntoIterator<Item = &'c Call>, groups: &[&str]) -> Rows {
     let mut rows = Rows::new();
     for call in calls {
@@ -85,7 +83,6 @@ pub(crate) fn rows<'c>(calls: impl IntoIterator<Item = &'c Call>, groups: &[&str
     rows
 }
 
-/// All of these calls together.
 pub(crate) fn total<'c>(calls: impl IntoIterator<Item = &'c Call>) -> Sums {
     rows(calls, &[]).into_values().next().unwrap_or_default()
 }
@@ -96,7 +93,6 @@ pub(crate) fn add(sums: &mut Sums, more: &Sums) {
     }
 }
 
-/// The sums in an object of a view.
 pub(crate) fn sums(object: &Value) -> Sums {
     for name in ZEROES {
         assert_eq!(object[name].as_f64(), Some(0.0), "{name}: {object}");
@@ -104,7 +100,7 @@ pub(crate) fn sums(object: &Value) -> Sums {
     SUMS.map(|name| object[name].as_u64().unwrap())
 }
 
-/// The rows of a view, which must have exactly the expected members.
+/// Returns the rows of a view, which must have exactly the expected members.
 pub(crate) fn shown(view: &Value, groups: &[&str]) -> Rows {
     let mut rows = Rows::new();
     for row in view["rows"].as_array().unwrap() {

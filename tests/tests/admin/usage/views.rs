@@ -4,7 +4,7 @@ use super::*;
 
 const GROUPS: [&str; 8] = ["hour", "day", "chain", "method", "key", "project", "transport", "status"];
 
-/// The answers that clients must have received at least once, so that the test is complete.
+/// The answers that clients must receive at least once, so that the test is complete.
 const TOLD: [&str; 17] = [
     "200 backend request failed",
     "200 chain not available at this location",

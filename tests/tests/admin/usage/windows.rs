@@ -28,7 +28,7 @@ async fn periods_and_running_windows_agree_with_the_callers_own_counts() {
         assert_eq!(sums(&view["totals"]), within(some..some + 2));
         assert_eq!([&view["from"], &view["to"]], [&json!(moment(some)), &json!(moment(some + 2))]);
 
-        // Without an end it is now.
+        // Without an end the period ends now.
         let view = town.view(tenant, &format!("from={}", moment(some + 13))).await;
         assert_eq!(sums(&view["totals"]), within(some + 13..now + 1));
 
