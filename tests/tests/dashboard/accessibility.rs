@@ -1,7 +1,7 @@
-//! What every page is checked for: it fits the window, the browser has nothing to complain about, and axe finds nothing
-//! serious, in both themes, on a phone and on a wide screen.
+//! Checks of every page: it fits the window, the browser has no complaints, and axe finds nothing serious, in both
+//! themes, on a phone and on a wide screen.
 //!
-//! `AXE_SCRIPT` names a file with the script of axe-core, which `.ci/run` downloads. Without it axe is not asked, and
+//! `AXE_SCRIPT` names a file with the script of axe-core, which `.ci/run` downloads. Without it axe does not run, and
 //! tests that need it fail if services are required.
 
 use crate::month::{Words, two_months};
@@ -13,7 +13,7 @@ use std::env;
 use std::fs;
 use std::sync::Arc;
 
-/// Pages of customers that must be found, so that links to them cannot vanish unnoticed.
+/// The pages of customers that must be found, so that links to them cannot disappear unnoticed.
 const OF_CUSTOMERS: [&str; 39] = [
     "/",
     "/projects",
@@ -56,7 +56,7 @@ const OF_CUSTOMERS: [&str; 39] = [
     "/webhooks/*/subscriptions/*/delete",
 ];
 
-/// Likewise, of operators.
+/// The pages of operators that must be found.
 const OF_OPERATORS: [&str; 26] = [
     "/operator",
     "/operator/tenants",
@@ -86,7 +86,7 @@ const OF_OPERATORS: [&str; 26] = [
     "/operator/audit",
 ];
 
-/// The rules of axe that are serious or critical and broken on the page, with the first elements that break them.
+/// Returns the serious or critical rules of axe that the page breaks, with the first elements that break them.
 const ASK_AXE: &str = "
     const done = arguments[arguments.length - 1];
     axe.run(document, { resultTypes: ['violations'] }).then(
@@ -102,7 +102,7 @@ async fn axe_findings(reader: &PageReader, axe: &str) -> Vec<String> {
     found.as_array().unwrap().iter().map(|one| one.as_str().unwrap_or_default().to_owned()).collect()
 }
 
-/// What is wrong, page by page.
+/// The flaws, page by page.
 #[derive(Default)]
 struct Findings(Vec<String>);
 
@@ -121,9 +121,9 @@ impl Findings {
     }
 }
 
-/// Looks at all pages: of visitors, customers and operators.
+/// Checks all pages: of visitors, customers and operators.
 async fn look_at_all(dashboard: &Dashboard, reader: &PageReader, axe: Option<&str>) {
-    // axe looks at what people write, and the width is tried with what they hardly write.
+    // axe checks usual texts, and the width is checked with unusually long ones.
     let words = if axe.is_some() { Words::usual() } else { Words::endless() };
     two_months(dashboard, &words).await;
     let mut findings = Findings::default();
@@ -150,7 +150,7 @@ async fn look_at_all(dashboard: &Dashboard, reader: &PageReader, axe: Option<&st
     );
 }
 
-/// The script of axe.
+/// Reads the script of axe.
 fn axe() -> Option<String> {
     let Some(file) = env::var_os("AXE_SCRIPT") else {
         skipped("AXE_SCRIPT names no file with the script of axe-core");

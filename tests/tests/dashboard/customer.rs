@@ -1,4 +1,4 @@
-//! What a customer does, from the registration to the first invoice, with the pages alone.
+//! The actions of a customer, from the registration to the first invoice, with the pages alone.
 
 use crate::site::{
     Dashboard, EMAIL, NAME, give_password, in_browser, is_content, log_in, log_out, open_menu,
@@ -20,7 +20,7 @@ const PROJECT: &str = "Wallet backend";
 /// Longer than a month.
 const MONTH: Duration = Duration::from_secs(32 * 86_400);
 
-/// From the first page to an account whose address is confirmed.
+/// Creates an account and confirms its address.
 async fn register(dashboard: &Dashboard, reader: &PageReader) {
     reader.open("/").await;
     reader.reads("Log in").await;
@@ -39,7 +39,7 @@ async fn register(dashboard: &Dashboard, reader: &PageReader) {
     assert!(reader.done().await.starts_with("Your e-mail address is confirmed."));
 }
 
-/// From the first page after the log-in to a key, which is returned with the command that makes a first call with it.
+/// Creates a key after the first log-in. Returns it with the command for a first call.
 pub(crate) async fn create_key(reader: &PageReader) -> (String, String) {
     reader.open("/").await;
     reader.reads(&format!("Welcome, {NAME}")).await;
@@ -58,7 +58,7 @@ pub(crate) async fn create_key(reader: &PageReader) -> (String, String) {
     (key, command)
 }
 
-/// Runs a command as it was copied, until a gateway knows its key.
+/// Runs a copied command until a gateway knows its key.
 async fn run(command: String) {
     let answered = async {
         loop {
@@ -78,7 +78,7 @@ async fn run(command: String) {
     timeout(TIMEOUT, answered).await.unwrap();
 }
 
-/// Loads the page again until it has this text, as a reader without scripts does.
+/// Reloads the page until it has this text, as a reader without scripts does.
 pub(crate) async fn reload_until(reader: &PageReader, text: &str) {
     let is_there = async {
         loop {
@@ -94,14 +94,14 @@ pub(crate) async fn reload_until(reader: &PageReader, text: &str) {
     }
 }
 
-/// The first call is made as the page says, and seen.
+/// Makes the first call as the page says and waits until the page shows it.
 async fn make_first_call(reader: &PageReader, command: String, is_live: bool) {
     reader.sees("Waiting for the first call").await;
     run(command).await;
     if is_live {
         reader.sees("See it in the usage view").await;
     } else {
-        // Loading the answer to a form again would send it again.
+        // A reload of the answer to a form would send the form again.
         reader.press_named("Check again").await;
         reload_until(reader, "See it in the usage view").await;
     }
@@ -114,7 +114,7 @@ async fn make_first_call(reader: &PageReader, command: String, is_live: bool) {
     reader.sees("Your first call has arrived").await;
 }
 
-/// An endpoint is added, and a test event arrives at it.
+/// Adds an endpoint and receives a test event.
 pub(crate) async fn add_webhook(dashboard: &Dashboard, reader: &PageReader, is_live: bool) {
     reader.go("Webhooks").await;
     reader.reads("Webhooks").await;
@@ -143,7 +143,7 @@ pub(crate) async fn add_webhook(dashboard: &Dashboard, reader: &PageReader, is_l
     reader.sees("/hook").await;
 }
 
-/// A higher limit is asked for.
+/// Requests a higher limit.
 pub(crate) async fn ask_for_more(reader: &PageReader) {
     reader.go("Plan and limits").await;
     reader.reads("Plan and limits").await;
@@ -156,7 +156,7 @@ pub(crate) async fn ask_for_more(reader: &PageReader) {
     reader.sees("Two million requests").await;
 }
 
-/// A ticket is written, with a file.
+/// Writes a ticket with a file.
 pub(crate) async fn ask_for_help(reader: &PageReader) {
     reader.go("Support").await;
     reader.reads("Support").await;
@@ -177,14 +177,14 @@ pub(crate) async fn ask_for_help(reader: &PageReader) {
     reader.sees("answer.log").await;
 }
 
-/// The security page, by the menu of the account.
+/// Opens the security page from the menu of the account.
 async fn open_security(reader: &PageReader) {
     open_menu(reader).await;
     reader.press("#account a[href$='account/security']").await;
     reader.reads("Security").await;
 }
 
-/// An authenticator app is added, with a mistake at first.
+/// Adds an authenticator app, with a mistake at first.
 pub(crate) async fn add_app(dashboard: &Dashboard, reader: &PageReader) -> AuthenticatorApp {
     open_security(reader).await;
     reader.press_named("Set up an app").await;
@@ -195,7 +195,7 @@ pub(crate) async fn add_app(dashboard: &Dashboard, reader: &PageReader) -> Authe
     reader.write("code", &app.wrong(dashboard.clock.now())).await;
     reader.press_named("Turn on").await;
     reader.find("main [role=alert]").await;
-    // A browser reports that a form was refused.
+    // A browser reports a refused form.
     assert!(reader.complaints().await.iter().all(|complaint| complaint.contains("status of 4")));
     reader.write("code", &app.shows(dashboard.clock.now())).await;
     reader.press_named("Turn on").await;
@@ -207,7 +207,6 @@ pub(crate) async fn add_app(dashboard: &Dashboard, reader: &PageReader) -> Authe
     app
 }
 
-/// A passkey is added.
 async fn add_passkey(reader: &PageReader) {
     reader.plug_authenticator().await;
     open_security(reader).await;
@@ -219,7 +218,7 @@ async fn add_passkey(reader: &PageReader) {
     reader.sees("Laptop").await;
 }
 
-/// Logs in with the password and a code of the app. A code works once, so another one must be shown by now.
+/// Logs in with the password and a code of the app. A code works once, so the clock is advanced to the next one.
 pub(crate) async fn log_in_by_code(dashboard: &Dashboard, reader: &PageReader, app: &AuthenticatorApp) {
     dashboard.clock.jump(2 * STEP);
     reader.open("/login").await;
@@ -236,7 +235,7 @@ async fn log_in_by_passkey(reader: &PageReader) {
     reader.find("body.app").await;
 }
 
-/// The invoice of the current month before there is one.
+/// Reads the invoice of the current month before it is issued.
 async fn read_next_invoice(reader: &PageReader) {
     reader.go("Billing").await;
     reader.reads("Billing").await;
@@ -248,7 +247,7 @@ async fn read_next_invoice(reader: &PageReader) {
     is_content(reader).await;
 }
 
-/// The invoice of the month in which the first call was made.
+/// Reads the invoice of the month of the first call.
 pub(crate) async fn read_invoice(reader: &PageReader) {
     reader.go("Billing").await;
     reader.reads("Billing").await;
@@ -259,7 +258,7 @@ pub(crate) async fn read_invoice(reader: &PageReader) {
     assert!(sheet.as_str().unwrap().contains("eth"), "{sheet}");
 }
 
-/// The name of a tenant that has no other: the address of its owner.
+/// The name of a tenant without another name: the address of its owner.
 const NAME_OF_TENANT: &str = EMAIL;
 
 async fn lives(dashboard: Arc<Dashboard>, reader: PageReader, is_dark: bool) {
@@ -286,7 +285,7 @@ async fn lives(dashboard: Arc<Dashboard>, reader: PageReader, is_dark: bool) {
     log_in_by_passkey(&reader).await;
     is_content(&reader).await;
 
-    // A month later the session is over.
+    // A month later the session has expired.
     dashboard.clock.jump(MONTH);
     dashboard.service.bill().await;
     log_in_by_passkey(&reader).await;
@@ -311,7 +310,7 @@ async fn a_customer_does_the_same_on_a_phone_at_night() {
     .await;
 }
 
-/// The colours of the page's ground and of its words.
+/// A script that returns the background and the text colour of the page.
 const COLOURS: &str = "const style = getComputedStyle(document.body); \
                        return style.backgroundColor + ' ' + style.color";
 

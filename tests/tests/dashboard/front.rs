@@ -1,4 +1,4 @@
-//! What stands in front of a server: an address that is known before the server listens, with TLS if a test needs it.
+//! A proxy in front of a server: its address is known before the server listens, and it speaks TLS if a test needs it.
 
 use ::ring::digest::{SHA256, digest};
 use base64::Engine as _;
@@ -33,7 +33,7 @@ impl Front {
         self.addr.port()
     }
 
-    /// Leads to the server at `target` from now on.
+    /// Forwards to the server at `target` from now on.
     pub(crate) fn lead(&mut self, target: SocketAddr, certificate: Option<&FrontCertificate>) {
         let (listener, tls) = (self.listener.take().unwrap(), certificate.map(FrontCertificate::acceptor));
         let accepting = async move {
@@ -41,7 +41,7 @@ impl Front {
                 let tls = tls.clone();
                 tokio::spawn(async move {
                     let Ok(mut server) = TcpStream::connect(target).await else { return };
-                    // A browser that closes early is no error of ours.
+                    // A browser may close early; that is no error.
                     match tls {
                         Some(tls) => {
                             if let Ok(mut client) = tls.accept(client).await {
@@ -68,7 +68,7 @@ impl Drop for Front {
     }
 }
 
-/// A certificate of `localhost` that only a browser that is told its hash trusts.
+/// A certificate of `localhost`. Only a browser that is given its hash trusts it.
 #[derive(Debug)]
 pub(crate) struct FrontCertificate {
     private: KeyPair,
@@ -79,7 +79,7 @@ impl FrontCertificate {
         FrontCertificate { private: KeyPair::generate().unwrap() }
     }
 
-    /// The SHA-256 of its public key, in base64.
+    /// Returns the SHA-256 of its public key in base64.
     pub(crate) fn hash(&self) -> String {
         BASE64_STANDARD.encode(digest(&SHA256, &self.private.subject_public_key_info()))
     }

@@ -1,4 +1,4 @@
-//! Promise 41: no script runs from any stored text, or from an address; and what the browser is told about each page.
+//! Promise 41: no script runs from any stored text or from an address. Also checks the security headers of each page.
 
 use crate::month::{Words, two_months};
 use crate::site::{Dashboard, EMAIL, OPERATOR, in_browser_over_tls, log_in, log_out};
@@ -22,7 +22,7 @@ const HOSTILE: [&str; 8] = [
     "<!--<img src=\"--><img src=x onerror=window.owned=1//\">",
 ];
 
-/// The addresses with a text of the reader's, which pages show again or follow.
+/// The addresses with a text of the reader that pages show again or follow.
 const QUERIES: [&str; 9] = [
     "/usage?method=",
     "/usage?chain=",
@@ -52,7 +52,7 @@ fn words() -> Words {
     }
 }
 
-/// Nothing of a text has become a script or an element of its own, and the policy had nothing to refuse.
+/// Checks that no text has become a script or an element, and that the policy had nothing to refuse.
 async fn is_harmless(reader: &PageReader, path: &str) {
     let script = "return [window.owned === undefined,
       document.querySelectorAll('main img, main script, main iframe, [onerror], [onload], [onclick], [style]').length,
@@ -95,7 +95,7 @@ async fn no_script_runs_from_a_stored_text_or_an_address() {
             reader.open("/").await;
             log_out(&reader).await;
         }
-        // The texts are on these pages as they were written: the test would otherwise look at nothing.
+        // These pages show the texts unchanged: otherwise the test would check nothing.
         for page in ["/projects", "/projects/*", "/support", "/support/*", "/account/tokens", "/plan/request"]
         {
             assert!(shown.contains(page), "{page} is not among {shown:?}");

@@ -1,5 +1,5 @@
-//! The dashboard in a real browser: what customers and operators do from their first visit on, with scripts and without,
-//! on a phone and on a wide screen, light and dark; and what every page is checked for. Nodes, gateways, mails and
+//! The dashboard in a real browser: the actions of customers and operators from their first visit on, with scripts and
+//! without, on a phone and on a wide screen, light and dark; and the checks of every page. Nodes, gateways, mails and
 //! receivers of webhooks are real, on sockets of the loopback interface.
 //!
 //! Without a browser these tests report that they are skipped, and fail if services are required.

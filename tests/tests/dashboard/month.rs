@@ -1,4 +1,5 @@
-//! What a tenant has after two months: usage, an endpoint that fails, tickets, requests, colleagues, an overdue invoice.
+//! The data of a tenant after two months: usage, an endpoint that fails, tickets, requests, colleagues, an overdue
+//! invoice.
 
 use crate::site::{Dashboard, Owner};
 use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
@@ -17,7 +18,7 @@ use std::time::Duration;
 
 const HOUR: u64 = 3_600;
 const DAYS: u64 = 65;
-/// Rollups of one shipment.
+/// The number of rollups in one shipment.
 const ROWS: usize = 2_000;
 /// Chains with their methods, the most called first.
 const CALLED: [(&str, [&str; 3]); 3] = [
@@ -26,14 +27,14 @@ const CALLED: [(&str, [&str; 3]); 3] = [
     ("polygon", ["eth_call", "eth_blockNumber", "eth_getTransactionReceipt"]),
 ];
 
-/// What people have written.
+/// Texts that users write.
 #[derive(Clone, Debug)]
 pub(crate) struct Words {
     pub(crate) name: String,
     pub(crate) tenant: String,
     pub(crate) project: String,
     pub(crate) keys: Vec<String>,
-    /// Subjects of tickets; the texts say more.
+    /// The subjects of tickets.
     pub(crate) subjects: Vec<String>,
     pub(crate) text: String,
     pub(crate) answer: String,
@@ -43,7 +44,7 @@ pub(crate) struct Words {
 }
 
 impl Words {
-    /// What a customer might write.
+    /// Returns what a customer might write.
     pub(crate) fn usual() -> Self {
         let all = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
         Words {
@@ -61,7 +62,7 @@ impl Words {
         }
     }
 
-    /// What nobody can read, and yet fits the fields: words without an end.
+    /// Returns very long words that fit the fields.
     pub(crate) fn endless() -> Self {
         let word = "Taumatawhakatangihangakoauau".repeat(7);
         Words {
@@ -89,14 +90,14 @@ impl Lots {
     }
 }
 
-/// More by day than by night, and more in each week than before.
+/// Returns a number of calls: more by day than by night, and more in each week than in the previous one.
 fn calls(hour: u64, rank: u64, lots: &mut Lots) -> u64 {
     let by_day = [2, 1, 1, 1, 2, 3, 5, 8, 10, 11, 12, 12, 11, 12, 13, 13, 12, 10, 9, 8, 6, 5, 4, 3];
     let busy: u64 = by_day[usize::try_from(hour % 24).unwrap()];
     busy * (20 + lots.below(12)) / (rank + 1)
 }
 
-/// Usage from `from` on, as a gateway ships it.
+/// Ships usage from `from` on, as a gateway does.
 async fn ship(dashboard: &Dashboard, caller: (TenantId, ProjectId, KeyId), from: Time) {
     let (mut lots, mut rollups) = (Lots(7), Vec::new());
     let first = from.secs() / HOUR;
@@ -147,7 +148,7 @@ async fn ship(dashboard: &Dashboard, caller: (TenantId, ProjectId, KeyId), from:
             folded: Folded { rollups: part.to_vec(), newest, ..Folded::default() },
             blocks: Vec::new(),
         };
-        // As a gateway does: on a busy machine a shipment may miss its deadline, and is repeated.
+        // Retries as a gateway does: on a busy machine a shipment may miss its deadline.
         loop {
             match dashboard.service.app().usage.ship(&shipment).await {
                 Ok(()) | Err(ShipError::Moved) => break,
@@ -158,8 +159,8 @@ async fn ship(dashboard: &Dashboard, caller: (TenantId, ProjectId, KeyId), from:
     }
 }
 
-/// Two months of a tenant, and an operator, who are returned: an invoice is overdue, and of the tickets the last one waits.
-/// All that was written is of `words`.
+/// Creates two months of a tenant, with the texts in `words`, and returns its owner and an operator. An invoice is
+/// overdue, and the last ticket waits.
 pub(crate) async fn two_months(dashboard: &Dashboard, words: &Words) -> (Owner, ApiUser) {
     let mut owner = dashboard.owner().await;
     let mut operator = dashboard.service.operator().await;
@@ -215,7 +216,6 @@ pub(crate) async fn two_months(dashboard: &Dashboard, words: &Words) -> (Owner, 
     (owner, operator)
 }
 
-/// Attaches a file of this name to a ticket.
 async fn attach(dashboard: &Dashboard, user: &ApiUser, ticket: &str, name: &str) {
     let encoded: String = name.bytes().map(|byte| format!("%{byte:02X}")).collect();
     let path = format!("/api/v1/support/tickets/{ticket}/attachments?filename={encoded}");

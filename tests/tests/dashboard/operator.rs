@@ -1,4 +1,4 @@
-//! What an operator does.
+//! The actions of an operator.
 
 use crate::customer::reload_until;
 use crate::month::{Words, two_months};
@@ -10,7 +10,7 @@ use rpcgate_tests::client::TestClient;
 use rpcgate_tests::until_within;
 use std::sync::Arc;
 
-/// Waits until calls with a key are answered with a text of which this is a part.
+/// Waits until calls with a key are answered with a text that contains `part`.
 async fn answered(dashboard: &Dashboard, key: &str, part: &str) {
     let client = TestClient::new(dashboard.gateway(), Some(key));
     let is_so = async || client.call("eth", "eth_blockNumber", "[]").await.text().contains(part);
@@ -19,14 +19,14 @@ async fn answered(dashboard: &Dashboard, key: &str, part: &str) {
 
 const SERVED: &str = "\"result\"";
 
-/// The whole of it, on the pages alone.
+/// Runs all actions on the pages alone.
 pub(crate) async fn works(dashboard: &Dashboard, reader: &PageReader) {
     let words = Words::usual();
     let (owner, _) = two_months(dashboard, &words).await;
     answered(dashboard, &owner.text, SERVED).await;
     log_in(reader, OPERATOR).await;
 
-    // The node that is behind is told of, with its lag.
+    // The page shows the node that is behind, with its lag.
     reader.go("Nodes").await;
     reader.reads("Nodes").await;
     reload_until(reader, "999,940").await;
@@ -34,7 +34,7 @@ pub(crate) async fn works(dashboard: &Dashboard, reader: &PageReader) {
     reader.sees("Behind").await;
     is_content(reader).await;
 
-    // A weight is asked about, then saved.
+    // Saves a weight after a confirmation.
     reader.go("CU weights").await;
     reader.reads("CU weights").await;
     reader.open("/operator/weights/eth").await;
@@ -48,7 +48,7 @@ pub(crate) async fn works(dashboard: &Dashboard, reader: &PageReader) {
     assert!(reader.done().await.starts_with("The weights are saved."));
     is_content(reader).await;
 
-    // A chain is switched off and on again.
+    // Switches a chain off and on again.
     reader.go("Chains").await;
     reader.reads("Chains").await;
     reader.press("a[href$='operator/chains/eth/switch']").await;
@@ -63,7 +63,7 @@ pub(crate) async fn works(dashboard: &Dashboard, reader: &PageReader) {
     answered(dashboard, &owner.text, SERVED).await;
     is_content(reader).await;
 
-    // The request for a higher limit is granted.
+    // Grants the request for a higher limit.
     reader.go("Limit requests").await;
     reader.reads("Limit requests").await;
     reader.press_named(&words.tenant).await;
@@ -72,7 +72,7 @@ pub(crate) async fn works(dashboard: &Dashboard, reader: &PageReader) {
     assert!(reader.done().await.starts_with("The request is approved"));
     is_content(reader).await;
 
-    // The tenant is suspended, refused, and served again.
+    // Suspends the tenant, whose calls are refused, and restores it.
     reader.go("Tenants").await;
     reader.reads("Tenants").await;
     reader.press_named(&words.tenant).await;
@@ -90,7 +90,7 @@ pub(crate) async fn works(dashboard: &Dashboard, reader: &PageReader) {
     answered(dashboard, &owner.text, SERVED).await;
     is_content(reader).await;
 
-    // The ticket that waits is answered.
+    // Answers the waiting ticket.
     let waiting = words.subjects.last().unwrap();
     reader.go("Tickets").await;
     reader.reads("Tickets").await;

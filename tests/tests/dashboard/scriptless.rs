@@ -1,4 +1,4 @@
-//! The same without scripts. Registrations and passkeys need them, so the account is made over the API.
+//! The same actions without scripts. Registrations and passkeys need scripts, so the account is created over the API.
 
 use crate::customer::{
     add_app, add_webhook, ask_for_help, ask_for_more, create_key, log_in_by_code, read_invoice, reload_until,
@@ -17,7 +17,6 @@ fn without_scripts(width: u64) -> BrowserKind {
     BrowserKind { width, runs_scripts: false, ..BrowserKind::default() }
 }
 
-/// Calls until a gateway knows the key.
 async fn call(dashboard: &Dashboard, key: &str) {
     let client = TestClient::new(dashboard.gateway(), Some(key));
     let answered = async {

@@ -15,15 +15,14 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 pub(crate) const EMAIL: &str = "ada@example.com";
-/// The name of the user with that address.
 pub(crate) const NAME: &str = "Ada Lovelace";
 pub(crate) const OPERATOR: &str = "operator@example.com";
 
-/// The system's clock, which tests put ahead.
+/// The system's clock, which tests advance.
 #[derive(Debug, Default)]
 pub(crate) struct AheadClock {
     real: SystemClock,
-    /// Seconds.
+    /// In seconds.
     ahead: AtomicU64,
 }
 
@@ -47,13 +46,13 @@ impl Clock for AheadClock {
     }
 }
 
-/// The service, with two nodes of Ethereum, of which one is behind, and one of Bitcoin.
+/// The service with two nodes of Ethereum, one of them behind, and one of Bitcoin.
 #[derive(Debug)]
 pub(crate) struct Dashboard {
     pub(crate) service: TestService,
     pub(crate) clock: Arc<AheadClock>,
     pub(crate) receiver: WebhookReceiver,
-    /// The URL of the pages, without a slash at the end.
+    /// The URL of the pages, without a trailing slash.
     pub(crate) base: String,
     gateway: Gateway,
     _nodes: [Node; 3],
@@ -61,7 +60,7 @@ pub(crate) struct Dashboard {
 }
 
 impl Dashboard {
-    /// Starts it; its pages are read over TLS if there is a certificate.
+    /// Starts the service. With a certificate its pages are read over TLS.
     pub(crate) async fn start(certificate: Option<&FrontCertificate>) -> Self {
         let nodes = [Node::evm().await, Node::evm().await, Node::utxo().await];
         nodes[0].height(1_000_000);
@@ -77,7 +76,7 @@ impl Dashboard {
             .set("chains.btc", "probe_interval = \"1s\"")
             .set("webhooks", "allow_private_targets = true")
             .set("billing.fees", "free = 500")
-            // Tests call until an answer is the one that they wait for.
+            // Tests call until they get the expected answer.
             .set("plans.free", "per_minute = 100000")
             .set("plans.free", "per_hour = 100000")
             .set("plans.standard", "per_minute = 100000")
@@ -97,7 +96,7 @@ impl Dashboard {
         Dashboard { service, clock, receiver, base, gateway, _nodes: nodes, _fronts: [pages, calls] }
     }
 
-    /// An owner whose account was made over the API, and the one project and key of the tenant.
+    /// Creates an owner over the API, with one project and key.
     pub(crate) async fn owner(&self) -> Owner {
         let user = self.service.owner(EMAIL).await;
         let project = user.project("Wallet backend").await;
@@ -105,19 +104,17 @@ impl Dashboard {
         Owner { user, project, key, text }
     }
 
-    /// The address of the gateway.
     pub(crate) fn gateway(&self) -> std::net::SocketAddr {
         self.gateway.addr()
     }
 }
 
-/// The owner of a tenant with a project and a key.
 #[derive(Debug)]
 pub(crate) struct Owner {
     pub(crate) user: ApiUser,
     pub(crate) project: String,
     pub(crate) key: String,
-    /// The key itself.
+    /// The text of the key.
     pub(crate) text: String,
 }
 
@@ -126,7 +123,6 @@ pub(crate) async fn in_browser(kind: BrowserKind, read: impl AsyncFnOnce(Arc<Das
     in_browser_at(kind, None, read).await;
 }
 
-/// Runs a test with a browser that reads the pages over TLS.
 pub(crate) async fn in_browser_over_tls(read: impl AsyncFnOnce(Arc<Dashboard>, PageReader)) {
     let certificate = FrontCertificate::new();
     let kind = BrowserKind { trusted: Some(certificate.hash()), ..BrowserKind::default() };
@@ -149,14 +145,13 @@ async fn in_browser_at(
     Arc::into_inner(dashboard).unwrap().service.stop().await;
 }
 
-/// Logs a user in who has no second factor.
+/// Logs in a user without a second factor.
 pub(crate) async fn log_in(reader: &PageReader, email: &str) {
     reader.open("/login").await;
     give_password(reader, email).await;
     reader.find("body.app").await;
 }
 
-/// Sends the form of the log-in.
 pub(crate) async fn give_password(reader: &PageReader, email: &str) {
     reader.reads("Log in").await;
     reader.write("email", email).await;
@@ -164,14 +159,14 @@ pub(crate) async fn give_password(reader: &PageReader, email: &str) {
     reader.press("main form[action$=login] button").await;
 }
 
-/// Ends the session by the menu of the account.
+/// Ends the session from the menu of the account.
 pub(crate) async fn log_out(reader: &PageReader) {
     open_menu(reader).await;
     reader.press("form[action$=logout] button").await;
     reader.reads("Log in").await;
 }
 
-/// Opens the menu of the account, which a narrow window has behind a button.
+/// Opens the menu of the account. A narrow window hides it behind a button.
 pub(crate) async fn open_menu(reader: &PageReader) {
     if reader.run("return innerWidth < 960").await == serde_json::json!(true) {
         reader.press(".burger").await;
@@ -184,7 +179,7 @@ pub(crate) async fn open_menu(reader: &PageReader) {
     }
 }
 
-/// Checks that the browser had nothing to complain about.
+/// Checks that the browser has no complaints.
 pub(crate) async fn is_content(reader: &PageReader) {
     let complaints = reader.complaints().await;
     assert!(complaints.is_empty(), "{}\n{complaints:#?}", reader.path().await);

@@ -1,10 +1,10 @@
-//! Every page, found as a reader finds it: by the links of the pages before.
+//! Every page, found as a reader finds it: by the links of other pages.
 
 use rpcgate_tests::browser::PageReader;
 use serde_json::json;
 use std::collections::{BTreeSet, VecDeque};
 
-/// The pages of those who are not logged in.
+/// The pages for visitors who are not logged in.
 pub(crate) const GATES: [&str; 8] = [
     "/login",
     "/login?next=projects",
@@ -16,13 +16,13 @@ pub(crate) const GATES: [&str; 8] = [
     "/nothing/here",
 ];
 
-/// More pages are not opened: a page that leads to ever new ones is a mistake.
+/// The maximum number of opened pages: a page that leads to ever new ones is a mistake.
 const MOST: usize = 200;
 
-/// The parts of addresses after which a name stands.
+/// The path segments that are followed by a name.
 const BEFORE_NAMES: [&str; 4] = ["chains", "weights", "plans", "config"];
 
-/// What a page at `path` is one of many of: the address without identifiers, names and query.
+/// Returns the kind of the page at `path`: the address without identifiers, names and query.
 pub(crate) fn shape(path: &str) -> String {
     let path = path.split(['?', '#']).next().unwrap();
     let mut shape = Vec::new();
@@ -34,7 +34,7 @@ pub(crate) fn shape(path: &str) -> String {
     shape.join("/")
 }
 
-/// Whether a link leads to another page for readers.
+/// Reports whether a link leads to another page for readers.
 fn is_page(path: &str) -> bool {
     let foreign = ["/swagger", "/static", "/api", "/logout"];
     path.starts_with('/')
@@ -43,7 +43,7 @@ fn is_page(path: &str) -> bool {
         && !path.contains("/files/")
 }
 
-/// Opens one page of each kind that links lead to, `first` at first, and looks at it. Returns the kinds.
+/// Opens and checks one page of each kind that links lead to, starting with `first`. Returns the kinds.
 pub(crate) async fn every_page(
     reader: &PageReader,
     first: &[&str],
@@ -71,13 +71,12 @@ pub(crate) async fn every_page(
     known
 }
 
-/// The headline of the page.
 pub(crate) async fn headline(reader: &PageReader) -> String {
     reader.run("return document.querySelector('h1').innerText").await.as_str().unwrap().to_owned()
 }
 
-/// What is wrong with the page whatever it says: it is wider than the window, the browser complains of it, or it has no
-/// title of its own.
+/// Returns the flaws that do not depend on the content: the page is wider than the window, the browser complains about
+/// it, or it has no title of its own.
 pub(crate) async fn flaws(reader: &PageReader) -> Vec<String> {
     let mut flaws = Vec::new();
     let overflow = reader.overflow().await;
@@ -89,7 +88,7 @@ pub(crate) async fn flaws(reader: &PageReader) -> Vec<String> {
         flaws.push(format!("has the title {title:?}"));
     }
     for complaint in reader.complaints().await {
-        // The page for what is not there is answered with 404, which the browser reports.
+        // The page for an unknown path is answered with 404, which the browser reports.
         if !complaint.contains("/nothing/here") && !complaint.contains("status of 400") {
             flaws.push(complaint);
         }

@@ -1,4 +1,4 @@
-//! What a page weighs, and that a browser keeps the files of the pages.
+//! The size of a page, and the browser's cache of the files of the pages.
 
 use crate::month::{Words, two_months};
 use crate::site::{Dashboard, EMAIL, OPERATOR, in_browser, log_in, log_out};
@@ -8,11 +8,11 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Bytes of a page with all its files, as they are sent.
+/// The maximum number of bytes of a page with all its files, as they are sent.
 const HEAVIEST: u64 = 150 * 1024;
 
-/// The addresses of the page's files, with their bytes as they are sent, and the bytes that came over the network; the page
-/// itself is the first.
+/// Returns the addresses of the page's files, their bytes as they are sent, and the bytes that came over the network.
+/// The page itself is the first.
 const FILES: &str =
     "return [performance.getEntriesByType('navigation')[0], ...performance.getEntriesByType('resource')]
     .map((one) => [one.name, one.encodedBodySize, one.transferSize])";

@@ -1,4 +1,5 @@
-//! Promise 74 over gRPC: calls behind two nodes. One of them is bad over gRPC, in each of many ways, while its HTTP works.
+//! Promise 74 over gRPC: calls behind two nodes. One of them is bad over gRPC, in each of many ways, while its HTTP
+//! works.
 
 use crate::wire::{Client, Site, keyed};
 use bytes::Bytes;
@@ -23,7 +24,7 @@ use tokio::task::JoinSet;
 /// The deadline that clients send with their calls.
 const DEADLINE: Duration = Duration::from_secs(2);
 
-/// What the good node takes for a call. The bad one takes no time, so it looks quicker where its answers count.
+/// The good node's time for a call. The bad one takes no time, so it looks quicker where its answers count.
 const WORK: Duration = Duration::from_millis(5);
 
 /// A method that the chain's table lists.
@@ -31,18 +32,18 @@ const ACCOUNT: &str = "/protocol.Wallet/GetAccount";
 
 const GOOD: &[u8] = b"good";
 
-/// What is wrong with a node.
+/// The fault of a node.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
-    /// Nothing, but its answers take their time.
+    /// None, but its answers take their time.
     None,
     /// Every call gets this status and no message.
     Status(&'static str),
-    /// Every call gets a page of a proxy.
+    /// Every call gets an HTML page of a proxy.
     Page,
     /// The stream is reset instead of an answer.
     Resets,
-    /// The call is taken, and nothing is answered.
+    /// The call is accepted, but nothing is answered.
     Silent,
     /// The head of an answer, and nothing more.
     HeadAlone,
@@ -54,11 +55,9 @@ enum Fault {
     HalfMessage,
     /// The whole message, and an end without a status.
     NoStatus,
-    /// Connections are accepted, and HTTP/2 is not spoken.
+    /// Connections are accepted, but HTTP/2 is not spoken.
     SilentConnections,
-    /// Connections are closed at once.
     ClosesConnections,
-    /// Connections are refused.
     Refuses,
 }
 
@@ -82,7 +81,7 @@ const KINDS: &[(&str, Fault)] = &[
     ("gRPC: refuses connections", Fault::Refuses),
 ];
 
-/// A node that is gone when dropped.
+/// A node that stops when dropped.
 struct GrpcNode {
     url: String,
     _raw: Option<RawNode>,
@@ -158,7 +157,7 @@ fn whole(body: &'static [u8]) -> UnsyncBoxBody<Bytes, Error> {
     Full::new(Bytes::from_static(body)).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// An answer of these frames, which does not end if it `stalls`.
+/// Returns an answer of these frames, which does not end if it `stalls`.
 fn streamed(frames: Vec<Result<Frame<Bytes>, Error>>, stalls: bool) -> Answer {
     let end = stream::once(async move {
         if stalls {
@@ -173,7 +172,7 @@ fn streamed(frames: Vec<Result<Frame<Bytes>, Error>>, stalls: bool) -> Answer {
 
 impl TrialClient for Client {
     async fn call(&mut self, number: usize) -> Result<(), String> {
-        // An address in the first field, so that no two calls are the same.
+        // The first field contains an address, so that all calls differ.
         let address = u32::try_from(number).unwrap().to_be_bytes();
         let mut request = keyed([&[0x0a, 4][..], &address].concat());
         request.set_timeout(DEADLINE);
@@ -185,7 +184,7 @@ impl TrialClient for Client {
     }
 }
 
-/// `http`: the addresses of the nodes for HTTP, which works.
+/// Runs one trial. `http` are the addresses of the nodes for HTTP, which works.
 async fn trial(http: [String; 2], (kind, fault): (&'static str, Fault), clients: usize) -> TrialResult {
     let (bad, good) = (GrpcNode::start(fault).await, GrpcNode::start(Fault::None).await);
     let nodes = http.iter().zip([&bad, &good]);
@@ -194,7 +193,7 @@ async fn trial(http: [String; 2], (kind, fault): (&'static str, Fault), clients:
     let setup = setup("tron").set("chains.tron", &format!("nodes = [{}]", nodes.join(", ")));
     let site = Site::new(setup).await;
     let client = site.client().await;
-    // A client that does not get its deadline held gives up a little later.
+    // A client whose deadline the gateway misses gives up a little later.
     let patience = DEADLINE + Duration::from_millis(500);
     NodeTrial { kind, clients, patience }.run(vec![client; clients]).await
 }

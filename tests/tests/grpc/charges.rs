@@ -1,4 +1,4 @@
-//! Which calls are charged: not those that their client sees fail.
+//! Charged calls: a call that fails for its client is not charged.
 
 use crate::node::Mirror;
 use crate::wire::{Site, keyed};
@@ -13,7 +13,7 @@ async fn site(address: &str) -> Site {
     Site::new(Setup::new().set("chains.tron", &format!("nodes = [\"{address}\"]\ntimeout = \"1s\""))).await
 }
 
-/// The line of the only call.
+/// Returns the line of the only call.
 async fn line(site: &Site) -> OwnedLine {
     until("its record is there", || !site.gateway.records().is_empty()).await;
     let lines = site.gateway.lines();

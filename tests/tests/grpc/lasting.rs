@@ -1,4 +1,4 @@
-//! Calls that last, and what ends them.
+//! Long calls, and the events that end them.
 
 use crate::node::Mirror;
 use crate::shapes::Messages;
@@ -17,7 +17,7 @@ fn tron(node: &Mirror) -> Setup {
     Setup::new().set("chains.tron", &format!("nodes = [\"{}\"]", node.url))
 }
 
-/// A stream in both directions that has carried a message.
+/// Opens a bidirectional stream and carries a message on it.
 async fn stream(site: &Site) -> (Sender<Vec<u8>>, Streaming<bytes::Bytes>) {
     let mut client = site.client().await;
     client.0.ready().await.unwrap();

@@ -1,4 +1,4 @@
-//! gRPC through a whole gateway: tonic's client over TLS, an independent implementation, and nodes behind it.
+//! gRPC through a whole gateway, with tonic's client over TLS, which is an independent implementation.
 
 #![expect(clippy::unwrap_used, reason = "all of this is a test: what goes wrong fails it")]
 

@@ -1,4 +1,4 @@
-//! Nodes: simulated ones, and one whose messages are the client's own.
+//! Nodes: simulated ones, and one that returns the client's own messages.
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
@@ -19,7 +19,6 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// A simulated node.
 pub(crate) struct Simulated {
     pub(crate) url: String,
     pub(crate) grpc: GrpcNodeServer,
@@ -37,7 +36,7 @@ impl Simulated {
 
 type Answer = Response<UnsyncBoxBody<Bytes, Error>>;
 
-/// A node that answers every message with itself, in the shape that its method names, or breaks off as that says.
+/// A node that returns every message, in the shape that its method names, or breaks off as the method says.
 pub(crate) struct Mirror {
     pub(crate) url: String,
     calls: Arc<AtomicUsize>,
@@ -65,7 +64,7 @@ impl Mirror {
         Mirror { url, calls, task }
     }
 
-    /// Calls that have reached it.
+    /// Returns the number of calls that have reached it.
     pub(crate) fn calls(&self) -> usize {
         self.calls.load(Relaxed)
     }
@@ -125,7 +124,7 @@ fn whole(body: Bytes) -> UnsyncBoxBody<Bytes, Error> {
     Full::new(body).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// What follows the last byte of an answer that breaks off.
+/// The end of an answer that breaks off.
 enum Break {
     Reset,
     End,

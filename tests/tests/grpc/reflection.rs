@@ -1,4 +1,4 @@
-//! Reflection, as a tool asks for it.
+//! Reflection, as a tool requests it.
 
 use crate::node::Simulated;
 use crate::wire::{Site, keyed};

@@ -108,7 +108,6 @@ fn futures(messages: [Vec<u8>; 3]) -> Messages {
     Messages(receive)
 }
 
-/// Messages that a test sends one after another.
 pub(crate) struct Messages(pub(crate) mpsc::Receiver<Vec<u8>>);
 
 impl futures_util::Stream for Messages {
@@ -130,7 +129,7 @@ async fn a_deadline_of_the_client_ends_its_call() {
     let mut request = keyed(b"ask".to_vec());
     request.metadata_mut().insert("grpc-timeout", "1500m".parse().unwrap());
     let status = client.send("/protocol.Mirror/Never", request).await.unwrap_err();
-    // Tonic's client has a timer for it too, which may be the first.
+    // Tonic's client also has a timer for the deadline, which may fire first.
     assert!(matches!(status.code(), Code::DeadlineExceeded | Code::Cancelled), "{status}");
     until("its call is over", || site.gateway.lines().len() == 1).await;
     let outcome = site.gateway.lines()[0].outcome;

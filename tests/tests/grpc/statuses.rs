@@ -65,7 +65,7 @@ async fn statuses_of_a_node_pass_and_a_node_that_fails_is_unavailable() {
     assert_eq!((status.code(), status.message()), (Code::Unavailable, "backend request failed"));
     node.grpc.disturb(None);
     client.unary(NEWEST, b"").await.unwrap();
-    // A connection that its node asks to leave is replaced.
+    // The gateway replaces a connection after the node's GOAWAY.
     node.grpc.disturb(Some(GrpcDisturbance::GoAway));
     for _ in 0..5 {
         client.unary(NEWEST, b"").await.unwrap();

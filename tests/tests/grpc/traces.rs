@@ -46,7 +46,7 @@ async fn a_node_is_told_of_the_span_of_a_call_in_place_of_what_its_client_sent()
     let parent = format!("00-{TRACE}-{SPAN}-01");
     request.metadata_mut().insert("traceparent", parent.parse().unwrap());
     request.metadata_mut().insert("tracestate", "Not=valid".parse().unwrap());
-    // The node says that all is well and sends no message.
+    // The node returns status OK without a message.
     let _ = site.client().await.send(NEWEST, request).await;
     let spans = collector.got(2).await;
     let server = spans.iter().find(|span| span.is_server).unwrap();

@@ -1,4 +1,4 @@
-//! A gateway with a certificate of its own, and a client whose messages are bytes.
+//! A gateway with its own certificate, and a client whose messages are bytes.
 
 use bytes::{Buf, BufMut, Bytes};
 use http::uri::PathAndQuery;
@@ -10,10 +10,10 @@ use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
 use tonic::{Request, Response, Status};
 
-/// The newest block of TRON.
+/// The method for the newest block of TRON.
 pub(crate) const NEWEST: &str = "/protocol.Wallet/GetNowBlock";
 
-/// A codec that passes messages as they are.
+/// A codec that passes messages unchanged.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Raw;
 
@@ -64,7 +64,7 @@ impl Site {
         Site { gateway, certificate }
     }
 
-    /// The address that is meant for gRPC.
+    /// Returns the gRPC address.
     pub(crate) fn grpc(&self) -> SocketAddr {
         self.gateway.server.grpc_addr().unwrap()
     }
@@ -86,11 +86,10 @@ impl Site {
     }
 }
 
-/// A client on one connection.
 #[derive(Clone)]
 pub(crate) struct Client(pub(crate) Grpc<Channel>);
 
-/// A request with the key of the tests.
+/// Returns a request with the key of the tests.
 pub(crate) fn keyed<T>(message: T) -> Request<T> {
     let mut request = Request::new(message);
     request.metadata_mut().insert("apikey", key("default").parse().unwrap());

@@ -1,6 +1,6 @@
 use crate::*;
 
-/// Calls every gateway with a key until all have answered with `status`. Returns how long that took at most.
+/// Calls every gateway with a key until all have answered with `status`. Returns the longest time.
 async fn all_answer(processes: &[Process], key: &TestKey, status: u16) -> Duration {
     let clock = SystemClock::new();
     let mut longest = Duration::ZERO;

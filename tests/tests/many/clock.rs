@@ -1,4 +1,5 @@
-//! Gateways with clocks that the test controls. They run in this process, because only so can their clocks be moved.
+//! Gateways with clocks that the test controls. They run in this process because the test cannot move the clock of
+//! another one.
 
 use crate::cluster::{all_reports, go_on, in_step};
 use crate::*;
@@ -54,7 +55,7 @@ async fn units_are_free_again_at_every_gateway_24_hours_after_the_hour_of_their_
     }
     assert!(refused > 0, "the ceiling is met");
 
-    // The quota is used up within one hour, until the end of which it stays so a day later.
+    // The quota is used up within one hour, so it stays used up until the end of that hour a day later.
     clock.advance(25 * HOUR);
     let hour = clock.now().hour();
     while call(dice.below(2) as usize, METHODS[3]).await {}
@@ -83,7 +84,7 @@ async fn a_clock_that_jumps_an_hour_fails_no_call_bills_nothing_twice_and_waits_
     let figures = format!("per_minute = {LIMIT}\nper_hour = 1000000\nper_day = 1000000");
     let setup = nodes.setup().set("plans.premium", &figures).set("redis", "timeout = \"10s\"");
     let cluster = Cluster::new(2, setup).await;
-    // The clocks stand still between jumps, so no minute ends by itself.
+    // The clocks stop between jumps, so no minute ends by itself.
     let start = now();
     let clocks = [Arc::new(ManualClock::at(start)), Arc::new(ManualClock::at(start))];
     let gateways =

@@ -29,14 +29,14 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// This number of gateways of `setup`, none of which runs yet.
+    /// Creates this number of gateways of `setup` without starting them.
     pub(crate) async fn new(gateways: usize, setup: Setup) -> Self {
         let (postgres, redis) = (Postgres::launch(), RedisServer::start());
         let urls = (postgres.database(), redis.url());
         Self::on(postgres, redis, urls, gateways, setup).await
     }
 
-    /// Like [`new`](Self::new), with these servers at these URLs.
+    /// Does the same as [`new`](Self::new), with these servers at these URLs.
     pub(crate) async fn on(
         postgres: Postgres,
         redis: RedisServer,
@@ -53,7 +53,7 @@ impl Cluster {
         Cluster { postgres, redis, store, url, sites, setup }
     }
 
-    /// Starts all gateways, and waits until they are ready and count together.
+    /// Starts all gateways and waits until they are ready and count together.
     pub(crate) async fn start(&self) -> Vec<Process> {
         let mut processes = Vec::new();
         for site in &self.sites {
@@ -71,12 +71,11 @@ impl Cluster {
         running
     }
 
-    /// The stored usage of the gateways.
     pub(crate) async fn stored_usage(&self) -> StoredUsage {
         StoredUsage::at(&self.url, &self.sites[0]).await
     }
 
-    /// A key of a new tenant on this plan.
+    /// Creates a key of a new tenant on this plan.
     pub(crate) async fn key(&self, tier: Tier) -> TestKey {
         TestKey::new(&self.store, tier).await
     }
@@ -96,7 +95,7 @@ pub(crate) async fn go_on(loads: &[Load], answers: u64) {
     until("calls go on", || counts().all(|(now, before)| now > before + answers)).await;
 }
 
-/// Ends these loads, and checks that every request was answered.
+/// Ends these loads and checks that every request was answered.
 pub(crate) async fn all_reports(loads: Vec<Load>) -> LoadReport {
     let mut report = LoadReport::default();
     for load in loads {
@@ -107,12 +106,12 @@ pub(crate) async fn all_reports(loads: Vec<Load>) -> LoadReport {
     report
 }
 
-/// How often a gateway has logged that it counts alone.
+/// Returns the number of log lines that say that a gateway counts alone.
 pub(crate) fn times_alone(process: &Process) -> usize {
     process.log().lines(ALONE).len()
 }
 
-/// Whether a gateway counts together with the others, according to its log.
+/// Reports whether a gateway counts together with the others, according to its log.
 pub(crate) fn is_together(process: &Process) -> bool {
     let standings = process.log().lines("redis: ");
     let last = standings.iter().rev().find_map(|line| {
@@ -124,7 +123,6 @@ pub(crate) fn is_together(process: &Process) -> bool {
     last == Some(true)
 }
 
-/// Waits until a gateway counts together with the others.
 pub(crate) async fn together(process: &Process) {
     let look = async {
         while !is_together(process) {
@@ -189,7 +187,7 @@ pub(crate) async fn rush(
     all
 }
 
-/// The arrival of a request, from its id.
+/// Returns the arrival of a request, from its id.
 fn arrival(reply: &TestReply) -> Time {
     let id: RequestId = reply.header("x-request-id").unwrap().parse().unwrap();
     Time::from_millis((id.0 >> 80) as u64)

@@ -6,10 +6,10 @@ use rpcgate_tests::services::redis::RedisServer;
 
 /// A ceiling whose slices at two gateways are large enough to be visible.
 const CEILING: u64 = 1_000_000;
-/// The time in which counters must be corrected.
+/// The time within which counters must be corrected.
 const SOON: Duration = Duration::from_secs(60);
 
-/// The counts in Redis for a key and its project: requests of the day, and Compute Units of all hours.
+/// Returns the counts in Redis for a key and its project: requests of the day, and Compute Units of all hours.
 fn counted(redis: &RedisServer, key: &TestKey) -> (u64, u64) {
     let numbers = |answer: String| -> Vec<u64> {
         answer
@@ -161,8 +161,8 @@ async fn a_gateway_that_was_frozen_until_its_slices_were_taken_back_counts_exact
     assert_eq!(now().day(), began, "at midnight all of it begins anew: run it again");
 }
 
-/// For each recorded counter: its name in Redis, and its hour if it has hours; the recorded count, and the current count in
-/// Redis.
+/// Returns for each recorded counter its name in Redis (with its hour if it has hours), the recorded count, and the
+/// current count in Redis.
 fn side_by_side(redis: &RedisServer, recorded: &Restored) -> Vec<(String, u64, u64)> {
     let number =
         |line: String| redis.say(&line).lines().nth(1).and_then(|line| line.parse().ok()).unwrap_or(0);
@@ -202,7 +202,7 @@ async fn under_load_no_comparison_removes_counted_requests() {
                     seen.push(comparison.to_owned());
                 }
                 Some(_) => {}
-                // An unknown gateway has gone, so the next comparison is due.
+                // An unknown gateway has left, so the next comparison is due.
                 None => drop(redis.say("ZADD rpcgate:gateways 1 7")),
             }
             // Recorded calls were counted before.

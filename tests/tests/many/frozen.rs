@@ -5,7 +5,7 @@ use rpcgate_core::caller::ProjectQuota;
 const LIMIT: usize = 200;
 const CEILING: u64 = 20_000;
 
-/// Makes calls with a key at one gateway. Returns how many were served, and their charge.
+/// Makes calls with a key at one gateway. Returns the number of served calls and their charge.
 async fn served(
     process: &Process,
     key: &TestKey,
@@ -20,7 +20,7 @@ async fn served(
     served.fold((0, 0), |(calls, units), one| (calls + 1, units + one.reply.cu()))
 }
 
-/// Calls until it is refused.
+/// Calls until a call is refused.
 async fn until_refused(
     process: &Process,
     key: &TestKey,
@@ -71,7 +71,7 @@ async fn a_gateway_that_was_frozen_bills_once_and_respects_counts_of_others() {
         go_on(&loads, 100).await;
         frozen.freeze();
 
-        // The other gateway uses up the rest, and nothing that the frozen one holds keeps it from shipping.
+        // The other gateway uses up the rest. The slices of the frozen one do not keep it from shipping.
         let (rest, _) = served(other, &window, LIMIT / 4, ("eth", "eth_chainId")).await;
         assert!((LIMIT - calls..=LIMIT - calls / 2).contains(&rest), "{rest}");
         charged += served(other, &units, 100, ("bsc", "eth_getLogs")).await.1;
@@ -80,8 +80,8 @@ async fn a_gateway_that_was_frozen_bills_once_and_respects_counts_of_others() {
         stored.hold(single.0).await;
         report.answered.push(single);
 
-        // The gateway does not mistake its own delay for one of Redis. But if Redis is slow at this moment, the gateway may
-        // count alone for a moment, starting from its known counts: these bounds hold even then.
+        // The gateway does not mistake its own delay for one of Redis. But if Redis is slow at this moment, the gateway
+        // may count alone for a moment, starting from its known counts: these bounds hold even then.
         frozen.thaw();
         let late = until_refused(frozen, &window, ("eth", "eth_chainId")).await;
         let late_units = 75 * until_refused(frozen, &units, ("bsc", "eth_getLogs")).await as u64;

@@ -7,8 +7,8 @@ use rpcgate_tests::load::{ExpectedCall, ExpectedRequest};
 use rpcgate_tests::stored_usage::StoredUsage;
 use std::collections::{HashMap, HashSet};
 
-/// Waits until all answered requests of the tenant `default` are billed, and compares: each request once, with its expected
-/// record. All other billed requests must have been in flight when their gateway was killed.
+/// Waits until all answered requests of the tenant `default` are billed, and checks that each is billed once, with its
+/// expected record. All other billed requests must have been in flight when their gateway was killed.
 pub(crate) async fn agrees(stored: &StoredUsage, report: &LoadReport) {
     let wanted: Vec<_> = report.answered.iter().filter(|(_, wanted)| !wanted.is_refused()).collect();
     assert!(wanted.len() > 100, "something was called");
@@ -43,7 +43,7 @@ pub(crate) async fn agrees(stored: &StoredUsage, report: &LoadReport) {
         };
         under_way.swap_remove(place);
     }
-    // Refusals are not in this sum: they cost nothing.
+    // This sum has no refusals: they cost nothing.
     let newest = events.iter().map(|event| event.arrival).max().unwrap();
     let rollups = stored.by_method(newest).await;
     let billed: u64 = rollups.values().map(|sum| sum.billable_units).sum();
@@ -51,14 +51,14 @@ pub(crate) async fn agrees(stored: &StoredUsage, report: &LoadReport) {
     assert_eq!(billed, charged, "the hours' sums are those of the single requests");
 }
 
-/// The expected record of an answered single call.
+/// Returns the expected record of an answered single call.
 pub(crate) fn single(reply: &TestReply, chain: &'static str, method: &str) -> (RequestId, ExpectedRequest) {
     let id = reply.header("x-request-id").unwrap().parse().unwrap();
     let line = ExpectedCall { method: method.into(), cu: reply.cu() as u32, outcome: Outcome::Answered };
     (id, ExpectedRequest { chain, lines: vec![line], windowed: 1 })
 }
 
-/// The number of these requests that are not among these events.
+/// Returns the number of these requests that are not among these events.
 fn missing(events: &[OwnedRecord], wanted: &[&(RequestId, ExpectedRequest)]) -> usize {
     let there: HashSet<RequestId> = events.iter().map(|event| event.request).collect();
     wanted.iter().filter(|(id, _)| !there.contains(id)).count()

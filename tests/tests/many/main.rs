@@ -1,4 +1,4 @@
-//! Several gateways with one PostgreSQL and one Redis server: all are processes of their own, and each may be killed or
+//! Several gateways with one PostgreSQL and one Redis server: all are separate processes, and each may be killed or
 //! frozen. Shared counts are exact, and no served call is lost or billed twice.
 
 #![expect(clippy::unwrap_used, reason = "all of this is a test: what goes wrong fails it")]
@@ -31,13 +31,13 @@ pub(crate) use std::sync::Arc;
 pub(crate) use std::sync::atomic::AtomicU64;
 pub(crate) use std::time::Duration;
 
-/// The gateways of this test binary: see [`Site`].
+/// Runs the gateways of this test binary: see [`Site`].
 #[test]
 fn serve_where_a_site_asks_for_it() {
     serve();
 }
 
-/// The management side of this test binary.
+/// Runs the management side of this test binary.
 #[test]
 fn manage_where_a_site_asks_for_it() {
     manage();
@@ -47,11 +47,12 @@ pub(crate) fn now() -> Time {
     SystemClock::new().now()
 }
 
-/// The seconds of an hour, and of a day: windows in which is counted.
+/// The seconds of an hour, and of a day: the lengths of windows.
 pub(crate) const HOUR: u64 = 3_600;
 pub(crate) const DAY: u64 = 24 * HOUR;
 
-/// Waits for the next window of so many seconds if this one is about to end, because with it the counts of a test begin anew.
+/// Waits for the next window of `window` seconds if this one is about to end, because its end resets the counts of a
+/// test.
 pub(crate) async fn early_in(window: u64) {
     /// Longer than a test takes.
     const ENOUGH: u64 = 180;

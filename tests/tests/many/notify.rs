@@ -1,4 +1,4 @@
-//! PostgreSQL notifies gateways of changes; they poll for changes as well.
+//! PostgreSQL notifies gateways of changes; they also poll for changes.
 
 use crate::*;
 use sea_orm::{ConnectionTrait, Database, DatabaseConnection};
@@ -6,7 +6,7 @@ use sea_orm::{ConnectionTrait, Database, DatabaseConnection};
 /// The connections on which gateways listen for notifications.
 const EARS: &str = "FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'";
 
-/// Closes these connections. Returns their number.
+/// Closes these connections and returns their number.
 async fn deafen(server: &DatabaseConnection) -> u64 {
     let end = format!("SELECT pg_terminate_backend(pid) {EARS}");
     server.execute_unprepared(&end).await.unwrap().rows_affected()
@@ -24,7 +24,7 @@ async fn a_revoked_key_is_refused_also_at_gateways_without_notifications() {
     let server = Database::connect(&cluster.url).await.unwrap();
     for _ in 0..3 {
         let look = async {
-            // They are opened again after they were closed.
+            // The gateways open them again.
             while server.execute_unprepared(&format!("SELECT 1 {EARS}")).await.unwrap().rows_affected() < 2 {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }

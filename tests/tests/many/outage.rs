@@ -3,15 +3,15 @@ use crate::*;
 use rpcgate_tests::services::postgres::Postgres;
 use rpcgate_tests::services::redis::RedisServer;
 
-/// How long a database or a Redis server is unreachable.
+/// The time for which a database or a Redis server is unreachable.
 const AWAY: Duration = Duration::from_secs(4);
 
-/// The answers of each load during an outage. On four connections, these could not arrive within the test's timeout if each
-/// took a quarter of a second.
+/// The answers of each load during an outage. On four connections, these could not arrive within the test's timeout if
+/// each took a quarter of a second.
 const MANY: u64 = 800;
 
-/// Calls with a key at every gateway for some time. Every answer must be `status`, and arrive during the outage, which shows
-/// that the gateway stopped waiting. That it does so within a second is tested with a paused clock
+/// Calls with a key at every gateway for some time. Every answer must be `status`, and arrive during the outage, which
+/// shows that the gateway stopped waiting. A test with a paused clock checks that it does so within a second
 /// (`a_look_up_that_stalls_is_unavailable_within_a_second`).
 async fn keep_calling(processes: &[Process], key: &str, status: u16, how_long: Duration) {
     let clock = SystemClock::new();
@@ -29,7 +29,7 @@ async fn keep_calling(processes: &[Process], key: &str, status: u16, how_long: D
     }
 }
 
-/// Two gateways and a management side under load during an outage of their database.
+/// Runs two gateways and a management side under load during an outage of their database.
 async fn without_its_database(leave: impl AsyncFn(&mut Postgres), come_back: impl AsyncFn(&mut Postgres)) {
     let (seed, numbers, nodes) = (TestSeed::new(), Arc::<AtomicU64>::default(), Nodes::start().await);
     let setup = nodes
@@ -41,7 +41,7 @@ async fn without_its_database(leave: impl AsyncFn(&mut Postgres), come_back: imp
     let processes = cluster.start().await;
     let admin = cluster.sites[0].manage().await;
     let (known, fresh) = (cluster.key(Tier::Enterprise).await, cluster.key(Tier::Enterprise).await);
-    // A new key is looked up once more when the gateways read the change.
+    // The gateways look a new key up once more when they read the change.
     keep_calling(&processes, &known.text, 200, Duration::from_secs(1)).await;
     let loads: Vec<_> =
         processes.iter().map(|process| Load::start(process.addr(), 4, &seed, &numbers)).collect();
@@ -74,7 +74,7 @@ async fn without_its_database(leave: impl AsyncFn(&mut Postgres), come_back: imp
     }
 }
 
-/// Without its database the management side answers 503, without waiting for its return.
+/// Checks that the management side answers 503 without its database, and does not wait for it.
 async fn management_says_so(admin: &Process) {
     for _ in 0..3 {
         let client = TestClient::new(admin.addr(), None);
@@ -105,7 +105,7 @@ async fn with_postgresql_frozen_known_keys_are_served_and_billed_later() {
 
 const LIMIT: usize = 300;
 
-/// Two gateways during an outage of Redis.
+/// Runs two gateways during an outage of Redis.
 async fn without_redis(leave: impl Fn(&mut RedisServer), come_back: impl Fn(&mut RedisServer)) {
     let node = Node::evm().await;
     let figures = format!("per_minute = 1000000\nper_hour = 1000000\nper_day = {LIMIT}");
@@ -124,13 +124,13 @@ async fn without_redis(leave: impl Fn(&mut RedisServer), come_back: impl Fn(&mut
         heard.iter().filter(|one| one.reply.status == 200).count()
     };
     let said_alone = || processes.iter().map(times_alone).sum::<usize>();
-    // The day is used up at gateways that count together. On a busy machine Redis may be late, which they log.
+    // Uses up the day at gateways that count together. On a busy machine Redis may be late, which they log.
     let used_up = async |cluster: &Cluster| {
         for _ in 0..10 {
             let (key, before) = (cluster.key(Tier::Premium).await, said_alone());
             let admitted = call(&key, LIMIT / 8 + 20).await;
-            // All calls of one gateway may have finished before the last of the other: each must be refused once to know
-            // that the day is used up.
+            // All calls of one gateway may have finished before the last of the other: each must be refused once to
+            // know that the day is used up.
             if admitted == LIMIT && call(&key, 2).await == 0 {
                 return key;
             }
@@ -143,7 +143,7 @@ async fn without_redis(leave: impl Fn(&mut RedisServer), come_back: impl Fn(&mut
     };
     early_in(DAY).await;
     let began = now().day();
-    // One key has used up its day before, one has used a third.
+    // One key has used up its day, one has used a third.
     let spent = used_up(&cluster).await;
     let before = call(&half, 13).await;
     assert_eq!((before, call(&busy, 10).await), (104, 80));

@@ -44,7 +44,7 @@ async fn reloads_of_several_gateways_fail_no_call_and_each_call_is_charged_by_th
     let mut charged = Vec::new();
     for round in 1..=4 {
         go_on(&loads, 50).await;
-        // One after the other, as in a roll-out to several machines: meanwhile their weights differ.
+        // One after the other, as in a roll-out to several machines: their weights differ for a while.
         for (site, process) in processes.iter().enumerate() {
             let mut charge = async |weight| {
                 let reply = process.client().call("avax", "weighed", "[]").await;

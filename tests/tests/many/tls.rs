@@ -21,7 +21,7 @@ impl Authority {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let mut authority = CertificateParams::new(Vec::new()).unwrap();
-        // It is found by its name, which must be unique.
+        // Clients find it by its name, which must be unique.
         authority.distinguished_name.push(DnType::CommonName, format!("authority {number}"));
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let issuer = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
@@ -30,19 +30,19 @@ impl Authority {
         Authority { folder, issuer }
     }
 
-    /// The file of its own certificate.
+    /// Returns the file of its own certificate.
     fn file(&self) -> PathBuf {
         self.folder.path().join("ca.pem")
     }
 
-    /// A certificate for `name`, and its key.
+    /// Returns a certificate for `name`, and its key.
     fn certificate(&self, name: &str) -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let certificate = CertificateParams::new(vec![name.to_owned()]).unwrap();
         (certificate.signed_by(&key, &self.issuer).unwrap().pem(), key.serialize_pem())
     }
 
-    /// A certificate in files, with the file of the authority's certificate.
+    /// Returns the files of a certificate, its key and the authority's certificate.
     fn files(&self, name: &str) -> [PathBuf; 3] {
         let (certificate, key) = self.certificate(name);
         let files = ["crt", "key"].map(|end| self.folder.path().join(format!("{name}.{end}")));
@@ -62,12 +62,12 @@ impl Authority {
     }
 }
 
-/// The URL of a database with this host name of its server and these parameters.
+/// Returns the URL of a database with this host name of its server and these parameters.
 fn by_name(url: &str, host: &str, parameters: &str) -> String {
     format!("{}?{parameters}", url.replace("127.0.0.1", host))
 }
 
-/// The URL of a Redis server with the host name in its certificate.
+/// Returns the URL of a Redis server with the host name in its certificate.
 fn redis_url(redis: &RedisServer, parameters: &str) -> String {
     format!("rediss://localhost:{}/0?{parameters}", redis.secure_port())
 }
@@ -179,7 +179,7 @@ async fn a_gateway_logs_that_it_does_not_trust_its_database_and_starts_once_it_d
     let node = Node::evm().await;
     let site = Site::on(&url, Setup::of("eth", &node.url()));
     let process = site.begin().await;
-    // Before that, the attempt may have been too slow on a busy machine.
+    // On a busy machine an earlier attempt may have been too slow.
     let line = said(&process, "TLS failed").await;
     assert!(line.starts_with("waiting for the database, unready until then: localhost:"), "{line}");
     assert!(line.contains("UnknownIssuer"), "{line}");

@@ -2,10 +2,10 @@ use crate::cluster::{Heard, rush, times_alone};
 use crate::*;
 use std::collections::BTreeMap;
 
-/// A plan, the name of its window, its figures, and the number of the window of a moment.
+/// A plan, the name of its window, its limits, and the function that numbers the windows.
 type WindowSpan = (Tier, &'static str, &'static str, fn(Time) -> u64);
 
-/// Each window is used up by one plan: its limit is 100, and the others are out of reach.
+/// The plans. Each uses up one window: its limit is 100, and the others are out of reach.
 const SPANS: [WindowSpan; 3] = [
     (Tier::Premium, "minute", "per_minute = 100\nper_hour = 1000000\nper_day = 1000000", Time::minute),
     (Tier::Standard, "hour", "per_minute = 1000000\nper_hour = 100\nper_day = 1000000", Time::hour),

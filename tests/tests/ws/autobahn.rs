@@ -1,4 +1,4 @@
-//! The Autobahn test suite itself, where its `wstest` is installed (`pip install autobahntestsuite`, for Python 2.7).
+//! The Autobahn test suite, if its `wstest` is installed (`pip install autobahntestsuite`, for Python 2.7).
 
 use crate::conformance::Suite;
 use crate::stream::target;

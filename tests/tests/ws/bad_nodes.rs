@@ -10,11 +10,11 @@ use rpcgate_tests::node::Node;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// How long a client waits for its stream. A handshake is made at a second node when the first has not answered it for a
-/// while, so it takes longer than a call, and clients give it more time.
+/// The time that a client waits for its stream. The gateway tries a second node when the first has not answered a
+/// handshake for a while, so clients allow more time than for a call.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What is wrong with a node.
+/// The fault of a node.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     /// A handshake gets these bytes, and the connection ends (FIN).
@@ -25,7 +25,6 @@ enum Fault {
     Resets,
     /// A connection is closed as soon as it is accepted.
     ClosesConnections,
-    /// Connections are refused.
     Refuses,
 }
 
@@ -94,7 +93,7 @@ impl TrialClient for Opening {
             target("default")
         );
         connection.write(handshake.as_bytes()).await.map_err(failed)?;
-        // What follows the head does not matter.
+        // The bytes after the head do not matter.
         match connection.read(true).await.map_err(failed)?.status {
             101 => Ok(()),
             status => Err(format!("status {status}")),
@@ -102,7 +101,7 @@ impl TrialClient for Opening {
     }
 }
 
-/// `http`: the addresses of the nodes for HTTP, which works.
+/// Runs one trial. `http` are the addresses of the nodes for HTTP, which works.
 async fn trial(http: [String; 2], (kind, fault): (&'static str, Fault), clients: usize) -> TrialResult {
     let (bad, good) = (node(fault).await, StreamNode::start(Content::Echo).await);
     let streams = [bad.url("ws"), good.url()];

@@ -1,8 +1,9 @@
-//! The cases of the Autobahn test suite (sections 1 to 7, 9 and 10 of its fuzzing client), written out: what a client sends,
-//! and what has to come back. Instead of the echo, which is the suite's, the gateway answers that the message is no call.
+//! The cases of the Autobahn test suite (sections 1 to 7, 9 and 10 of its fuzzing client), written out: the client's
+//! frames and the expected answers. The gateway does not echo messages like the suite's server, but answers that they
+//! are no calls.
 //!
-//! Where the suite knows a strict and a lenient outcome ("non-strict"), both pass: an endpoint that finds an error may drop
-//! answers to what came before it.
+//! Where the suite has a strict and a lenient outcome ("non-strict"), both pass: an endpoint that finds an error may
+//! drop answers to earlier messages.
 
 mod control;
 mod data;

@@ -1,4 +1,5 @@
-//! What breaks under many live streams: every client learns it from a close frame, and afterwards nothing is left of them.
+//! Failures under many live streams: every client learns about them from a close frame, and afterwards all resources
+//! are free.
 
 use crate::node::{Behaviour, Content, StreamNode};
 use crate::stream::{CLOSE, FIN, PONG, Seen, Stream, TEXT, close, frame};
@@ -19,17 +20,17 @@ use tokio::task::JoinSet;
 const SUBSCRIBE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"eth_subscribe","params":["newHeads"]}"#;
 const HEADS: Content = Content::Heads(HEADS_OF_A_HUNDRED);
 const HEADS_OF_A_HUNDRED: Duration = Duration::from_millis(50);
-/// Dead sides are found in two seconds instead of sixty.
+/// Settings that find dead sides in two seconds instead of sixty.
 const QUICK: [&str; 2] = ["ping_interval = \"1s\"", "dead_after = \"2s\""];
 
-/// Streams with a subscription, each read by a task of its own, until they are closed or leave.
+/// Streams with a subscription. A task for each reads it until it is closed or leaves.
 struct Crowd {
     reading: JoinSet<Seen>,
     leave: watch::Sender<bool>,
 }
 
 impl Crowd {
-    /// This many streams, each of which has got the id of its subscription and a head.
+    /// Opens this number of streams. Each has received the id of its subscription and a head.
     async fn gather(gateway: &TestGateway, count: usize) -> Self {
         let (mut reading, leave) = (JoinSet::new(), watch::Sender::new(false));
         let ready = Arc::new(AtomicUsize::new(0));
@@ -45,12 +46,11 @@ impl Crowd {
         Crowd { reading, leave }
     }
 
-    /// All close their streams.
     fn leave(&self) {
         self.leave.send_replace(true);
     }
 
-    /// The close frames that they got, and how often.
+    /// Returns the close frames and their counts.
     async fn endings(mut self) -> BTreeMap<String, usize> {
         let mut endings = BTreeMap::new();
         while let Some(ending) = self.reading.join_next().await {
@@ -103,10 +103,10 @@ async fn attend(stream: Stream, ready: Arc<AtomicUsize>, mut leave: watch::Recei
     }
 }
 
-/// A first node under `count` streams gets into trouble.
+/// Runs a test in which the first node fails under `count` streams.
 async fn under(count: usize, trouble: Behaviour, reason: &str) {
-    // As many heads a second in all, however many streams there are: the nodes, the gateway and the clients of this test
-    // share one thread, and a client that gets behind would be closed for that.
+    // The total of heads per second does not depend on the number of streams: the nodes, the gateway and the clients of
+    // this test share one thread, and the gateway would close clients that get behind.
     let heads = Content::Heads(HEADS_OF_A_HUNDRED.mul_f64(count as f64 / 100.0));
     let (first, second) = (StreamNode::start(heads).await, StreamNode::start(heads).await);
     let nodes = format!("nodes = [\"{}\", {{ ws = \"{}\", priority = 1 }}]", first.url(), second.url());
@@ -125,7 +125,7 @@ async fn under(count: usize, trouble: Behaviour, reason: &str) {
     first.behave(trouble);
     assert_eq!(crowd.endings().await, [(format!("Close(Some(1012), {reason:?})"), count)].into());
 
-    // All slots are free again, and another node takes the clients that return.
+    // All slots are free again, and the second node serves the clients that return.
     gateway.pass(60);
     let again = Crowd::gather(&gateway, count).await;
     assert_eq!(second.opened(), count);
@@ -241,7 +241,7 @@ async fn clients_that_vanish_without_a_word_are_found_and_their_slots_are_free_a
     let setup = setup(&node.url(), &QUICK).set("plans.enterprise", "ws_connections = 21");
     let gateway = setup.start().await;
     let mut lively = Stream::open(gateway.addr()).await;
-    // They neither answer pings nor close: so does a client behind a cable that was pulled.
+    // They neither answer pings nor close, like a client whose cable was pulled.
     let mut vanished = Vec::new();
     for _ in 0..20 {
         vanished.push(Stream::open(gateway.addr()).await);

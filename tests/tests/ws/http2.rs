@@ -1,4 +1,4 @@
-//! Streams over HTTP/2 (RFC 8441), on the port of HTTPS: messages with hyper and tungstenite, frames of HTTP/2 with h2.
+//! Streams over HTTP/2 (RFC 8441), on the HTTPS port: messages with hyper and tungstenite, HTTP/2 frames with h2.
 
 use crate::left::Left;
 use crate::node::{Content, StreamNode};
@@ -35,13 +35,11 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role};
 
 const MIB: usize = 1 << 20;
 
-/// A gateway with TLS.
 struct Secured {
     gateway: TestGateway,
     certificate: TestCertificate,
 }
 
-/// A client on one connection.
 type Client = hyper::client::conn::http2::SendRequest<Empty<Bytes>>;
 
 impl Secured {
@@ -50,7 +48,7 @@ impl Secured {
         Secured { gateway: certificate.used_by(setup).start().await, certificate }
     }
 
-    /// A connection to this address for HTTP/2.
+    /// Opens an HTTP/2 connection to this address.
     async fn tls(&self, addr: SocketAddr) -> TlsStream<TcpStream> {
         let mut roots = rustls::RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(self.certificate.pem.as_bytes()).unwrap()).unwrap();
@@ -74,7 +72,7 @@ impl Secured {
         send
     }
 
-    /// A client of frames, whose connection accepts much ahead, and whose streams accept 64 KiB.
+    /// Returns a client of frames, whose connection has a large window, and whose streams have windows of 64 KiB.
     async fn frames(&self, addr: SocketAddr) -> SendRequest<Bytes> {
         let mut builder = h2::client::Builder::new();
         builder.initial_connection_window_size(16 << 20);
@@ -84,7 +82,7 @@ impl Secured {
     }
 }
 
-/// A handshake with this `:protocol`.
+/// Returns a handshake with this `:protocol`.
 fn connect(target: &str, protocol: &'static str) -> Request<()> {
     let mut request = Request::new(());
     *request.method_mut() = Method::CONNECT;
@@ -279,7 +277,7 @@ async fn only_the_address_of_https_takes_streams_over_http2() {
     }
 }
 
-/// Opens a stream of which every frame of HTTP/2 is the test's.
+/// Opens a stream whose HTTP/2 frames the test controls.
 async fn raw(client: &SendRequest<Bytes>) -> (h2::SendStream<Bytes>, h2::RecvStream) {
     let mut request = connect(&target("default"), "websocket");
     request.extensions_mut().insert(h2::ext::Protocol::from_static("websocket"));
@@ -307,7 +305,7 @@ async fn a_stream_that_is_reset_or_ended_leaves_nothing_at_its_node_and_frees_it
         assert_eq!(&echo[..], b"\x81\x05hello");
         match round % 3 {
             0 => writes.send_reset(h2::Reason::CANCEL),
-            // A reset by a client in trouble, in the middle of a frame.
+            // A reset by a client in the middle of a frame.
             1 => {
                 writes.send_data(frame(FIN | TEXT, b"unfinished")[..9].to_vec().into(), false).unwrap();
                 writes.send_reset(h2::Reason::INTERNAL_ERROR);

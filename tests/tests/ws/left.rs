@@ -1,4 +1,4 @@
-//! What is left of streams: sockets and tasks.
+//! Sockets and tasks that streams leave behind.
 
 use rpcgate_tests::until;
 use std::time::Duration;
@@ -16,7 +16,7 @@ impl Left {
         Left { tasks, sockets: ports.iter().map(|port| sockets(*port)).sum() }
     }
 
-    /// What is left once nothing changes any more.
+    /// Counts once nothing changes any more.
     pub(crate) async fn settled(ports: &[u16]) -> Self {
         let mut last = Left::now(ports);
         loop {
@@ -29,7 +29,7 @@ impl Left {
         }
     }
 
-    /// Waits until no more is left than at that time.
+    /// Waits until the counts are no larger than these.
     ///
     /// # Panics
     /// When that does not happen.
@@ -42,7 +42,7 @@ impl Left {
     }
 }
 
-/// Open sockets with this port on either side. Those that the system keeps by itself for a while are left out.
+/// Returns the open sockets with this port on either side, without those that the system keeps for a while.
 #[cfg(target_os = "linux")]
 fn sockets(port: u16) -> usize {
     /// TIME-WAIT, which belongs to no process.
@@ -53,7 +53,7 @@ fn sockets(port: u16) -> usize {
     rows.filter(|row| (of_port(row[1]) || of_port(row[2])) && row[3] != TIME_WAIT).count()
 }
 
-/// Only Linux tells.
+/// Only Linux reports sockets.
 #[cfg(not(target_os = "linux"))]
 fn sockets(_: u16) -> usize {
     0

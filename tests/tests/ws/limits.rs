@@ -1,4 +1,4 @@
-//! The bounds of a stream: what a client sends too much of, or reads too slowly.
+//! The limits of a stream: a client sends too much or reads too slowly.
 
 use crate::node::{Content, StreamNode};
 use crate::stream::{BINARY, CONTINUATION, FIN, PING, Seen, Stream, TEXT, frame};
@@ -8,14 +8,15 @@ use tokio::io::AsyncWriteExt;
 
 const MIB: usize = 1 << 20;
 
-/// Dead and slow sides are found in two seconds instead of sixty.
+/// Settings that find dead and slow sides in two seconds instead of sixty.
 const QUICK: [&str; 2] = ["ping_interval = \"1s\"", "dead_after = \"2s\""];
 
-/// What the system holds of the two connections of a stream, at most: the send buffer and the receive buffer of each.
+/// Returns the maximum number of bytes that the system holds for the two connections of a stream: the send buffer and
+/// the receive buffer of each.
 pub(crate) fn sockets() -> usize {
     let largest = |name: &str| {
         let limits = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default();
-        // Elsewhere than on Linux, what is usual there.
+        // The usual value on systems other than Linux.
         limits.split_whitespace().nth(2).map_or(8 * MIB, |most| most.parse().unwrap())
     };
     2 * (largest("tcp_wmem") + largest("tcp_rmem"))
@@ -29,7 +30,7 @@ fn too_large() -> Seen {
 async fn a_message_beyond_16_mib_closes_the_stream_in_one_frame_or_in_fragments_in_either_direction() {
     let node = StreamNode::start(Content::Echo).await;
     let gateway = gateway(&node.url(), &[]).await;
-    // The head of a frame says enough.
+    // The head of a frame is enough.
     let mut stream = Stream::open(gateway.addr()).await;
     let head =
         [&[FIN | BINARY, 0x80 | 127][..], &(16 * MIB as u64 + 1).to_be_bytes(), &[1, 2, 3, 4]].concat();
@@ -49,7 +50,7 @@ async fn a_message_beyond_16_mib_closes_the_stream_in_one_frame_or_in_fragments_
     let mut read = read;
     assert_eq!(read.next().await, too_large());
     drop((read, writing.await));
-    // So are those of a node.
+    // Fragments of a node are added up too.
     let large = StreamNode::start(Content::Flood(17 * MIB)).await;
     let gateway = crate::gateway(&large.url(), &[]).await;
     let mut stream = Stream::open(gateway.addr()).await;
@@ -60,7 +61,7 @@ async fn a_message_beyond_16_mib_closes_the_stream_in_one_frame_or_in_fragments_
 #[tokio::test]
 async fn beyond_the_streams_that_a_gateway_can_hold_handshakes_are_refused_with_503_and_calls_go_on() {
     let node = StreamNode::start(Content::Echo).await;
-    // 39 of the connections may be streams, one of which is left to other projects.
+    // 39 of the connections may be streams, and one of them is reserved for other projects.
     let gateway = setup(&node.url(), &[]).connections(40).start().await;
     let mut streams = Vec::new();
     for _ in 0..38 {
@@ -100,7 +101,7 @@ async fn a_client_that_reads_nothing_is_closed_with_1008_and_little_is_held_for_
     let mut slow = Stream::open(gateway.addr()).await;
     slow.text("begin").await;
     until("the node cannot send any more", || node.is_blocked()).await;
-    // Another stream goes on meanwhile.
+    // Another stream continues at the same time.
     let mut other = Stream::open_as(gateway.addr(), "other").await.unwrap();
     other.text("begin").await;
     for _ in 0..200 {

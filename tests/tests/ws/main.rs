@@ -16,13 +16,12 @@ mod traces;
 
 use rpcgate_tests::gateway::{Setup, TestGateway};
 
-/// A gateway whose `/ws/eth` leads to the node at `url`, with these further lines of `[gateway.ws]`.
+/// Returns a gateway whose `/ws/eth` leads to the node at `url`, with these further lines of `[gateway.ws]`.
 pub(crate) fn setup(url: &str, ws: &[&str]) -> Setup {
     let setup = Setup::new().set("chains.eth", &format!("nodes = [\"{url}\"]"));
     ws.iter().fold(setup, |setup, line| setup.set("gateway.ws", line))
 }
 
-/// A started gateway of [`setup`].
 pub(crate) async fn gateway(url: &str, ws: &[&str]) -> TestGateway {
     setup(url, ws).start().await
 }

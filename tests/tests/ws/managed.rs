@@ -1,4 +1,4 @@
-//! Streams of keys of the management database, at several gateways: changes end them, or hold for the next ones.
+//! Streams of keys of the management database, at several gateways: changes end them, or apply to later ones.
 
 use crate::node::{Content, StreamNode};
 use crate::stream::{Seen, Stream};
@@ -38,8 +38,8 @@ impl Pair {
         Pair { service, gateways, operator, owner, project, tenant, _node: node }
     }
 
-    /// A stream of this key at each gateway, which has carried a message. A key of a tenant whose plan has just changed
-    /// may have to wait.
+    /// Opens a stream of this key at each gateway and carries a message on it. A key of a tenant whose plan has just
+    /// changed may have to wait.
     async fn streams(&self, key: &str) -> Vec<Stream> {
         let mut streams = Vec::new();
         for gateway in &self.gateways {
@@ -84,7 +84,7 @@ impl Pair {
         }
     }
 
-    /// Waits until every gateway answers the handshakes of this key with a status.
+    /// Waits until every gateway answers the handshakes of this key with `status`.
     async fn until_refused(&self, key: &str, status: u16) {
         for gateway in &self.gateways {
             let wait = async {
@@ -101,7 +101,7 @@ async fn handshake(gateway: &Gateway, key: &str) -> Result<Stream, crate::stream
     Stream::handshake(gateway.addr(), &format!("/ws/eth?apikey={key}"), "").await
 }
 
-/// `cargo test` shows it with `--nocapture`, and for a failed test.
+/// Prints a line, which `cargo test` shows with `--nocapture` and for a failed test.
 #[expect(clippy::print_stderr, reason = "a figure for people who run the tests")]
 fn tell(line: &str) {
     eprintln!("{line}");
@@ -151,7 +151,7 @@ async fn limits_of_streams_that_operators_set_hold_at_every_gateway() {
     put(json!({ "ws_connections": 2 })).await;
     pair.until_refused(&two, 429).await;
     drop(streams);
-    // A place of the project is free again, but not one of this key.
+    // The project has a free slot again, but this key has none.
     pair.until_refused(&two, 429).await;
     let again = pair.streams(&one).await;
     put(json!({ "ws_connections": 9, "ws_connections_per_key": 9 })).await;

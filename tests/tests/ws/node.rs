@@ -1,5 +1,4 @@
-//! Nodes that take streams, and what can go wrong with them. They use an implementation of WebSocket that the gateway does
-//! not use.
+//! Nodes that accept streams, and their faults. They use a WebSocket implementation that the gateway does not use.
 
 use crate::stream::called;
 use futures_util::{SinkExt, StreamExt};
@@ -17,27 +16,27 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Bytes, Message};
 
-/// What a node does with its streams.
+/// The behaviour of a node towards its streams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Behaviour {
     /// It answers.
     Answers,
     /// It neither reads nor writes, and keeps its connections open.
     Stalls,
-    /// It has ended its direction of every connection, without a close frame, and reads no more.
+    /// It has ended its direction of every connection, without a close frame, and no longer reads.
     HalfCloses,
     /// It drops its connections without a close frame.
     Dies,
 }
 
-/// What a node's streams carry.
+/// The content of a node's streams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Content {
     /// Every message comes back.
     Echo,
     /// A subscription to heads is answered with an id, then a head is pushed at this interval.
     Heads(Duration),
-    /// A first message is answered with messages of this size, as fast as they are taken.
+    /// The first message is answered with messages of this size, as fast as the client takes them.
     Flood(usize),
 }
 
@@ -48,11 +47,11 @@ struct Shared {
     opened: AtomicUsize,
     sent: AtomicUsize,
     pings: AtomicUsize,
-    /// When the last message was sent off.
+    /// The time of the last sent message.
     last: Mutex<Instant>,
 }
 
-/// A node on a socket of its own. It stops when dropped.
+/// A node on its own socket. It stops when dropped.
 pub(crate) struct StreamNode {
     pub(crate) addr: SocketAddr,
     shared: Arc<Shared>,
@@ -80,32 +79,32 @@ impl StreamNode {
         format!("ws://{}", self.addr)
     }
 
-    /// From now on, and for its open streams.
+    /// Sets the behaviour for open and later streams.
     pub(crate) fn behave(&self, behaviour: Behaviour) {
         self.shared.behaviour.send_replace(behaviour);
     }
 
-    /// Streams that are open.
+    /// Returns the number of open streams.
     pub(crate) fn open(&self) -> usize {
         self.shared.open.load(Relaxed)
     }
 
-    /// Streams that were ever opened.
+    /// Returns the number of streams that were ever opened.
     pub(crate) fn opened(&self) -> usize {
         self.shared.opened.load(Relaxed)
     }
 
-    /// Bytes of messages with which it has flooded its clients.
+    /// Returns the bytes of messages with which it has flooded its clients.
     pub(crate) fn sent(&self) -> usize {
         self.shared.sent.load(Relaxed)
     }
 
-    /// Bytes of pings that it has read.
+    /// Returns the bytes of pings that it has read.
     pub(crate) fn pings(&self) -> usize {
         self.shared.pings.load(Relaxed)
     }
 
-    /// Whether it has sent something, and nothing for a while although it floods its clients: they take no more.
+    /// Reports whether it has sent something, but nothing for 500 ms although it floods its clients: they take no more.
     pub(crate) fn is_blocked(&self) -> bool {
         const WHILE: Duration = Duration::from_millis(500);
         self.sent() > 0 && self.shared.last.lock().unwrap().elapsed() > WHILE
@@ -131,7 +130,7 @@ async fn serve(socket: TcpStream, shared: Arc<Shared>) {
     let mut behaviour = shared.behaviour.subscribe();
     let is_well = |behaviour: &Behaviour| *behaviour == Behaviour::Answers;
     if !is_well(&behaviour.borrow_and_update()) {
-        // A node that does not work takes no new stream.
+        // A node that does not work accepts no new stream.
         return;
     }
     let config = WebSocketConfig::default().max_frame_size(None).max_message_size(None);
@@ -150,7 +149,7 @@ async fn serve(socket: TcpStream, shared: Arc<Shared>) {
             if trouble == Behaviour::HalfCloses {
                 let _ = stream.get_mut().shutdown().await;
             }
-            // The socket stays open until the node is well again.
+            // The socket stays open until the node works again.
             let _ = behaviour.wait_for(is_well).await;
         }
     }
@@ -158,7 +157,7 @@ async fn serve(socket: TcpStream, shared: Arc<Shared>) {
     shared.open.fetch_sub(1, Relaxed);
 }
 
-/// The message itself, or the text in a call of the tests.
+/// Returns the message itself, or the text in a call of the tests.
 fn echoed(message: Message) -> Message {
     let data = message.clone().into_data();
     match called(&data) {
@@ -174,7 +173,7 @@ async fn talk(stream: &mut WebSocketStream<TcpStream>, shared: &Shared) {
             shared.pings.fetch_add(payload.len(), Relaxed);
         }
         if !(message.is_text() || message.is_binary()) {
-            // Pongs and answers to close frames are the library's.
+            // The library sends pongs and answers to close frames.
             if stream.flush().await.is_err() {
                 return;
             }
@@ -223,7 +222,7 @@ async fn flood(stream: &mut WebSocketStream<TcpStream>, size: usize, shared: &Sh
         loop {
             tokio::select! {
                 sent = &mut sending => break sent?,
-                // It reads while it cannot send, and goes when it is told that the stream ends.
+                // It reads while it cannot send, and leaves when the stream ends.
                 read = source.next() => match read {
                     Some(Ok(message)) if !message.is_close() => {}
                     _ => return Ok(()),

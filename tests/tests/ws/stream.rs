@@ -1,4 +1,4 @@
-//! A client's side of a stream, frame by frame and octet by octet (RFC 6455, section 5).
+//! The client's side of a stream, frame by frame and octet by octet (RFC 6455, section 5).
 
 use rpcgate_tests::TIMEOUT;
 use rpcgate_tests::gateway::key;
@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::timeout;
 
-/// The final fragment of a message.
+/// The flag of the final fragment of a message.
 pub(crate) const FIN: u8 = 0x80;
 pub(crate) const CONTINUATION: u8 = 0;
 pub(crate) const TEXT: u8 = 1;
@@ -17,7 +17,7 @@ pub(crate) const CLOSE: u8 = 8;
 pub(crate) const PING: u8 = 9;
 pub(crate) const PONG: u8 = 10;
 
-/// What the client reads.
+/// A message, a control frame or the end, as the client reads it.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Seen {
     Text(Vec<u8>),
@@ -48,17 +48,17 @@ impl std::fmt::Debug for Seen {
 const BEFORE: &str = r#"{"jsonrpc":"2.0","id":7,"method":"eth_chainId","params":[""#;
 const BEHIND: &str = r#""]}"#;
 
-/// A call with this parameter. An echo node answers it with the text alone.
+/// Returns a call with this parameter. An echo node answers it with the text alone.
 pub(crate) fn call(text: &str) -> String {
     format!("{BEFORE}{text}{BEHIND}")
 }
 
-/// The text of a [`call`].
+/// Returns the text of a [`call`].
 pub(crate) fn called(message: &[u8]) -> Option<&[u8]> {
     message.strip_prefix(BEFORE.as_bytes())?.strip_suffix(BEHIND.as_bytes())
 }
 
-/// A frame as a client writes it: the first octet (FIN, reserved bits, opcode), a length, a masked payload.
+/// Returns a frame as a client writes it: the first octet (FIN, reserved bits, opcode), a length, a masked payload.
 pub(crate) fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     let mask: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
     let mut bytes = vec![first];
@@ -78,17 +78,16 @@ pub(crate) fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A close frame with a code and a reason.
 pub(crate) fn close(code: u16, reason: &[u8]) -> Vec<u8> {
     frame(FIN | CLOSE, &[&code.to_be_bytes()[..], reason].concat())
 }
 
-/// The target of a handshake of the key of that name on `/ws/eth`.
+/// Returns the target of a handshake of the key of that name on `/ws/eth`.
 pub(crate) fn target(name: &str) -> String {
     format!("/ws/eth?apikey={}", key(name))
 }
 
-/// The answer to a handshake that was refused.
+/// The answer to a refused handshake.
 #[derive(Debug)]
 pub(crate) struct RefusedHandshake {
     pub(crate) status: u16,
@@ -96,24 +95,23 @@ pub(crate) struct RefusedHandshake {
     pub(crate) body: String,
 }
 
-/// An open stream.
 pub(crate) struct Stream {
     pub(crate) read: StreamReader,
     pub(crate) write: OwnedWriteHalf,
 }
 
 impl Stream {
-    /// A stream of the key called `default` on `/ws/eth`.
+    /// Opens a stream of the key called `default` on `/ws/eth`.
     pub(crate) async fn open(gateway: SocketAddr) -> Self {
         Stream::open_as(gateway, "default").await.unwrap()
     }
 
-    /// A stream of the key of that name on `/ws/eth`.
+    /// Opens a stream of the key of that name on `/ws/eth`.
     pub(crate) async fn open_as(gateway: SocketAddr, name: &str) -> Result<Self, RefusedHandshake> {
         Stream::handshake(gateway, &target(name), "").await
     }
 
-    /// The stream that a handshake opens.
+    /// Opens a stream with this handshake.
     pub(crate) async fn handshake(
         gateway: SocketAddr,
         target: &str,
@@ -124,7 +122,7 @@ impl Stream {
         Stream::over(socket, target, headers).await
     }
 
-    /// The stream that a handshake on this connection opens.
+    /// Opens a stream with this handshake on this connection.
     pub(crate) async fn over(
         socket: TcpStream,
         target: &str,
@@ -157,23 +155,23 @@ impl Stream {
         Ok(Stream { read: StreamReader { read, fragments: None }, write })
     }
 
-    /// Writes octets as they are.
+    /// Writes octets unchanged.
     pub(crate) async fn raw(&mut self, bytes: &[u8]) {
         self.write.write_all(bytes).await.unwrap();
     }
 
-    /// Writes a text message of one frame: a JSON text as it is, and anything else in a [`call`].
+    /// Writes a text message of one frame: JSON unchanged, and anything else in a [`call`].
     pub(crate) async fn text(&mut self, text: &str) {
         let message = if text.starts_with(['{', '[']) { text.to_owned() } else { call(text) };
         self.raw(&frame(FIN | TEXT, message.as_bytes())).await;
     }
 
-    /// The next message, control frame or end.
+    /// Returns the next message, control frame or end.
     pub(crate) async fn next(&mut self) -> Seen {
         self.read.next().await
     }
 
-    /// The next message, pong or end. Pings are answered.
+    /// Returns the next message, pong or end. Answers pings.
     pub(crate) async fn next_answering_pings(&mut self) -> Seen {
         loop {
             match self.next().await {
@@ -183,8 +181,8 @@ impl Stream {
         }
     }
 
-    /// Reads until a close frame, and then until the end of the connection. Returns the close frame and how many messages
-    /// came before it.
+    /// Reads up to a close frame and then the end of the connection. Returns the close frame and the number of earlier
+    /// messages.
     pub(crate) async fn until_closed(&mut self) -> (Seen, usize) {
         let mut messages = 0;
         loop {
@@ -205,15 +203,14 @@ impl Stream {
     }
 }
 
-/// The reading half of a stream.
 pub(crate) struct StreamReader {
     read: BufReader<OwnedReadHalf>,
-    /// Opcode and payload of the message whose fragments arrive.
+    /// The opcode and the payload so far of a message that arrives in fragments.
     fragments: Option<(u8, Vec<u8>)>,
 }
 
 impl StreamReader {
-    /// The next message, control frame or end.
+    /// Returns the next message, control frame or end.
     ///
     /// # Panics
     /// When the gateway breaks the protocol, or is silent for too long.

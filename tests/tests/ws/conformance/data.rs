@@ -97,7 +97,7 @@ async fn fragments_become_the_message_that_they_are_parts_of() {
     for (n, pieces) in (0_u8..).zip(all) {
         cases.push(case(3 + n, two()).by(pieces).gets([whole()]));
         cases.push(case(6 + n, with_ping()).by(pieces).gets([pong(), whole()]));
-        // A continuation of nothing.
+        // A continuation without a first fragment.
         cases.push(case(9 + n, vec![last(b"non-continuation payload"), text()]).by(pieces).ends(PROTOCOL));
         cases.push(case(12 + n, vec![more(b"non-continuation payload"), text()]).by(pieces).ends(PROTOCOL));
     }

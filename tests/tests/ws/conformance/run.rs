@@ -1,4 +1,4 @@
-//! One case: the frames that are sent, in which pieces, and the answers.
+//! One case: the frames that are sent, how they are split, and the answers.
 
 use crate::node::{Content, StreamNode};
 use crate::stream::{CLOSE, FIN, Seen, Stream, frame};
@@ -9,7 +9,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::time::timeout;
 
-/// How the octets of a case are written.
+/// The pieces in which the octets of a case are written.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Pieces {
     /// All at once.
@@ -20,19 +20,19 @@ pub(super) enum Pieces {
     Octets(usize),
 }
 
-/// How a case ends.
+/// The end of a case.
 #[derive(Clone, Debug)]
 pub(super) enum End {
-    /// The client closes with 1000 after the last answer, and gets 1000 back.
+    /// The client closes with 1000 after the last answer and gets 1000 back.
     Clean,
-    /// The client's frames contain a close frame; this code comes back, or none.
+    /// The client's frames contain a close frame. This code comes back, or none.
     Closed(Option<u16>),
     /// The gateway fails the connection, with one of these codes.
     Fails(&'static [u16]),
 }
 
-/// The answer to a message that comes back unchanged from an echo server. The suite's messages are no calls, so the gateway
-/// answers them itself, in a frame of the same kind.
+/// Returns the answer to a message that an echo server would return unchanged. The suite's messages are no calls, so
+/// the gateway answers them itself, in a frame of the same kind.
 fn answered(echo: Seen) -> Seen {
     let refusal = |payload: &[u8]| {
         let is_json = serde_json::from_slice::<serde_json::Value>(payload).is_ok();
@@ -47,7 +47,6 @@ fn answered(echo: Seen) -> Seen {
     }
 }
 
-/// One case of the suite.
 #[derive(Clone, Debug)]
 pub(super) struct Case {
     pub(super) number: String,
@@ -57,9 +56,7 @@ pub(super) struct Case {
     pub(super) end: End,
 }
 
-/// The code of a violated protocol.
 pub(super) const PROTOCOL: End = End::Fails(&[1002]);
-/// The code of a text that is not UTF-8.
 pub(super) const NOT_UTF8: End = End::Fails(&[1007]);
 
 impl Case {
@@ -115,7 +112,7 @@ impl Case {
                 if !self.expected.starts_with(&seen) {
                     return Err(format!("{seen:?} instead of a part of {:?}", self.expected));
                 }
-                // As a well-behaved client answers.
+                // A well-behaved client answers the close frame.
                 let _ = write.write_all(&frame(FIN | CLOSE, &[])).await;
             }
             end => return Err(format!("{seen:?}, then closed with {code:?} {reason:?} instead of {end:?}")),
@@ -127,8 +124,8 @@ impl Case {
     }
 }
 
-/// Whether the messages are equal, and so are the pongs. A message that the gateway answers itself may be answered before a ping
-/// that came between its frames: RFC 6455 (section 5.5.3) orders neither.
+/// Reports whether the messages are equal, and the pongs too. A message that the gateway answers itself may be answered
+/// before a ping that came between its frames: RFC 6455 (section 5.5.3) requires no order.
 fn are_equal(seen: &[Seen], expected: &[Seen]) -> bool {
     let part = |list: &[Seen], pongs: bool| -> Vec<String> {
         let of_part = list.iter().filter(|one| matches!(one, Seen::Pong(_)) == pongs);
@@ -170,12 +167,12 @@ impl Suite {
         self.gateway.addr()
     }
 
-    /// Runs the cases one after another and fails with all that went wrong.
+    /// Runs the cases one after another and reports all failures.
     pub(super) async fn run(&self, cases: Vec<Case>) {
         let (count, mut failures) = (cases.len(), Vec::new());
         for case in cases {
             let number = case.number.clone();
-            // Each case is a request of the plan.
+            // Each case counts as a request of the plan.
             self.gateway.pass(1);
             if let Err(failure) = case.run(self.addr()).await {
                 failures.push(format!("case {number}: {failure}"));

@@ -5,7 +5,7 @@ use crate::stream::{CONTINUATION, FIN, Seen, TEXT, frame};
 
 const KOSME: &[u8] = "\u{3ba}\u{1f79}\u{3c3}\u{3bc}\u{3b5}".as_bytes();
 
-/// A text of these fragments.
+/// Returns a text of these fragments.
 fn text(parts: &[&[u8]]) -> Vec<Vec<u8>> {
     let one = |(n, part): (usize, &&[u8])| {
         let opcode = if n == 0 { TEXT } else { CONTINUATION };
@@ -14,7 +14,7 @@ fn text(parts: &[&[u8]]) -> Vec<Vec<u8>> {
     parts.iter().enumerate().map(one).collect()
 }
 
-/// A text in fragments of one octet each.
+/// Returns a text in fragments of one octet each.
 fn octets(payload: &[u8]) -> Vec<Vec<u8>> {
     text(&payload.chunks(1).collect::<Vec<_>>())
 }
@@ -61,14 +61,14 @@ async fn texts_that_are_not_utf8_fail_the_connection_in_one_frame_or_in_many() {
         .await;
 }
 
-/// The payloads of a section, and whether they are UTF-8.
+/// The number of a section, whether its payloads are UTF-8, and the payloads.
 type Section = (u8, bool, Vec<Vec<u8>>);
 
 fn bytes(payloads: &[&[u8]]) -> Vec<Vec<u8>> {
     payloads.iter().map(|payload| payload.to_vec()).collect()
 }
 
-/// Each lead octet of a range, followed by a space.
+/// Returns each lead octet of a range, followed by a space.
 fn lonely(leads: std::ops::RangeInclusive<u8>) -> Vec<u8> {
     leads.flat_map(|lead| [lead, b' ']).collect()
 }
@@ -86,7 +86,7 @@ fn sections() -> Vec<Section> {
         b"\xfb\xbf\xbf\xbf",
         b"\xfd\xbf\xbf\xbf\xbf",
     ];
-    // U+FFFE and U+FFFF, and their like in every plane.
+    // U+FFFE and U+FFFF, and their equivalents in every plane.
     let non_characters = (0..17_u32).flat_map(|plane| [plane << 16 | 0xfffe, plane << 16 | 0xffff]);
     let non_characters = non_characters.map(|point| char::from_u32(point).unwrap().to_string().into_bytes());
     let specials = 0xfff9..=0xffff_u32;
