@@ -1,4 +1,5 @@
-//! A body and a query of the management API: what is accepted is what JSON and forms say, without a NUL, and what is not has a reason.
+//! A body and a query of the management API: it accepts exactly what JSON and forms define, without a NUL, and each
+//! refusal has a reason.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

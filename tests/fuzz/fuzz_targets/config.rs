@@ -1,4 +1,4 @@
-//! A configuration file: every text is read or refused with the place of the error, and never causes a panic.
+//! A configuration file: every text is read or refused with the position of the error, and never causes a panic.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! The cookies that a browser sends: the value of one is a part of a header, ends with it, and is not that of another name.
+//! The cookies of a browser: the value of one is a part of a header, ends with it, and is never that of a different name.
 #![no_main]
 
 use http::header::{COOKIE, HeaderMap, HeaderValue};
@@ -7,7 +7,7 @@ use rpcgate_admin::fuzzing::cookie_value;
 
 const NAME: &str = "rpcgate_session";
 
-/// The first cookie of the name, as browsers write them (RFC 6265, section 4.2.1).
+/// Returns the first cookie of the name, as browsers write them (RFC 6265, section 4.2.1).
 fn expected(lines: &[HeaderValue]) -> Option<String> {
     for line in lines.iter().filter_map(|line| line.to_str().ok()) {
         for pair in line.split(';').map(str::trim) {

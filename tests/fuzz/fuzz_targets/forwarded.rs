@@ -1,5 +1,5 @@
-//! `X-Forwarded-For`: a peer that is no proxy is the client, whatever it says, and nobody can change the address that trusted
-//! proxies report by what stands before it.
+//! `X-Forwarded-For`: a peer that is not a trusted proxy is the client, whatever it sends, and no client can change the
+//! address that trusted proxies report by a prefix of the header.
 #![no_main]
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};

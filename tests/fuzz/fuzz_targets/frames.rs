@@ -1,5 +1,5 @@
-//! What a client or a node sends on a WebSocket: the same messages whatever the pieces, those that another implementation reads,
-//! and no more memory than bytes have come.
+//! The bytes of a client or a node on a WebSocket: the messages do not depend on how the bytes are split, another
+//! implementation reads the same ones, and the memory is at most the received bytes.
 #![no_main]
 
 use bytes::Bytes;
@@ -12,7 +12,7 @@ use tungstenite::{Error, Message, WebSocket};
 
 const MOST: usize = 100_000;
 const ROOM: usize = 1 << 20;
-/// What needs no permit, of a frame and of fragments.
+/// The size of a frame or of fragments that needs no permit.
 const SMALL: usize = 64 << 10;
 
 struct Given<'a>(&'a [u8]);
@@ -33,7 +33,7 @@ impl Write for Given<'_> {
     }
 }
 
-/// Opcode and payload of the messages and control frames, up to a close frame, and whether nothing is wrong with the bytes.
+/// Returns opcode and payload of the messages and control frames, up to a close frame, and whether the bytes are valid.
 fn by_tungstenite(bytes: &[u8], is_client: bool) -> (Vec<(u8, Vec<u8>)>, bool) {
     let role = if is_client { Role::Server } else { Role::Client };
     let config = WebSocketConfig::default().max_message_size(Some(MOST)).max_frame_size(Some(MOST));

@@ -7,7 +7,7 @@ use rpcgate_core::grpc::GrpcPath;
 use rpcgate_layers::fuzzing::{grpc_timeout, grpc_timeout_text};
 use std::time::Duration;
 
-/// The form of a path, as the rule states it: `^/[a-z][A-Za-z0-9_.]*\.[A-Z]\w*/[A-Z]\w*$`, with no empty label.
+/// Reports whether a path has the required form: `^/[a-z][A-Za-z0-9_.]*\.[A-Z]\w*/[A-Z]\w*$`, with no empty label.
 fn is_regular(path: &str) -> bool {
     let Some(path) = path.strip_prefix('/') else { return false };
     let [service, method] = path.split('/').collect::<Vec<_>>()[..] else { return false };
@@ -51,6 +51,6 @@ fuzz_target!(|input: (&str, &[u8], u64, u32)| {
     let left = Duration::from_secs(secs).saturating_add(Duration::from_nanos(nanos.into()));
     let written = grpc_timeout_text(left);
     let read = grpc_timeout(&written).expect("a time is written as one");
-    // Rounded down, by a unit of which eight digits were not enough of the finer one.
+    // Rounded down to a unit. Eight digits of the next finer unit were not enough.
     assert!(read <= left && (left.as_nanos() - read.as_nanos() <= left.as_nanos() / 100_000 || secs > 99_999_999 * 60));
 });

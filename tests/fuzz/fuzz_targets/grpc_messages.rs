@@ -1,5 +1,5 @@
-//! A client's messages of gRPC: nodes get the client's bytes, all of them or none beyond a message that is too large, in
-//! whatever pieces they come.
+//! A client's gRPC messages: nodes get the client's bytes unchanged, and none after a message that is too large,
+//! however the bytes are split.
 #![no_main]
 
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use rpcgate_layers::fuzzing::fed_messages;
 const MOST: usize = 2_000;
 const ROOM: usize = 4 << 20;
 
-/// The messages in a body, each with its flag; how many bytes those have, and whether one is too large.
+/// Returns the messages in a body, each with its flag; the number of their bytes, and whether one is too large.
 fn messages(mut body: &[u8]) -> (Vec<(u8, &[u8])>, bool) {
     let mut found = Vec::new();
     while let [flag, a, b, c, d, rest @ ..] = body {
@@ -32,7 +32,7 @@ fuzz_target!(|input: &[u8]| {
     assert_eq!(fed.left, 0);
     match all.first() {
         Some((0, content)) => {
-            // A piece that holds the first message may hold one that is too large.
+            // A piece with the first message may also hold one that is too large.
             if let Some(first) = &fed.first {
                 assert_eq!(first, content);
             } else {

@@ -1,5 +1,5 @@
-//! A request's path and query: a path leads to a chain only as `/<chain>`, or below it where the chain has paths of its own, and
-//! no key causes a panic.
+//! A request's path and query: a path leads to a chain only as `/<chain>`, or below it if the chain has its own paths,
+//! and no key causes a panic.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! A file of another gateway: every text is read or refused with its place, and what is made of it can be read as our
-//! configuration, but for variables that are not set.
+//! A file of a different gateway: every text is read or refused with the position of the error, and the result can be read
+//! as our configuration, except for variables that are not set.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -33,7 +33,7 @@ fuzz_target!(|input: (&[u8], Vec<&[u8]>)| {
     }
     let _ = Reader::new().frame(raw);
 
-    // Chance finds no checksums: each payload gets the one it needs.
+    // Random bytes never have a valid checksum, so each payload gets the one that it needs.
     let (mut reader, mut writer) = (Reader::new(), Writer::new());
     let (mut reported, mut again) = (Vec::new(), Vec::new());
     for payload in payloads {

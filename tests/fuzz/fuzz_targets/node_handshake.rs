@@ -1,4 +1,4 @@
-//! A node's answer to a handshake opens a stream only as RFC 6455, section 4.1, says.
+//! A node's answer to a handshake opens a stream only if RFC 6455, section 4.1, allows it.
 #![no_main]
 
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
@@ -10,7 +10,7 @@ const NAMES: [&str; 6] = [
     "upgrade", "connection", "sec-websocket-accept", "sec-websocket-protocol", "sec-websocket-extensions", "server",
 ];
 
-/// Values that are not found by chance; the last is the answer to the key.
+/// Values that random bytes do not contain; the last is the answer to the key.
 const VALUES: [&str; 6] = ["websocket", "Upgrade", "a", "b", "a, b", ""];
 
 fn tokens<'a>(response: &'a Response<()>, name: &str) -> Vec<&'a str> {

@@ -1,4 +1,4 @@
-//! A path below a chain's own: it has at most one canonical form, which cannot be read in two ways.
+//! A path below a chain's own: it has at most one canonical form, which is unambiguous.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

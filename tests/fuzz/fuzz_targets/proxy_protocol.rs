@@ -1,5 +1,5 @@
-//! A header of the PROXY protocol: it ends within the bytes, within its bound, and at the same place however much of it
-//! has arrived; what it names is an address that the header spells.
+//! A PROXY protocol header: it ends within the bytes and its size limit, and at the same position however much of it
+//! has arrived. The address that it names is spelled in it.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

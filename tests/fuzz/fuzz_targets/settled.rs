@@ -1,4 +1,4 @@
-//! What adapters read of parameters and results: nothing causes a panic, and null is never cached.
+//! The results of adapters from parameters and results: nothing causes a panic, and null is never cached.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

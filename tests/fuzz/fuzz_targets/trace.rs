@@ -1,4 +1,4 @@
-//! The place of a request in a trace, as a client tells it: what is read is valid, and what a node is told is bounded.
+//! The trace context of a client: a context that is read is valid, and the one sent to a node is bounded.
 #![no_main]
 
 use http::{HeaderMap, HeaderValue};

@@ -1,5 +1,5 @@
-//! A file that a user uploads: whatever it is called, its name has no folder and fits into a header, and its kind is one that is
-//! accepted.
+//! An uploaded file: its stored name never has a folder and fits into a header, and its type is one of the accepted
+//! ones.
 #![no_main]
 
 use http::HeaderValue;

@@ -1,4 +1,4 @@
-//! Gateways that order their certificate: the names are checked at their own listener.
+//! Gateways that order their certificate. The authority checks the names at their own listener.
 
 use crate::{clock, settings};
 use rpcgate_config::Config;
@@ -25,10 +25,10 @@ use tokio_rustls::client::TlsStream;
 
 const NAME: &str = "gate.example.com";
 const DAY: Duration = Duration::from_secs(86_400);
-/// How long an order may take until its certificate is in use.
+/// The maximum time from an order to the use of its certificate.
 const ORDERED: Duration = Duration::from_secs(120);
 
-/// A gateway at this port that orders a certificate for [`NAME`] and `rpc.example.com`.
+/// Starts a gateway at this port that orders a certificate for [`NAME`] and `rpc.example.com`.
 async fn started(pebble: &Pebble, dir: &Path, port: u16, clock: &Arc<ManualClock>) -> Gateway {
     let mut config: Config = Setup::new().config();
     config.gateway.listen.set_port(port);
@@ -40,7 +40,7 @@ async fn started(pebble: &Pebble, dir: &Path, port: u16, clock: &Arc<ManualClock
     Gateway::start(config, options).await.unwrap()
 }
 
-/// A connection over TLS with a server of this name, whose certificate must be of one of `roots`.
+/// Connects over TLS to a server of this name, whose certificate must be signed by one of `roots`.
 async fn connected(addr: SocketAddr, name: &str, roots: &RootCertStore) -> io::Result<TlsStream<TcpStream>> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ClientConfig::builder_with_provider(provider)
@@ -53,14 +53,14 @@ async fn connected(addr: SocketAddr, name: &str, roots: &RootCertStore) -> io::R
     timeout(TIMEOUT, TlsConnector::from(Arc::new(config)).connect(name, stream)).await.unwrap()
 }
 
-/// The authorities in a PEM text.
+/// Returns the authorities in a PEM text.
 fn trusting(pem: &str) -> RootCertStore {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()).unwrap();
     roots
 }
 
-/// The authority that signs the certificates, as it shows itself.
+/// Returns the authority that signs the certificates, from its own management interface.
 async fn authority(pebble: &Pebble) -> RootCertStore {
     let own = trusting(&std::fs::read_to_string(pebble.ca_file()).unwrap());
     let mut stream = connected(pebble.management(), "localhost", &own).await.unwrap();
@@ -70,7 +70,7 @@ async fn authority(pebble: &Pebble) -> RootCertStore {
     trusting(&answer)
 }
 
-/// Whether the gateway answers over this connection, which stays open.
+/// Reports whether the gateway answers over this connection, which stays open.
 async fn answers(stream: &mut TlsStream<TcpStream>) -> bool {
     stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
     let mut answer = Vec::new();
@@ -87,7 +87,7 @@ fn leaf(stream: &TlsStream<TcpStream>) -> Vec<u8> {
     stream.get_ref().1.peer_certificates().unwrap()[0].to_vec()
 }
 
-/// The certificate that new connections get, once that is another one than `before`.
+/// Waits until new connections get a certificate other than `before` and returns it.
 async fn next_leaf(addr: SocketAddr, roots: &RootCertStore, before: &[u8]) -> Vec<u8> {
     let mut found = Vec::new();
     until_within(ORDERED, "another certificate is in use", async || {
@@ -100,7 +100,6 @@ async fn next_leaf(addr: SocketAddr, roots: &RootCertStore, before: &[u8]) -> Ve
     found
 }
 
-/// The metrics of a gateway.
 async fn metrics(gateway: &Gateway) -> String {
     let mut stream = TcpStream::connect(gateway.metrics_addr().unwrap()).await.unwrap();
     stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await.unwrap();
@@ -201,7 +200,7 @@ async fn a_gateway_answers_the_checks_of_another_programs_order() {
     let (pebble, dir, clock) = (Pebble::new(), tempfile::tempdir().unwrap(), clock());
     let _process = pebble.run();
     let roots = authority(&pebble).await;
-    // The gateway itself is told to wait.
+    // Makes the gateway itself wait.
     let last = serde_json::json!({
         "directory": pebble.directory_url(),
         "domains": [NAME, "rpc.example.com"],

@@ -12,13 +12,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A clock that the test moves. The authority has the real one, so that this one begins there, and a little later: what is
-/// signed now must be valid.
+/// Returns a clock that the test moves. It starts 60 s after the real clock, which the authority uses, so that
+/// certificates signed now are valid.
 fn clock() -> Arc<ManualClock> {
     Arc::new(ManualClock::at(SystemClock::new().now().plus(Duration::from_secs(60))))
 }
 
-/// What orders a certificate of this authority, for these names, in this folder.
+/// Returns the settings for orders from this authority, for these names, in this folder.
 fn settings(pebble: &Pebble, dir: &Path, domains: &[&str]) -> AcmeSettings {
     let mut settings = AcmeSettings::default();
     settings.domains = domains.iter().map(|name| (*name).to_owned()).collect();

@@ -1,4 +1,4 @@
-//! Orders by themselves: the names are checked over HTTP, which needs no gateway.
+//! Orders without a gateway: the names are checked over HTTP.
 
 use crate::{clock, settings};
 use rpcgate_config::{AcmeChallenge, AcmeSettings, Secret};
@@ -27,7 +27,8 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// Orders of this authority for `gate.example.com` and `rpc.example.com`, whose checks over HTTP are answered.
+    /// Creates orders of this authority for `gate.example.com` and `rpc.example.com`, whose checks over HTTP are
+    /// answered.
     fn new(pebble: Pebble) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut settings =
@@ -37,7 +38,7 @@ impl Fixture {
         Fixture { pebble, settings, clock: clock(), counts: Arc::default(), _dir: dir }
     }
 
-    /// One look of a program that has just started.
+    /// Runs one step of a program that has just started.
     async fn step(&self) -> OrderStep {
         let program = CertificateOrders::new(&self.settings, self.clock.clone(), self.counts.clone());
         program.unwrap().step().await
@@ -59,7 +60,7 @@ impl Fixture {
         AcmeFolder::new(&self.settings.dir)
     }
 
-    /// The text of the certificate and its key.
+    /// Returns the text of the certificate and its key.
     fn held(&self) -> String {
         std::fs::read_to_string(self.folder().certificate()).unwrap()
     }
@@ -137,7 +138,7 @@ async fn a_name_that_does_not_lead_here_is_told_with_what_the_authority_saw() {
     assert!(why.contains("gate.example.com: ") || why.contains("rpc.example.com: "), "{why}");
     assert!(why.contains("urn:ietf:params:acme:error:"), "{why}");
     assert!(!fixture.folder().certificate().exists());
-    // The address for checks over HTTP is somebody else's.
+    // The address for checks over HTTP is taken.
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     fixture.settings.challenge = AcmeChallenge::Http01;
     fixture.settings.http_listen = Some(taken.local_addr().unwrap());

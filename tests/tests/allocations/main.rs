@@ -1,6 +1,6 @@
 //! The number of allocations in the stack for each kind of call, so that it cannot grow unnoticed.
 //!
-//! The stack is called without a server in front of it; its node is on a socket in a thread of its own. Allocations of
+//! The stack is called without a server in front of it; its node runs on a socket in another thread. Allocations of
 //! hyper's client count; those of hyper's server do not. A lower number than expected fails as well: then change it
 //! here.
 
@@ -39,7 +39,6 @@ impl UsageSink for NoSink {
     fn append(&self, _: &Record<'_>) {}
 }
 
-/// An observer that keeps nothing.
 #[derive(Debug)]
 struct NoObserver;
 
@@ -59,7 +58,7 @@ impl Fixture {
         Fixture::tracing(None)
     }
 
-    /// With traces of so many of a million calls, if of any.
+    /// Creates a stack that traces this number of a million calls, or none.
     fn tracing(millionths: Option<u32>) -> Self {
         let beside = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let node = beside.block_on(Node::evm());
@@ -86,7 +85,7 @@ impl Fixture {
         Fixture { stack, runtime, _node: (node, beside) }
     }
 
-    /// The allocations of one call, after everything that is created once exists.
+    /// Returns the allocations of one call, after everything that is created once exists.
     fn count(&mut self, body: impl Into<Bytes>) -> u64 {
         let body = body.into();
         let mut once = || {
@@ -103,7 +102,7 @@ impl Fixture {
         for _ in 0..20 {
             once();
         }
-        // Background work may happen during a call now and then.
+        // Background work may happen during some calls.
         (0..50).map(|_| once()).min().unwrap()
     }
 }
@@ -116,7 +115,7 @@ fn a_call_allocates_as_often_as_expected() {
     let cached = fixture.count(r#"{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}"#);
     assert_eq!((single, cached), (SINGLE, CACHED), "a single call, and one that the cache answers");
     let batch = |calls: u32| {
-        // Not known to the node, so they are fetched each time, and others could follow.
+        // Unknown to the node, so each is fetched, and others could follow.
         let call = |n: u32| {
             format!(
                 r#"{{"jsonrpc":"2.0","id":{n},"method":"eth_getTransactionReceipt","params":["0x{n:064x}"]}}"#
@@ -136,11 +135,12 @@ fn a_trace_costs_a_call_a_few_allocations_and_one_that_is_not_recorded_none() {
     assert!((SINGLE + 1..=SINGLE + TRACE).contains(&recorded), "{recorded}");
 }
 
-/// The most that a trace costs a call, besides its spans: its context, and the header for the node.
+/// The maximum allocations of a trace in addition to its spans: its context, and the header for the node.
 const TRACE: u64 = 5;
-/// A call that a node answers. Two of them hold the answer: as it came, and with the client's id in the place of its number.
+/// A call that a node answers. Two allocations hold the answer: as it came, and with the client's id instead of its
+/// number.
 const SINGLE: u64 = 19;
 /// A call that is answered from the cache.
 const CACHED: u64 = 10;
-/// A batch of 50 calls that a node answers. That of 100 has one more: the text of a length from 10,000 on.
+/// A batch of 50 calls that a node answers. A batch of 100 has one more: the text of a length of 10,000 or more.
 const BATCH: u64 = 31;

@@ -166,7 +166,8 @@ async fn while_the_management_database_is_unreadable_known_keys_are_served_and_n
     assert_eq!((ask(&known).await, ask(&unknown).await), (200, 401));
     held.release().await;
 
-    // Once a revocation is in force, the feed was read beyond the creation of the keys, which drops them once more.
+    // Once a revocation is in force, the gateway has read the feed beyond the creation of the keys, which drops them
+    // once more.
     let passing = stored_key(&store).await;
     assert_eq!(ask(&passing.text).await, 200);
     store.revoke_key(passing.tenant, passing.key, now()).await.unwrap();

@@ -18,7 +18,7 @@ const TAIL: usize = 4096;
 struct Left {
     name: PathBuf,
     bytes: Vec<u8>,
-    /// The end of each of its records, and their request.
+    /// The end of each record, and its request.
     ends: Vec<(usize, RequestId)>,
 }
 
@@ -103,7 +103,7 @@ async fn wherever_a_journal_was_torn_its_complete_records_are_read_once() {
         }
     });
 
-    // The same on a disk, and with the shortest possible files.
+    // The same on a disk, with the shortest possible files.
     let dir = folder(&gateway);
     let file = dir.path().join(&longest.name);
     for cut in cuts.into_iter().step_by(61).chain([0, 1, HEAD - 1, HEAD, HEAD + 1]) {
@@ -112,7 +112,7 @@ async fn wherever_a_journal_was_torn_its_complete_records_are_read_once() {
     }
 }
 
-/// A folder for journals of this gateway.
+/// Returns a folder for journals of this gateway.
 fn folder(gateway: &Path) -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     fs::copy(gateway, dir.path().join("gateway")).unwrap();
@@ -127,7 +127,7 @@ fn torn_on_paper(left: &Left, gateway: &Path, cuts: &[usize]) {
         let paper = Arc::new(Paper::with(&file, &left.bytes[..*cut]));
         holds(dir.path(), Some(paper.clone()), whole, *cut);
         assert_eq!(paper.len(&file), whole.last().map(|(end, _)| *end), "the truncated record is gone");
-        // A power failure may leave a file with its later length and without its content.
+        // A power failure may leave a file with its later length but without its content.
         let mut blank = left.bytes[..*cut].to_vec();
         blank.resize(left.bytes.len(), 0);
         holds(
@@ -139,12 +139,12 @@ fn torn_on_paper(left: &Left, gateway: &Path, cuts: &[usize]) {
     }
 }
 
-/// The length of the common beginning of two files.
+/// Returns the length of the common beginning of two files.
 fn same(one: &[u8], other: &[u8]) -> usize {
     one.iter().zip(other).take_while(|(one, other)| one == other).count()
 }
 
-/// A medium in memory, on which thousands of truncated files are created quickly.
+/// A medium in memory on which thousands of truncated files are created quickly.
 #[derive(Debug)]
 struct Paper(Mutex<HashMap<PathBuf, Arc<Sheet>>>);
 

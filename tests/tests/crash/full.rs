@@ -11,14 +11,14 @@ use std::process::{Command, Stdio};
 /// A disk that can be filled and emptied while a gateway writes to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Disk {
-    /// The journal's folder is a file system of one mebibyte. This needs the permission to mount.
+    /// The journal's folder is a file system of one MiB. This needs the permission to mount.
     Small,
     /// No file of the gateway may grow, including those of its databases. This works on any machine.
     Forbidden,
 }
 
 impl Disk {
-    /// The kinds that are possible on this machine.
+    /// Returns the kinds that are possible on this machine.
     fn all() -> Vec<Disk> {
         let dir = tempfile::tempdir().unwrap();
         let mut mount = Command::new("unshare");
@@ -62,13 +62,12 @@ impl Disk {
     }
 }
 
-/// A file beside those of the journal.
+/// Returns a file in the journal's folder that is not part of the journal.
 fn filler(site: &Site, process: &Process) -> PathBuf {
     let inside = site.journal().join("filler");
     PathBuf::from(format!("/proc/{}/root", process.id())).join(inside.strip_prefix("/").unwrap())
 }
 
-/// Limits the length of the process's files.
 fn limit(process: &Process, size: &str) {
     let id = process.id().to_string();
     let set = Command::new("prlimit").args(["--pid", &id, &format!("--fsize={size}")]).status();
@@ -94,7 +93,7 @@ async fn calls(client: &TestClient, method: &str, count: usize) {
     }
 }
 
-/// The remaining requests of the day, and the day.
+/// Returns the day and its remaining requests.
 fn day(reply: &TestReply) -> (u64, u64) {
     let id: RequestId = reply.header("x-request-id").unwrap().parse().unwrap();
     (Time::from_millis((id.0 >> 80) as u64).day(), reply.number("x-ratelimit-remaining-day"))
@@ -104,7 +103,7 @@ async fn logged(process: &Process, words: &str) {
     rpcgate_tests::until(words, || !process.log().lines(words).is_empty()).await;
 }
 
-/// Calls and Compute Units by method.
+/// Returns the number of stored calls of a method, which cost one Compute Unit each.
 async fn kept(stored: &StoredUsage, method: &str) -> u64 {
     let rollups = stored.by_method(now()).await;
     let sum = rollups.get(&("eth".to_owned(), method.to_owned())).copied().unwrap_or_default();

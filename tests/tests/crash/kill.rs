@@ -6,13 +6,12 @@ use std::sync::atomic::AtomicU64;
 
 const CALLERS: usize = 16;
 
-/// One process of the gateway: how long it is called, and how it ends.
+/// The end of one process of the gateway.
 enum End {
     /// Killed this number of milliseconds after its first answer.
     Killed(u64),
     /// Killed this number of milliseconds after its start, before any call.
     Stillborn(u64),
-    /// Drained.
     Drained,
 }
 
@@ -87,8 +86,8 @@ fn lines(event: &OwnedRecord) -> Vec<ExpectedCall> {
     event.lines.iter().map(line).collect()
 }
 
-/// Checks that every received answer is stored once with its expected record, and that all other records were in flight when
-/// the gateway was killed. `certain` are the requests during which no process was killed.
+/// Checks that every received answer is stored once with its expected record, and that all other records were in flight
+/// when the gateway was killed. During the requests in `certain` no process was killed.
 fn compare(events: &[OwnedRecord], report: &LoadReport, certain: &LoadReport) {
     let mut by_id: HashMap<RequestId, &OwnedRecord> = HashMap::new();
     for event in events {
@@ -129,7 +128,7 @@ fn compare(events: &[OwnedRecord], report: &LoadReport, certain: &LoadReport) {
         for (wanted, line) in
             wanted.iter().flat_map(|wanted| wanted.lines.iter().map(move |line| (wanted, line)))
         {
-            // Leaking names would be too much: the mix has only a few.
+            // Leaked names are no problem: the mix has only a few.
             *calls.entry((wanted.chain, line.method.as_str())).or_default() += 1;
         }
         calls

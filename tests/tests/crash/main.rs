@@ -1,7 +1,7 @@
-//! A gateway that is killed, whose disk is full, or whose database is unreachable loses no usage. The gateway is a process
-//! of its own; sockets, files and databases are real.
+//! A gateway that is killed, whose disk is full, or whose database is unreachable loses no usage. The gateway is a
+//! separate process; sockets, files and databases are real.
 //!
-//! `tests/promises.py` shows the same at full size.
+//! `tests/promises.py` tests the same at full size.
 
 #![expect(clippy::unwrap_used, reason = "all of this is a test: what goes wrong fails it")]
 
@@ -23,14 +23,14 @@ pub(crate) use std::collections::BTreeMap;
 pub(crate) use std::sync::Arc;
 pub(crate) use std::time::Duration;
 
-/// The gateway of this test binary: see [`Site`].
+/// Runs the gateway of this test binary: see [`Site`].
 #[test]
 fn serve_where_a_site_asks_for_it() {
     serve();
 }
 
-/// Opens a journal. Other tests start processes meanwhile. Until such a process executes its own program, it holds the open
-/// files of this one, including the lock of a folder; then opening is tried again.
+/// Opens a journal, and retries while it is in use. Other tests start processes at the same time. Until such a process
+/// executes its own program, it holds the open files of this one, including the lock of a folder.
 pub(crate) fn open(options: &JournalOptions) -> Arc<Journal> {
     for _ in 0..10_000 {
         match Journal::open(options.clone()) {
@@ -45,7 +45,7 @@ pub(crate) fn now() -> Time {
     SystemClock::new().now()
 }
 
-/// The sums of single events by chain and method, as in rollups. Without latency, which is rounded.
+/// Returns the sums of single events by chain and method, as in rollups, without latency, which is rounded.
 pub(crate) fn sums(events: &[OwnedRecord]) -> BTreeMap<(String, String), Metrics> {
     let mut sums: BTreeMap<_, Metrics> = BTreeMap::new();
     for event in events {
@@ -80,7 +80,7 @@ pub(crate) async fn rollups_agree(stored: &StoredUsage, events: &[OwnedRecord]) 
     assert_eq!(rollups, sums(events));
 }
 
-/// The charge of one key.
+/// Returns the charge of one key.
 pub(crate) fn charged(events: &[OwnedRecord]) -> u64 {
     events.iter().flat_map(|event| &event.lines).map(|line| u64::from(line.cu)).sum()
 }

@@ -7,7 +7,6 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 
-/// Files with their contents.
 fn contents(files: &[PathBuf]) -> Vec<(PathBuf, Vec<u8>)> {
     files.iter().map(|file| (file.clone(), fs::read(file).unwrap())).collect()
 }
@@ -18,7 +17,7 @@ fn put_back(files: &[(PathBuf, Vec<u8>)]) {
     }
 }
 
-/// A site whose gateway was killed under load, and the content of its journal, which is not shipped completely.
+/// Returns a site whose gateway was killed under load, and the content of its journal, which is not shipped completely.
 async fn killed(nodes: &Nodes, seed: &TestSeed) -> (Site, Vec<(PathBuf, Vec<u8>)>) {
     let site = Site::new(nodes.setup());
     let process = site.start().await;

@@ -108,7 +108,7 @@ async fn while_the_disk_does_not_answer_calls_go_on_and_none_is_forgotten() {
     };
     let journal = open(&options);
     journal.admit();
-    // A runtime of its own, because a blocked disk blocks some of its threads.
+    // A separate runtime, because a blocked disk blocks some of its threads.
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build().unwrap();
     let (config, sink) = (nodes.setup().config(), journal.clone());

@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
-/// The number of comparisons that are due when a gateway has gone.
+/// The number of comparisons after a gateway has gone.
 const COMPARISONS: u64 = 6;
 
 /// The recorded usage of all gateways.
@@ -25,7 +25,7 @@ impl Recorded {
         Arc::new(Recorded { restored: Mutex::new(Restored { now: NOW, ..Restored::default() }), place })
     }
 
-    /// The requests and Compute Units of the caller in total.
+    /// Sets the total requests and Compute Units of the caller.
     fn put(&self, caller: &Caller, requests: u64, units: u64) {
         let mut restored = self.restored.lock().unwrap();
         restored.windows = vec![(caller.key, [requests; 3])];
@@ -44,7 +44,7 @@ impl Seed for Recorded {
     }
 }
 
-/// The requests of the hour and the day.
+/// Returns the requests of the hour and the day.
 fn windows_in(redis: &RedisServer, settings: &RedisSettings, caller: &Caller) -> [u64; 2] {
     [('h', NOW.hour()), ('d', NOW.day())]
         .map(|(span, at)| number(redis, &format!("GET {}", window_name(settings, caller.key, span, at))))
@@ -91,7 +91,7 @@ async fn usage_shipped_at_start_up_is_counted_although_no_comparison_is_due_for_
     agreed(&redis, &settings, &caller, 7, 70).await;
 }
 
-/// Makes a gateway look silent for long: it is considered gone, unless it sends a sign of life.
+/// Makes a gateway look silent for a long time: it is considered gone unless it sends a sign of life.
 fn forget_gateways(redis: &RedisServer, settings: &RedisSettings) {
     let gateways = named(settings, "gateways");
     let all = redis.say(&format!("ZRANGE {gateways} 0 -1"));
@@ -133,11 +133,12 @@ async fn after_a_redis_lost_its_counters_neither_slices_nor_requests_stay_counte
         for gateway in &gateways {
             serve(gateway, &caller, 5).await;
         }
-        // Everything is recorded before Redis is back, so the seed includes the counts that the other gateway has made alone.
+        // Everything is recorded before Redis is back, so the seed includes the counts that the other gateway has made
+        // alone.
         recorded.put(&caller, 20 * loss, 200 * loss);
         redis.revive();
         in_step(&gateways, &redis, &settings).await;
-        // Now both hold slices, and know the slices of the other.
+        // Now both hold slices and know the slices of the other.
         for gateway in &gateways {
             serve(gateway, &caller, 5).await;
         }
@@ -157,14 +158,14 @@ async fn counts_made_alone_are_not_counted_again_by_a_gateway_that_starts_meanwh
     serve(&other, &caller, 10).await;
     redis.freeze();
     until("counting alone", || other.standing() == Standing::Alone).await;
-    // Requests that met a frozen Redis are decided alone too.
+    // Requests during a frozen Redis are decided alone too.
     serve(&other, &caller, 20).await;
     recorded.put(&caller, 35, 350);
     let restarted = Arc::new(RedisCounters::new(&settings, recorded.clone()).unwrap());
     restarted.restore(&recorded.restored.lock().unwrap().clone());
     redis.thaw();
     in_step(&[other.clone(), restarted.clone()], &redis, &settings).await;
-    // Five of them were counted alone by a gateway that was killed.
+    // A gateway that was killed had counted five of them alone.
     agreed(&redis, &settings, &caller, 35, 350).await;
     assert_eq!(restarted.take(&caller, 1, NOW).wait().await.windows.day.remaining, 1_000_000 - 36);
 }
@@ -216,7 +217,7 @@ async fn a_comparison_whose_gateway_was_disconnected_is_followed_by_another() {
     agreed(&redis, &settings, &caller, 2, 20).await;
 }
 
-/// The last report of a gateway to the running comparison: the time up to which everything is recorded.
+/// Returns the last report of each gateway to the running comparison: the time up to which everything is recorded.
 fn reported(redis: &RedisServer, settings: &RedisSettings) -> Vec<i64> {
     let comparison = redis.say(&format!("GET {}", named(settings, "comparing")));
     let Some(comparison) = comparison.lines().nth(1) else { return Vec::new() };
@@ -254,7 +255,7 @@ async fn a_gateway_whose_slices_were_taken_back_neither_spends_nor_returns_them(
     let (settings, caller) = (settings(&redis, &prefix(), LONG), caller(1_000));
     let gateway = joined(&settings, Arc::new(NoSeed)).await;
     serve(&gateway, &caller, 1).await;
-    // The gateway was silent for long, and counters were lowered meanwhile.
+    // The gateway was silent for a long time, and counters were lowered.
     let script =
         "redis.call('DEL',KEYS[1]) redis.call('INCR',KEYS[2]) return redis.call('HGET',KEYS[3],ARGV[1])";
     let listed = named(&settings, "gateways");

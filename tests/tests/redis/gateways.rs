@@ -1,4 +1,4 @@
-//! Several gateways' counters in one Redis, and the counts that Redis has.
+//! The counters of several gateways in one Redis, and the counts in Redis.
 
 use crate::*;
 use rpcgate_core::caller::{KeyId, ProjectId};
@@ -6,7 +6,7 @@ use rpcgate_core::caller::{KeyId, ProjectId};
 pub(crate) const NOW: Time = Time::from_secs(400_000 * 3_600 + 90);
 /// Longer than any pause of a busy machine.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
-/// For tests in which Redis is silent: waited for, and yet longer than the usual pauses of a busy machine.
+/// For tests in which Redis is silent: the test waits for it, but it exceeds the usual pauses of a busy machine.
 pub(crate) const SHORT: Duration = Duration::from_secs(1);
 
 pub(crate) fn settings(redis: &RedisServer, prefix: &str, patience: Duration) -> RedisSettings {
@@ -47,7 +47,7 @@ pub(crate) fn caller(per_minute: u64) -> Caller {
     caller
 }
 
-/// Counts `requests` requests at once, evenly at all gateways. Returns how many were admitted.
+/// Counts `requests` requests at once, evenly at all gateways. Returns the number of admitted ones.
 pub(crate) async fn storm(
     gateways: &[Arc<RedisCounters>],
     caller: &Caller,
@@ -67,7 +67,8 @@ pub(crate) async fn storm(
     admitted
 }
 
-/// Reserves calls at one gateway until one is refused. Returns the granted units and how many calls had to wait.
+/// Reserves calls at one gateway until one is refused. Returns the granted units and the number of calls that had to
+/// wait.
 pub(crate) async fn spend(
     gateway: Arc<RedisCounters>,
     caller: Caller,
@@ -87,7 +88,7 @@ pub(crate) async fn spend(
     (units, waited, calls)
 }
 
-/// The used requests of the minute, the hour and the day, as a gateway receives them from Redis.
+/// Returns the used requests of the minute, the hour and the day, as a gateway receives them from Redis.
 pub(crate) async fn used(settings: &RedisSettings, caller: &Caller, now: Time) -> [u64; 3] {
     let fresh = joined(settings, Arc::new(NoSeed)).await;
     let taken = fresh.take(caller, 1, now).wait().await;
@@ -95,29 +96,28 @@ pub(crate) async fn used(settings: &RedisSettings, caller: &Caller, now: Time) -
     [taken.windows.minute, taken.windows.hour, taken.windows.day].map(|w| w.limit - w.remaining - counted)
 }
 
-/// The units of an hour that Redis has counted for a project.
+/// Returns the units of an hour that Redis has counted for a project.
 pub(crate) fn units_in(redis: &RedisServer, settings: &RedisSettings, project: ProjectId, hour: u64) -> u64 {
     number(redis, &format!("HGET {} {hour}", units_name(settings, project)))
 }
 
-/// The number that Redis answers to a command; 0 for any other answer.
+/// Returns the number that Redis answers to a command; 0 for any other answer.
 pub(crate) fn number(redis: &RedisServer, command: &str) -> u64 {
     let answer = redis.say(command);
     let number = answer.strip_prefix(':').or_else(|| answer.lines().nth(1)).unwrap_or_default();
     number.trim().parse().unwrap_or(0)
 }
 
-/// A name in Redis, with the prefix of these gateways.
+/// Returns a name in Redis with the prefix of these gateways.
 pub(crate) fn named(settings: &RedisSettings, name: &str) -> String {
     format!("{}{name}", settings.prefix)
 }
 
-/// The name of a key's window; `span` is `m`, `h` or `d`.
+/// Returns the name of a key's window; `span` is `m`, `h` or `d`.
 pub(crate) fn window_name(settings: &RedisSettings, key: KeyId, span: char, number: u64) -> String {
     named(settings, &format!("w:{:x}:{span}{number}", key.0))
 }
 
-/// The name of a project's units.
 pub(crate) fn units_name(settings: &RedisSettings, project: ProjectId) -> String {
     named(settings, &format!("u:{:x}", project.0))
 }

@@ -1,5 +1,5 @@
-//! Gateways that count together in a real Redis, and publish changes to each other through it. Only the counters and the
-//! relay run here, without servers and databases around them; `many` tests whole gateways.
+//! Gateways that count together in a real Redis and publish changes to each other through it. Only the counters and the
+//! relay run here, without servers and databases; `many` tests whole gateways.
 
 #![expect(clippy::unwrap_used, reason = "all of this is a test: what goes wrong fails it")]
 

@@ -1,7 +1,7 @@
 use crate::*;
 use rpcgate_layers::redis::SharedNodeMonths;
 
-/// What a gateway says about one month of one node, and how many calls the others have sent to it.
+/// Reports a gateway's calls to one node in one month and returns those of the other gateways.
 async fn others(gateway: &mut SharedNodeMonths, own: u64) -> u64 {
     let exchanged = gateway.exchange(&[("2026-11:eth:http://a".into(), own)]).await;
     exchanged.unwrap()[0]
@@ -63,14 +63,14 @@ async fn what_gateways_have_sent_that_are_long_gone_stays_counted_in_one_number(
     for number in 0..100 {
         assert_eq!(others(&mut gateway(&format!("g{number}")), 7).await, 7 * number);
     }
-    // All have said something just now, so that nobody is taken for gone.
+    // All have just sent a report, so none is considered gone.
     assert_eq!((size("HLEN", &calls), size("ZCARD", &seen)), (":100\r\n".into(), ":100\r\n".into()));
     for number in 0..50 {
         redis.say(&format!("ZINCRBY {seen} -{} g{number}", 3_700 - number));
     }
     let mut last = gateway("last");
     assert_eq!(others(&mut last, 1).await, 700);
-    // Of 101, those 37 are added up that have been silent for longest.
+    // Of 101, the 37 that have been silent for longest are summed up.
     assert_eq!((size("HLEN", &calls), size("ZCARD", &seen)), (":65\r\n".into(), ":64\r\n".into()));
     assert_eq!(redis.say(&format!("HGET {calls} gone")), "$3\r\n259\r\n");
     let of = |number: u64| size(&format!("HEXISTS {calls}"), &format!("g{number}"));

@@ -17,7 +17,7 @@ impl Gateway {
         Gateway { own, others }
     }
 
-    /// Publishes change after change, from `number` on, until `other` receives one. Returns its number.
+    /// Publishes change after change, starting with `number`, until `other` receives one. Returns its number.
     async fn publish_until_received(&self, other: &mut Gateway, mut number: u64) -> u64 {
         let publishing = async {
             loop {

@@ -12,7 +12,7 @@ async fn a_redis_that_lost_everything_is_seeded_by_the_gateways() {
     let gateways = gateways(2, &settings).await;
     let caller = caller(100);
     assert_eq!(storm(&gateways, &caller, 40, NOW).await, 40);
-    // Both know of all forty.
+    // Both know about all forty.
     for gateway in &gateways {
         assert!(gateway.take(&caller, 1, NOW).wait().await.refused.is_none());
     }

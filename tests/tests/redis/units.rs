@@ -66,7 +66,7 @@ async fn units_granted_to_a_client_that_disconnected_are_returned() {
     let mut capped = caller(100);
     capped.quota.cu_per_day = 1_000;
     let granted = || gateway.used(capped.project, NOW);
-    // The answer has arrived and was not read when the client disconnects.
+    // The client disconnects after the answer has arrived but before it is read.
     let Answer::Pending(answer) = gateway.reserve(&capped, &[100, 50], NOW) else {
         panic!("nothing is leased yet")
     };

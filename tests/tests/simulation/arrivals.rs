@@ -1,60 +1,60 @@
-//! The calls of clients as they arrive at the nodes of one chain, and what must be true of that.
+//! The calls of clients as they arrive at the nodes of one chain, and the rules for them.
 //!
-//! Only calls whose parameters no other call has are followed: every arrival of one is a try of it.
+//! Only calls with unique parameters are followed: every arrival of one is a try of it.
 
 use crate::Duration;
 use crate::nodes::NODES;
 use std::collections::HashMap;
 
-/// What the pool of the chain may do.
+/// The rules for the pool of the chain.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PoolRules {
-    /// Nodes that may get a transaction.
+    /// The number of nodes that may get a transaction.
     pub(crate) write_nodes: usize,
-    /// How often a read may arrive: its tries, and what comes in place of one that a closed connection has taken.
+    /// The maximum arrivals of a read: its tries, and the repeats of tries that a closed connection has lost.
     pub(crate) tries: usize,
-    /// For so many calls one request may be sent again; `None`: that is not counted.
+    /// One request may be sent again for this number of calls. `None`: not limited.
     pub(crate) calls_per_repeat: Option<u64>,
-    /// For so many calls one may be hedged, and this many besides; `None`: none may.
+    /// One call may be hedged for this number of calls, in addition to a fixed number. `None`: hedges are not allowed.
     pub(crate) calls_per_hedge: Option<(u64, u64)>,
 }
 
-/// A call that no other equals.
+/// A call with unique parameters.
 #[derive(Debug)]
 struct UniqueCall {
     begun: Duration,
     is_write: bool,
-    /// The nodes that have got it.
+    /// The nodes that have received it.
     nodes: Vec<usize>,
-    /// Nodes that work on it.
+    /// The number of nodes that work on it.
     working: usize,
-    /// Whether another node got it while the first worked on it.
+    /// True if a second node received it while the first worked on it.
     has_second: bool,
 }
 
-/// The reads that the gateway says another node got while the first worked on them.
+/// The gateway's counts of reads that were sent to a second node while the first worked on them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ReportedSeconds {
     pub(crate) hedges: u64,
-    /// Because a node that had failed was tried out.
+    /// Trials of a node that had failed.
     pub(crate) trials: u64,
-    /// Because of a time that no pool here has.
+    /// Reads sent because of a slow-try limit that no pool here has.
     pub(crate) slow: u64,
 }
 
-/// All of them in one life of the process.
+/// All arrivals in one life of the process.
 #[derive(Debug)]
 pub(crate) struct NodeArrivals {
     rules: PoolRules,
     calls: HashMap<String, UniqueCall>,
-    /// Since when a node is drained.
+    /// The time since which each node is drained.
     drained: [Option<Duration>; NODES],
-    /// Since when a node has failed.
+    /// The time since which each node has failed.
     failing: [Option<Duration>; NODES],
-    /// All calls that clients have made, also those that are not followed.
+    /// The number of all client calls, followed or not.
     asked: u64,
     pub(crate) repeats: u64,
-    /// Reads that came to another node while the first worked on them.
+    /// The number of reads that came to another node while the first worked on them.
     pub(crate) seconds: u64,
     pub(crate) writes: u64,
     pub(crate) broken: Vec<String>,
@@ -75,31 +75,31 @@ impl NodeArrivals {
         }
     }
 
-    /// A client makes a call.
+    /// Counts a client's call.
     pub(crate) fn ask(&mut self) {
         self.asked += 1;
     }
 
-    /// A client makes this call, which no other equals.
+    /// Adds a client's call that is followed.
     pub(crate) fn ask_unique(&mut self, call: String, is_write: bool, now: Duration) {
         self.ask();
         let unique = UniqueCall { begun: now, is_write, nodes: Vec::new(), working: 0, has_second: false };
         assert!(self.calls.insert(call, unique).is_none(), "it has an equal");
     }
 
-    /// Only these nodes are drained from now on.
+    /// Drains exactly these nodes.
     pub(crate) fn drain(&mut self, drained: &[usize], now: Duration) {
         for (node, since) in self.drained.iter_mut().enumerate() {
             *since = if drained.contains(&node) { since.or(Some(now)) } else { None };
         }
     }
 
-    /// A node fails a request or a connection.
+    /// Records that a node failed a request or a connection.
     pub(crate) fn fail(&mut self, node: usize, now: Duration) {
         self.failing[node].get_or_insert(now);
     }
 
-    /// Compares the reads that came to two nodes at once with what the gateway `reported` of them until `now`.
+    /// Compares the reads that came to two nodes at once with the gateway's own counts until `now`.
     pub(crate) fn compare(&mut self, reported: ReportedSeconds, now: Duration) {
         let ReportedSeconds { hedges, trials, slow } = reported;
         if slow > 0 || self.seconds > hedges + trials {
@@ -109,7 +109,7 @@ impl NodeArrivals {
         if hedges > most {
             self.broken.push(format!("{hedges} hedges for {} calls", self.asked));
         }
-        // A node gets one trial a second at most, and the first one a second after it has failed.
+        // A node gets at most one trial a second, and the first one a second after it has failed.
         let since = |failed: &Option<Duration>| failed.map_or(0, |since| now.saturating_sub(since).as_secs());
         let most: u64 = self.failing.iter().map(since).sum();
         if trials > most {
@@ -117,7 +117,7 @@ impl NodeArrivals {
         }
     }
 
-    /// A request with these calls has come to a node.
+    /// Records a request with these calls at a node.
     pub(crate) fn arrive(&mut self, node: usize, calls: &[String]) {
         let mut is_repeat = false;
         let mut is_second = false;
@@ -161,7 +161,7 @@ impl NodeArrivals {
         self.broken.append(&mut found);
     }
 
-    /// The node has answered them, or has closed the connection, or the gateway has.
+    /// Records the end of a request: the node has answered, or one side has closed the connection.
     pub(crate) fn leave(&mut self, calls: &[String]) {
         for name in calls {
             if let Some(call) = self.calls.get_mut(name) {
@@ -182,7 +182,7 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    /// Reads `r0` to `r9` and the transaction `w`, made at the second 5.
+    /// Returns arrivals with reads `r0` to `r9` and the transaction `w`, made at second 5.
     fn asked(rules: PoolRules) -> NodeArrivals {
         let mut arrivals = NodeArrivals::new(rules);
         (0..10).for_each(|number| arrivals.ask_unique(format!("r{number}"), false, at(5)));
@@ -190,7 +190,7 @@ mod tests {
         arrivals
     }
 
-    /// A request that a node has answered.
+    /// Records a request that a node has answered.
     fn served(arrivals: &mut NodeArrivals, node: usize, calls: &[&str]) {
         let calls: Vec<_> = calls.iter().map(|call| (*call).to_owned()).collect();
         arrivals.arrive(node, &calls);

@@ -1,4 +1,4 @@
-//! What must be true of every answer, by what is known of the chain and of the request.
+//! The rules for every answer, from the known state of the chain and the request.
 
 use crate::nodes::{BEHIND, LIE};
 use crate::{Duration, ForkingChain, SimulationReport};
@@ -7,22 +7,22 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// How long a call may take at nodes, over all its tries.
+/// The maximum time of a call at nodes, over all its tries.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(8);
-/// How long an answer may take: the deadline, a second in which a height is waited for, and the ticks of timers.
+/// The maximum time of an answer: the deadline, a second to wait for a height, and the ticks of timers.
 const LONGEST: Duration = Duration::from_millis(9_100);
-/// How long an answer may be shown after its block was taken back: a node is so far behind, the answer waits for the slowest one
-/// of its batch, is kept for two seconds, and waits for the slowest one of another batch.
+/// The maximum time for which an answer may be shown after its block was replaced: the lag of a node, the wait for the
+/// slowest answer of its batch, two seconds in the cache, and the wait for the slowest answer of a second batch.
 const STALE: Duration =
     BEHIND.saturating_add(LONGEST).saturating_add(LONGEST).saturating_add(Duration::from_secs(3));
-/// The number of calls that no node answered, or none that has reached the height.
+/// The error number of calls that no node answered, or none that has reached the height.
 const FAILED: i64 = -32603;
-/// The number of calls beyond the quota.
+/// The error number of calls beyond the quota.
 const OVER_QUOTA: i64 = -32005;
-/// How the refusal of a height begins.
+/// The beginning of the refusal of a height.
 const NOT_REACHED: &str = "no node has reached";
 
-/// What clients call, and the units that an answer costs, as the price list says.
+/// The called methods and their price in Compute Units.
 pub(crate) const PRICES: [(&str, u64); 6] = [
     ("eth_blockNumber", 1),
     ("eth_getBalance", 5),
@@ -32,11 +32,11 @@ pub(crate) const PRICES: [(&str, u64); 6] = [
     ("eth_sendRawTransaction", 20),
 ];
 
-/// The calls of a request, each by its identifier.
+/// The calls of a request by identifier.
 #[derive(Debug)]
 pub(crate) struct AskedCalls {
     pub(crate) calls: BTreeMap<String, (&'static str, Value)>,
-    /// The height that the client says it has seen.
+    /// The height that the client claims to have seen.
     pub(crate) least: Option<u64>,
     /// The minute of its arrival on the wall clock.
     pub(crate) minute: u64,
@@ -44,13 +44,13 @@ pub(crate) struct AskedCalls {
 }
 
 impl AskedCalls {
-    /// What it may cost at most.
+    /// Returns the maximum cost.
     pub(crate) fn units(&self) -> u64 {
         self.calls.values().map(|(method, _)| price(method)).sum()
     }
 }
 
-/// What a client gets.
+/// The answer to a client.
 #[derive(Debug)]
 pub(crate) struct GotAnswer<'a> {
     pub(crate) status: u16,
@@ -68,10 +68,10 @@ impl GotAnswer<'_> {
 /// A chain as the clients of a world know it.
 #[derive(Clone, Debug)]
 pub(crate) struct KnownChain {
-    /// Its path.
+    /// The path.
     pub(crate) name: &'static str,
     pub(crate) blocks: Arc<Mutex<ForkingChain>>,
-    /// Whether a node may say that it is further than the chain.
+    /// True if a node may report a height above that of the chain.
     pub(crate) has_liar: bool,
 }
 
@@ -110,7 +110,7 @@ impl KnownChain {
         self.check_head(asked, got, report);
     }
 
-    /// Checks that each call has one answer. Returns the units that these cost at least, and at most.
+    /// Checks that each call has one answer. Returns the minimum and the maximum cost in units.
     fn check_calls(
         &self,
         key: &str,
@@ -172,7 +172,7 @@ impl KnownChain {
         cost
     }
 
-    /// Checks the height that all nodes that answered are said to have reached.
+    /// Checks the height that, according to the answer, all its nodes have reached.
     fn check_head(&self, asked: &AskedCalls, got: &GotAnswer<'_>, report: &mut SimulationReport) {
         let Ok(shown) = got.header("x-rpcgate-head").parse::<u64>() else { return };
         report.consistent += 1;
@@ -187,7 +187,7 @@ impl KnownChain {
         self.blocks.lock().unwrap().height(at)
     }
 
-    /// What is wrong with an answer of a node at a moment, for a client that has seen this height.
+    /// Returns the fault of a node's answer at a moment, for a client that has seen this height.
     fn judged(
         &self,
         method: &str,
@@ -209,7 +209,7 @@ impl KnownChain {
             "eth_getBlockByNumber" => {
                 let Some(height) = quantity(&params[0]) else { return Some("no height was asked for") };
                 if result.is_null() {
-                    // Only a liar names heights that it does not have.
+                    // Only a liar reports heights that it does not have.
                     let is_excluded = !self.has_liar && least.is_some_and(|least| height <= least);
                     let is_old = height <= self.height(since);
                     return (is_old || is_excluded).then_some("no block, though there is one since long");
@@ -232,7 +232,7 @@ impl KnownChain {
         }
     }
 
-    /// What is wrong with a node that answers at this height.
+    /// Returns the fault of a node that answers at this height.
     fn judged_height(&self, height: u64, (least, at): (Option<u64>, Duration)) -> Option<&'static str> {
         if least.is_some_and(|least| height < least) {
             return Some("of a node that the client's height excludes");
@@ -250,7 +250,7 @@ fn price(method: &str) -> u64 {
     PRICES.iter().find(|(name, _)| *name == method).unwrap().1
 }
 
-/// The number in a text like `"0x1f"`.
+/// Reads the number in a text like `"0x1f"`.
 fn quantity(value: &Value) -> Option<u64> {
     u64::from_str_radix(value.as_str()?.strip_prefix("0x")?, 16).ok()
 }

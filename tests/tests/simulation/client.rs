@@ -1,4 +1,4 @@
-//! Clients that make random calls, leave while they wait, and have what they get checked.
+//! Clients that make random calls and may leave while they wait. Each answer is checked.
 
 use crate::arrivals::NodeArrivals;
 use crate::check::{AskedCalls, GotAnswer, KnownChain};
@@ -13,14 +13,13 @@ use std::sync::{Arc, Mutex};
 use tokio::time::{sleep, timeout};
 use tower::ServiceExt;
 
-/// A chain that clients call, and what arrives at its nodes.
+/// A chain that clients call, and the arrivals at its nodes.
 #[derive(Clone, Debug)]
 pub(crate) struct CalledChain {
     pub(crate) known: KnownChain,
     pub(crate) arrivals: Arc<Mutex<NodeArrivals>>,
 }
 
-/// A client with a key.
 pub(crate) struct RandomClient {
     pub(crate) stack: Stack,
     pub(crate) key: String,
@@ -28,7 +27,7 @@ pub(crate) struct RandomClient {
     pub(crate) chains: Vec<CalledChain>,
     pub(crate) report: Arc<Mutex<SimulationReport>>,
     pub(crate) dice: Dice,
-    /// A name that no other client has, in no life of the process.
+    /// A name that is unique in all lives of the process.
     pub(crate) name: String,
 }
 
@@ -42,7 +41,7 @@ impl RandomClient {
         }
     }
 
-    /// Random calls of one chain, as one request.
+    /// Returns random calls of one chain, as one request.
     fn asked(&mut self, number: u64, chain: &CalledChain) -> AskedCalls {
         let (size, at) =
             (if self.dice.below(3) == 0 { between(&mut self.dice, 2, 8) } else { 1 }, self.clock.elapsed());
@@ -64,7 +63,7 @@ impl RandomClient {
         AskedCalls { calls, least, minute: self.clock.now().minute(), at }
     }
 
-    /// A random call. Those of a method in [`UNIQUE`] have parameters of their own.
+    /// Returns a random call. Calls of a method in [`UNIQUE`] have unique parameters.
     fn ask(&mut self, name: &str, chain: &CalledChain) -> (&'static str, Value) {
         match self.dice.below(12) {
             0 => ("eth_blockNumber", json!([])),

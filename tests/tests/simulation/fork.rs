@@ -1,14 +1,15 @@
-//! A chain whose newest blocks are replaced now and then, and what it was at any moment of the past.
+//! A chain whose newest blocks are replaced at times, with its whole history.
 
 use crate::{Dice, Duration, between};
 use std::collections::BTreeMap;
 
-/// Blocks that there are at the begin.
+/// The number of blocks at the start.
 const FIRST: u64 = 1_000;
-/// The most blocks that one reorganisation takes back. Fewer than the depth at which Ethereum's blocks are final.
+/// The maximum number of blocks that one reorganisation replaces: fewer than the depth at which Ethereum's blocks are
+/// final.
 const DEEPEST: u64 = 60;
 
-/// A block of one height, and when it was part of the chain.
+/// A block of one height, and the time in which it was part of the chain.
 #[derive(Clone, Copy, Debug)]
 struct Version {
     hash: u64,
@@ -16,7 +17,6 @@ struct Version {
     until: Duration,
 }
 
-/// All versions of all blocks, by height.
 #[derive(Debug, Default)]
 pub(crate) struct ForkingChain {
     versions: BTreeMap<u64, Vec<Version>>,
@@ -25,7 +25,7 @@ pub(crate) struct ForkingChain {
 }
 
 impl ForkingChain {
-    /// A chain whose hashes are the numbers from this one on.
+    /// Creates a chain whose hashes are the numbers from `hashes` on.
     pub(crate) fn new(hashes: u64) -> Self {
         let mut chain = ForkingChain { hashes, ..ForkingChain::default() };
         for height in 1..=FIRST {
@@ -40,7 +40,7 @@ impl ForkingChain {
         self.versions.entry(height).or_default().push(version);
     }
 
-    /// The next block is found; perhaps a longer branch replaces the last ones, mostly few of them.
+    /// Adds a block. Sometimes a longer branch replaces the last blocks, mostly few of them.
     pub(crate) fn grow(&mut self, dice: &mut Dice, now: Duration) {
         let height = self.height(now);
         if dice.below(4) == 0 {
@@ -55,21 +55,21 @@ impl ForkingChain {
         self.append(height + 1, now);
     }
 
-    /// The height at a moment. A chain never gets shorter.
+    /// Returns the height at a moment. A chain never gets shorter.
     pub(crate) fn height(&self, at: Duration) -> u64 {
         let has_begun = |versions: &[Version]| versions.iter().any(|version| version.from <= at);
         let newest = self.versions.iter().rev().find(|(_, versions)| has_begun(versions));
         newest.map_or(0, |(height, _)| *height)
     }
 
-    /// The hash of the block of this height that was part of the chain at a moment.
+    /// Returns the hash of the block of this height at a moment.
     pub(crate) fn hash(&self, height: u64, at: Duration) -> Option<u64> {
         let versions = self.versions.get(&height)?;
         let version = versions.iter().find(|version| version.from <= at && at < version.until)?;
         Some(version.hash)
     }
 
-    /// Whether a block with this hash was part of the chain at any time since `since`.
+    /// Reports whether a block with this hash was part of the chain at any time since `since`.
     pub(crate) fn was_part(&self, height: u64, hash: u64, since: Duration) -> bool {
         let mut versions = self.versions.get(&height).into_iter().flatten();
         versions.any(|version| version.hash == hash && version.until >= since)

@@ -1,11 +1,11 @@
-//! HTTP at a node's end of a connection.
+//! HTTP at the node's end of a connection.
 
 use crate::Duration;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::time::sleep;
 
-/// A connection as the node has it.
+/// A connection from the node's side.
 pub(crate) struct NodeWire {
     stream: DuplexStream,
     read: Vec<u8>,
@@ -16,7 +16,7 @@ impl NodeWire {
         NodeWire { stream, read: Vec::new() }
     }
 
-    /// The calls of the next request, whether there is one or an array of them; `None` when the gateway has closed.
+    /// Returns the calls of the next request, a single one or an array; `None` when the gateway has closed.
     pub(crate) async fn request(&mut self) -> Option<Value> {
         let head = loop {
             let end = self.read.windows(4).position(|four| four == b"\r\n\r\n");
@@ -37,7 +37,7 @@ impl NodeWire {
         Some(calls)
     }
 
-    /// Passes this time, as long as the gateway waits. False: it has closed the connection.
+    /// Waits for `time`. Returns false if the gateway closes the connection before.
     pub(crate) async fn is_awaited_for(&mut self, time: Duration) -> bool {
         tokio::select! {
             biased;
@@ -49,11 +49,11 @@ impl NodeWire {
         }
     }
 
-    /// Writes an answer; of its body, the last bytes may be `missing`.
+    /// Writes an answer without the last `missing` bytes of its body.
     pub(crate) async fn answer(&mut self, status: u16, headers: &str, body: &str, missing: usize) {
         let head = format!("HTTP/1.1 {status} -\r\n{headers}content-length: {}\r\n\r\n", body.len());
         let whole = head + body;
-        // The gateway may have closed meanwhile.
+        // The gateway may have closed.
         let _ = self.stream.write_all(&whole.as_bytes()[..whole.len() - missing]).await;
     }
 }

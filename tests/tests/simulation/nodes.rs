@@ -1,4 +1,4 @@
-//! Nodes of one chain, which the gateway's own pool reaches over connections in memory.
+//! Nodes of one chain that the gateway's own pool reaches over connections in memory.
 
 use crate::arrivals::NodeArrivals;
 use crate::node_wire::NodeWire;
@@ -10,34 +10,34 @@ use std::sync::{Arc, Mutex};
 use tokio::io::duplex;
 use tokio::time::{sleep, timeout};
 
-/// Nodes of a chain.
+/// The number of nodes of a chain.
 pub(crate) const NODES: usize = 3;
-/// How far a node may be behind the chain, and still on a branch that was replaced.
+/// The maximum lag of a node, which may still be on a replaced branch.
 pub(crate) const BEHIND: Duration = Duration::from_secs(20);
-/// The most that a node takes for an answer.
+/// The maximum time of an answer.
 const SLOWEST: Duration = Duration::from_secs(5);
-/// By how many blocks a node lies about its height.
+/// The number of blocks by which a node lies about its height.
 pub(crate) const LIE: u64 = 500;
-/// The methods whose calls have parameters of their own.
+/// The methods whose calls have unique parameters.
 pub(crate) const UNIQUE: [&str; 3] = ["eth_getBalance", "eth_getTransactionCount", "eth_sendRawTransaction"];
 
-/// What a node does with connections and requests, for a while.
+/// The behaviour of a node for a while.
 #[derive(Debug, Default)]
 struct Mood {
     behind: Duration,
-    /// Of a hundred requests.
+    /// The percentage of requests.
     fails: u64,
     hangs: u64,
-    /// Of a hundred connections.
+    /// The percentage of connections.
     refuses: u64,
     slow: bool,
 }
 
-/// What becomes of a request.
+/// The result of a request.
 #[derive(Clone, Copy, Debug)]
 enum Outcome {
     Answer,
-    /// There is none until the gateway closes the connection.
+    /// No answer comes until the gateway closes the connection.
     Hang,
     Close,
     CutBody,
@@ -49,12 +49,11 @@ enum Outcome {
 #[derive(Debug)]
 struct NodesState {
     moods: [Mood; NODES],
-    /// How much of the chain each of them has seen, which never becomes less.
+    /// The time up to which each node has seen the chain. It never decreases.
     seen: [Duration; NODES],
     dice: Dice,
 }
 
-/// The nodes of one chain.
 #[derive(Debug)]
 pub(crate) struct UnreliableNodes {
     /// The chain's path.
@@ -62,7 +61,7 @@ pub(crate) struct UnreliableNodes {
     clock: Arc<VirtualClock>,
     blocks: Arc<Mutex<ForkingChain>>,
     arrivals: Arc<Mutex<NodeArrivals>>,
-    /// The one that lies about its height, if one does.
+    /// The node that lies about its height, if any.
     liar: Option<usize>,
     state: Mutex<NodesState>,
 }
@@ -81,12 +80,12 @@ impl UnreliableNodes {
         Arc::new(nodes)
     }
 
-    /// What opens connections to one of them.
+    /// Returns the dialer of a node.
     pub(crate) fn dialer(self: &Arc<Self>, node: usize) -> Arc<dyn Dialer> {
         Arc::new(NodeDialer { nodes: self.clone(), node })
     }
 
-    /// Each node is in another mood from now on.
+    /// Gives each node a new mood.
     pub(crate) fn change(&self) {
         let NodesState { moods, dice, .. } = &mut *self.state.lock().unwrap();
         for mood in moods {
@@ -99,7 +98,7 @@ impl UnreliableNodes {
         }
     }
 
-    /// Opens a connection, which may be refused, or never be there.
+    /// Opens a connection, which may be refused or never open.
     async fn open(self: Arc<Self>, node: usize) -> io::Result<Box<dyn NodeIo>> {
         let (took, is_refused, is_lost) = {
             let NodesState { moods, dice, .. } = &mut *self.state.lock().unwrap();
@@ -159,8 +158,8 @@ impl UnreliableNodes {
         }
     }
 
-    /// How long a request takes, and what becomes of it. Beside a liar the others always show their heights: of a node that is the
-    /// only one to show one, the gateway has to believe it.
+    /// Returns the time and the result of a request. In a chain with a liar the other nodes always answer their
+    /// heights: the gateway has to believe the only node that does.
     fn next(&self, node: usize, request: &Value) -> (Duration, Outcome) {
         let NodesState { moods, dice, .. } = &mut *self.state.lock().unwrap();
         let mood = &moods[node];
@@ -181,7 +180,7 @@ impl UnreliableNodes {
         (took, outcome)
     }
 
-    /// The answers of a node to a request, as it sees the chain now.
+    /// Returns a node's answers to a request, from the chain as it sees it now.
     fn answer(&self, node: usize, request: &Value) -> Value {
         let at = {
             let NodesState { moods, seen, .. } = &mut *self.state.lock().unwrap();
@@ -213,17 +212,16 @@ impl UnreliableNodes {
                 let error = json!({ "code": -32000, "message": params[0] });
                 return json!({ "jsonrpc": "2.0", "id": id, "error": error });
             }
-            // What was asked comes back with where and when, so that a client sees whether the answer is its own.
+            // The answer contains the chain, the parameters and the height, so that a client recognises its own answer.
             _ => json!(format!("{}:{params}@{height}", self.name)),
         };
         json!({ "jsonrpc": "2.0", "id": id, "result": result })
     }
 }
 
-/// A request that a node works on.
 struct Arrived<'n> {
     nodes: &'n UnreliableNodes,
-    /// Those of its calls that have parameters of their own.
+    /// Its calls with unique parameters.
     calls: Vec<String>,
 }
 
@@ -250,7 +248,6 @@ impl Drop for Arrived<'_> {
     }
 }
 
-/// Opens connections to one node.
 #[derive(Debug)]
 struct NodeDialer {
     nodes: Arc<UnreliableNodes>,

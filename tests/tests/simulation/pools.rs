@@ -1,24 +1,24 @@
-//! The ways in which the pools of a world are set up.
+//! The configurations of the pools of a world.
 
 use crate::Duration;
 use crate::arrivals::PoolRules;
 use crate::check::DEADLINE;
 use rpcgate_layers::nodes::{BatchingPolicy, HedgePolicy, PoolLimits, RetryBudget, RetryPolicy};
 
-/// Calls that pay for one retry where few are allowed.
+/// The number of calls that pay for one retry where few are allowed.
 const CALLS_PER_REPEAT: u32 = 50;
-/// Hedges that calls before have saved up, and the share of all calls that may be hedged.
+/// The number of hedges that earlier calls have saved up.
 const SAVED_HEDGES: u64 = 10;
 const HEDGED_PERCENT: u32 = 1;
 
-/// What a pool may do.
+/// The configuration of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PoolKind {
-    /// A read may be tried twice, but few are.
+    /// A read may be tried twice, but only few are.
     FewRetries,
-    /// Most reads might be sent to a second node, but few are.
+    /// Most reads could be sent to a second node, but only few are.
     Hedging,
-    /// Reads of several clients travel together.
+    /// Reads of several clients are sent together.
     Gathering,
     /// A transaction goes to two nodes, and a slow try of a read is given up.
     TwoForWrites,
@@ -28,11 +28,11 @@ impl PoolKind {
     pub(crate) const ALL: [PoolKind; 4] =
         [PoolKind::FewRetries, PoolKind::Hedging, PoolKind::Gathering, PoolKind::TwoForWrites];
 
-    /// The limits of the pool, and what these allow.
+    /// Returns the limits of the pool, and the rules that follow from them.
     pub(crate) fn pool(self) -> (PoolLimits, PoolRules) {
         let retry = RetryPolicy::default().with_deadline(DEADLINE);
         let limits = PoolLimits::default().with_max_lag(Some(3));
-        // Two tries, and one in place of one on a connection that the node had closed.
+        // Two tries, and one more if the node had closed the connection of one.
         let rules = PoolRules { write_nodes: 1, tries: 3, calls_per_repeat: None, calls_per_hedge: None };
         match self {
             PoolKind::FewRetries => {

@@ -1,13 +1,13 @@
-//! What clients got in a world, and what must be true of it.
+//! The answers of clients in a world, and the rules for them.
 
 use rpcgate_core::backend::usage_sink::OwnedRecord;
 use rpcgate_core::caller::{ProjectId, RequestId};
 use std::collections::{BTreeMap, HashMap};
 
-/// Broken promises of a world that are told.
+/// The maximum number of broken promises of a world that are printed.
 const TOLD: usize = 5;
 
-/// What a key may use. Each has a project of its own.
+/// The limits of a key. Each has its own project.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyLimits {
     pub(crate) project: ProjectId,
@@ -15,24 +15,22 @@ pub(crate) struct KeyLimits {
     pub(crate) units: u64,
 }
 
-/// The requests of a key.
 #[derive(Clone, Copy, Debug, Default)]
 struct KeyUse {
-    /// Requests without an answer, and the units that they may cost: their clients have left, or the process was killed.
+    /// Requests without an answer, and their maximum cost: their clients have left, or the process was killed.
     unanswered: u64,
     unanswered_units: u64,
-    /// The units that all requests so far might have cost.
+    /// The maximum cost of all requests so far.
     asked_units: u64,
-    /// These when a call was first refused for the quota.
+    /// The value of `asked_units` when a call was first refused for the quota.
     refused_at: Option<u64>,
 }
 
-/// Sums and findings.
 #[derive(Debug, Default)]
 pub(crate) struct SimulationReport {
-    /// The units that answers said they cost.
+    /// The units that answers reported.
     charged: HashMap<RequestId, u64>,
-    /// Requests that were made, and those that were not refused with 429, by key and minute of their arrival.
+    /// All requests, and those that were not refused with 429, by key and minute of their arrival.
     made_by_minute: BTreeMap<(String, u64), u64>,
     by_minute: BTreeMap<(String, u64), u64>,
     /// Keys that were refused with 429, and the minute.
@@ -42,7 +40,8 @@ pub(crate) struct SimulationReport {
     /// Calls that nodes answered, and those that none did.
     pub(crate) served: u64,
     pub(crate) failed: u64,
-    /// Calls refused because no node had reached the client's height, and answers that name the height of their nodes.
+    /// Calls refused because no node had reached the client's height, and answers that contain the height of their
+    /// nodes.
     pub(crate) not_reached: u64,
     pub(crate) consistent: u64,
     pub(crate) hits: u64,
@@ -50,7 +49,7 @@ pub(crate) struct SimulationReport {
     pub(crate) reorganisations: u64,
     /// Recorded requests whose client has no answer.
     pub(crate) in_flight: u64,
-    /// What arrived at nodes (`crate::arrivals`), and the calls that travelled with those of other clients.
+    /// Arrivals at nodes (`crate::arrivals`), and the calls that were sent with those of other clients.
     pub(crate) repeats: u64,
     pub(crate) hedges: u64,
     pub(crate) trials: u64,
@@ -65,7 +64,7 @@ impl SimulationReport {
         }
     }
 
-    /// A request is made that costs so many units at most.
+    /// Adds a request that costs at most `units`.
     pub(crate) fn begin(&mut self, key: &str, minute: u64, units: u64) {
         *self.made_by_minute.entry((key.to_owned(), minute)).or_default() += 1;
         let known = self.uses.entry(key.to_owned()).or_default();
@@ -74,7 +73,7 @@ impl SimulationReport {
         known.asked_units += units;
     }
 
-    /// It has an answer of whatever kind.
+    /// Removes a request that has an answer of any kind.
     pub(crate) fn end(&mut self, key: &str, units: u64) {
         let known = self.uses.entry(key.to_owned()).or_default();
         known.unanswered = known.unanswered.saturating_sub(1);
@@ -85,12 +84,12 @@ impl SimulationReport {
         *self.by_minute.entry((key.to_owned(), minute)).or_default() += 1;
     }
 
-    /// A request was refused with 429.
+    /// Records a request that was refused with 429.
     pub(crate) fn limited(&mut self, key: &str, minute: u64) {
         self.refused.push((key.to_owned(), minute));
     }
 
-    /// A call was refused for the quota.
+    /// Records a call that was refused for the quota.
     pub(crate) fn over_quota(&mut self, key: &str) {
         let known = self.uses.entry(key.to_owned()).or_default();
         known.refused_at.get_or_insert(known.asked_units);
@@ -102,7 +101,7 @@ impl SimulationReport {
         }
     }
 
-    /// How often each kind of event has happened that worlds are about.
+    /// Returns the number of events of each kind that worlds are about.
     pub(crate) fn counts(&self) -> [(&'static str, u64); 17] {
         let over_quota = self.uses.values().filter(|known| known.refused_at.is_some()).count();
         [
@@ -126,8 +125,9 @@ impl SimulationReport {
         ]
     }
 
-    /// No key made more requests than its plan admits, and none was refused before that. `minutes` are those that the wall clock
-    /// has shown, each time that it came to one; where it never jumped, each minute is checked alone.
+    /// Checks that no key made more requests than its plan admits, and that none was refused before that. `minutes` are
+    /// the minutes of the wall clock, counted each time that it entered one; if it never jumped, each minute is checked
+    /// alone.
     pub(crate) fn check_windows(&mut self, limits: &BTreeMap<String, KeyLimits>, minutes: u64, jumped: bool) {
         let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
         let mut found = Vec::new();
@@ -153,9 +153,9 @@ impl SimulationReport {
         found.into_iter().for_each(|what| self.broken(what));
     }
 
-    /// Every answered request is recorded once, with the units that its answer said; what else is recorded was asked for by
-    /// clients that have no answer; no project is beyond its ceiling by more than one call of the heaviest method, and none was
-    /// refused before it could have reached it.
+    /// Checks that every answered request is recorded once, with the units of its answer; that all other records are
+    /// requests of clients without an answer; that no project exceeds its ceiling by more than one call of the heaviest
+    /// method; and that none was refused before it could have reached it.
     pub(crate) fn check_records(
         &mut self,
         events: &[OwnedRecord],
@@ -243,8 +243,8 @@ mod tests {
         [("a".to_owned(), KeyLimits { project: ProjectId(1), per_minute, units })].into()
     }
 
-    /// What is found if these are recorded, each with 15 units, and these were answered with so many units; so many requests were
-    /// made besides.
+    /// Returns the findings if `ids` are recorded, each with 15 units, `answered` were answered with these units, and
+    /// `unanswered` more requests were made.
     fn found(ids: &[u128], answered: &[(u128, u64)], unanswered: u64, ceiling: u64) -> Vec<String> {
         let mut report = SimulationReport::default();
         for (id, units) in answered {

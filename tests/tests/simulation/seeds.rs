@@ -9,16 +9,16 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 
-/// Worlds of a run of all tests.
+/// The number of worlds in a run of all tests.
 const WORLDS: u64 = 24;
-/// Worlds after which a longer run says how far it is.
+/// The number of worlds after which a longer run reports its progress.
 const TOLD: u64 = 25;
 
 fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().map_or(otherwise, |value| value.parse().unwrap())
 }
 
-/// What has happened in all worlds.
+/// The events of all worlds.
 #[derive(Default)]
 struct Findings {
     worlds: u64,
@@ -37,7 +37,7 @@ impl Findings {
         self.worlds += 1;
     }
 
-    /// Says at once how to run a world again, in which something is broken.
+    /// Reports a broken promise at once, with the command that runs the world again.
     fn broken(&mut self, seed: u64, what: &str) {
         let told = format!("SIMULATION_SEED={seed} (tests/simulate 1 {seed}): {what}");
         tell(&told);
@@ -49,7 +49,7 @@ fn tell(what: &str) {
     let _ = writeln!(std::io::stderr(), "{what}");
 }
 
-/// The world of a seed. What panics in it is broken as well.
+/// Runs the world of a seed. A panic in it breaks a promise as well.
 fn run(seed: u64, empty: &EmptyDatabases) -> SimulationReport {
     catch_unwind(AssertUnwindSafe(|| World::new(seed, empty).run())).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
@@ -90,7 +90,7 @@ fn whatever_happens_to_clients_and_nodes_the_promises_hold() {
     if worlds > WORLDS {
         tell(&format!("{sums:?}"));
     }
-    // One world alone may lack something.
+    // A single world may lack some kind of event.
     if worlds >= WORLDS {
         assert!(sums.values().all(|sum| *sum > 0), "something of this kind did not happen: {sums:?}");
         assert!(sums["failed calls"] * 2 < sums["served calls"], "most calls are served: {sums:?}");

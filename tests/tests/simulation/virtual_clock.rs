@@ -5,31 +5,32 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-/// Made inside of the runtime. Threads outside of it, such as those of a journal, see the time at which the runtime last looked.
+/// Created inside of the runtime. Threads outside of it, such as those of a journal, see the time at which the runtime
+/// last read it.
 #[derive(Debug)]
 pub(crate) struct VirtualClock {
     origin: Instant,
     /// The time before the runtime.
     before: Duration,
-    /// Microseconds in all.
+    /// The last read time, in microseconds.
     looked: AtomicU64,
-    /// Microseconds by which the wall clock was set.
+    /// The microseconds by which the wall clock was set.
     set: AtomicI64,
 }
 
 impl VirtualClock {
-    /// A clock that goes on where the time of an earlier runtime has ended.
+    /// Creates a clock that continues after the time of an earlier runtime.
     pub(crate) fn after(before: Duration, set: i64) -> Self {
         let looked = AtomicU64::new(micros(before));
         VirtualClock { origin: Instant::now(), before, looked, set: AtomicI64::new(set) }
     }
 
-    /// Sets the wall clock forward, or back.
+    /// Sets the wall clock forward or back.
     pub(crate) fn jump(&self, seconds: i64) {
         self.set.fetch_add(seconds * 1_000_000, Relaxed);
     }
 
-    /// Microseconds by which it was set so far.
+    /// Returns the microseconds by which the wall clock was set so far.
     pub(crate) fn set(&self) -> i64 {
         self.set.load(Relaxed)
     }

@@ -1,4 +1,4 @@
-//! One world: a chain, its nodes, a gateway's stack and its clients, through several lives of the process.
+//! One world: its chains, their nodes, a gateway's stack and its clients, through several lives of the process.
 
 use crate::arrivals::{NodeArrivals, ReportedSeconds};
 use crate::check::{DEADLINE, KnownChain, PRICES};
@@ -32,22 +32,22 @@ use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::sleep;
 
-/// The stack of HTTP, as it is served.
+/// The HTTP stack, as it is served.
 pub(crate) type Stack = HttpStack;
 
-/// Lives of the process.
+/// The number of lives of the process.
 const LIVES: u64 = 2;
-/// Seconds of the longest life.
+/// The seconds of the longest life.
 const LONGEST: u64 = 240;
-/// Seconds between two probes of the nodes, two changes of their moods, and two of those that are drained.
+/// The interval of probes of the nodes, of changes of their moods, and of changes of drained nodes.
 const PROBE: Duration = Duration::from_secs(5);
 const MOOD: u64 = 40;
 const DRAIN: u64 = 25;
 
-/// The chains: their paths, the seconds between two of their blocks, and the number after which their hashes begin.
+/// The chains: their paths, the seconds between two blocks, and the number after which their hashes begin.
 const CHAINS: [(&str, u64, u64); 2] = [("eth", 12, 0), ("polygon", 2, 1 << 40)];
 
-/// Databases without content, which every world copies.
+/// Empty databases that every world copies.
 pub(crate) struct EmptyDatabases {
     site: Site,
     real: Runtime,
@@ -64,23 +64,21 @@ impl EmptyDatabases {
     }
 }
 
-/// The world of a seed.
 pub(crate) struct World<'e> {
     empty: &'e EmptyDatabases,
     seed: u64,
     dice: Dice,
     site: Site,
     kind: PoolKind,
-    /// The blocks of each chain.
     blocks: [Arc<Mutex<ForkingChain>>; 2],
-    /// They outlive the process, as they would in Redis.
+    /// The counters outlive the process, as they would in Redis.
     counters: Arc<MemoryCounters>,
     callers: Vec<(String, Caller)>,
     report: Arc<Mutex<SimulationReport>>,
     jumps: bool,
     elapsed: Duration,
     set: i64,
-    /// Minutes that the wall clock has come to.
+    /// The number of minutes that the wall clock has entered.
     minutes: u64,
 }
 
@@ -111,7 +109,7 @@ impl<'e> World<'e> {
         }
     }
 
-    /// Everything that happens in it, and what was broken.
+    /// Runs the world and returns its events and broken promises.
     pub(crate) fn run(mut self) -> SimulationReport {
         for life in 1..=LIVES {
             self.live(life);
@@ -128,12 +126,12 @@ impl<'e> World<'e> {
         report
     }
 
-    /// One life of the process: it begins, serves, and is killed with calls in flight. Then the next one begins, which ships
-    /// what is in the journal.
+    /// Runs one life of the process: it starts, serves, and is killed with calls in flight. The next one starts and
+    /// ships the content of the journal.
     fn live(&mut self, life: u64) {
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         let journal = runtime.block_on(self.serve(life));
-        // What the disk has at this moment, before anything of the process ends in good order.
+        // The content of the disk at this moment, before anything of the process ends cleanly.
         let killed = tempfile::tempdir().unwrap();
         self.keep_journal(&killed);
         drop((runtime, journal));
@@ -194,7 +192,7 @@ impl<'e> World<'e> {
             }
             if self.jumps && self.dice.below(60) == 0 {
                 clock.jump(between(&mut self.dice, 0, 7_200) as i64 - 3_600);
-                // The minute before it may have begun within this second.
+                // The previous minute may have begun within this second.
                 self.minutes += 1;
             }
             let now = clock.now().minute();
@@ -210,7 +208,7 @@ impl<'e> World<'e> {
         journal
     }
 
-    /// One of the chains in one life, with a pool of nodes whose heads are watched.
+    /// Creates a chain for one life, with a pool of nodes whose heads are watched.
     fn chain(&mut self, life: u64, place: usize, clock: &Arc<VirtualClock>) -> ServedChain {
         let (name, _, _) = CHAINS[place];
         let (limits, rules) = self.kind.pool();
@@ -248,7 +246,6 @@ impl<'e> World<'e> {
     }
 }
 
-/// A chain in one life of the process.
 struct ServedChain {
     chain: Arc<Chain>,
     pool: Arc<Pool>,
@@ -258,7 +255,7 @@ struct ServedChain {
 }
 
 impl ServedChain {
-    /// Drains some of the nodes, and not all of them, and resumes the others.
+    /// Drains some but not all of the nodes, and resumes the others.
     fn drain(&self, dice: &mut Dice, now: Duration) {
         let spared = dice.below(NODES as u64) as usize;
         let drained: Vec<_> = (0..NODES).filter(|node| *node != spared && dice.below(3) == 0).collect();
@@ -268,7 +265,7 @@ impl ServedChain {
         self.called.arrivals.lock().unwrap().drain(&drained, now);
     }
 
-    /// Adds what came to the nodes until `now`.
+    /// Adds the arrivals at the nodes until `now`.
     fn report(&self, report: &mut SimulationReport, now: Duration) {
         let mut arrivals = self.called.arrivals.lock().unwrap();
         let reported = |reason| self.pool.second_requests(reason);
@@ -287,17 +284,16 @@ impl ServedChain {
     }
 }
 
-/// The address of a node, which only its dialer reads.
+/// Returns the address of a node, which only its dialer reads.
 fn node_url(node: usize) -> String {
     format!("http://node-{node}.invalid")
 }
 
-/// What a caller may use.
 fn limits(caller: &Caller) -> KeyLimits {
     KeyLimits { project: caller.project, per_minute: caller.plan.per_minute, units: caller.quota.cu_per_day }
 }
 
-/// A key with a plan and a quota of its own.
+/// Creates a key with its own plan and quota.
 fn caller(number: u64, dice: &mut Dice) -> (String, Caller) {
     let id = u128::from(number);
     let mut plan = Plan::of(Tier::Premium);

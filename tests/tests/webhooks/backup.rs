@@ -1,4 +1,4 @@
-//! The backup and the restore that the documentation describes, by its own commands: an account with keys, usage, an invoice
+//! The documented backup and restore, with the commands of the documentation: an account with keys, usage, an invoice
 //! and a webhook is backed up while it works, lost and restored.
 
 use crate::*;
@@ -11,16 +11,16 @@ use tempfile::TempDir;
 const DOCUMENT: &str = include_str!("../../../docs/running.md");
 /// Longer than any month.
 const A_MONTH: Duration = Duration::from_secs(32 * 86_400);
-/// How far the chain gets at a time: two to four blocks.
+/// The time of one step of the chain: two to four blocks.
 const WINDOW: Duration = Duration::from_secs(36);
 const EMAIL: &str = "ada@example.com";
 
-/// The kind of database, by the name under which this file is included.
+/// Reports the kind of database, by the name under which this file is included.
 fn is_on_postgres() -> bool {
     module_path!().contains("on_postgres")
 }
 
-/// The URL of a new database, if it is on a server, and the variables by which the server's programs find it.
+/// Returns the URL of a new database, if it is on a server, and the variables by which the server's programs find it.
 fn database() -> (Option<String>, Vec<(&'static str, String)>) {
     #[cfg(have_postgres)]
     if is_on_postgres() {
@@ -32,7 +32,7 @@ fn database() -> (Option<String>, Vec<(&'static str, String)>) {
     (None, Vec::new())
 }
 
-/// The lines of the blocks of commands in the chapter for this kind: those that back up, and those that restore.
+/// Returns the lines of the command blocks in the chapter for this kind: those that back up, and those that restore.
 fn documented() -> [Vec<&'static str>; 2] {
     let kind = if is_on_postgres() { "PostgreSQL" } else { "SQLite" };
     let chapter = DOCUMENT.split(&format!("\n### Backup on {kind}\n")).nth(1).unwrap();
@@ -59,7 +59,7 @@ impl Clock for AheadClock {
     }
 }
 
-/// What runs the commands of the document: a shell in the folder of the service, which finds the programs.
+/// A shell in the folder of the service, which finds the programs and runs the commands of the document.
 struct Shell {
     programs: TempDir,
     variables: Vec<(&'static str, String)>,
@@ -88,7 +88,7 @@ impl Shell {
     }
 }
 
-/// What a tenant sees of itself.
+/// The data that a tenant sees.
 #[derive(PartialEq, Debug)]
 struct Seen {
     usage: [Value; 2],
@@ -98,7 +98,6 @@ struct Seen {
     subscriptions: Value,
 }
 
-/// The tenant of the test.
 struct Tenant {
     owner: ApiUser,
     project: String,
@@ -125,7 +124,7 @@ impl Tenant {
         }
     }
 
-    /// Waits until the usage of so many calls of the last day is stored.
+    /// Waits until the usage of `calls` calls of the last day is stored.
     async fn recorded(&self, calls: u64) {
         let path = format!("/projects/{}/usage?period=day", self.project);
         let is_stored = async || self.owner.shown(&path).await["request_count"] == calls;
@@ -140,7 +139,7 @@ async fn calls(client: &TestClient, count: u64) {
     }
 }
 
-/// The heights of the blocks that a receiver was told of in these deliveries.
+/// Returns the heights of the blocks in these deliveries.
 fn heights(received: &[ReceivedDelivery]) -> BTreeSet<u64> {
     received.iter().map(|delivery| height_of(&delivery.event())).collect()
 }
@@ -203,7 +202,7 @@ async fn what_the_documented_commands_back_up_and_restore_is_what_was_there() {
     let tenant = Tenant { owner, project, webhook };
     tenant.recorded(7).await;
 
-    // Deliveries are under way, and calls are made, while the backup is.
+    // Deliveries and calls continue during the backup.
     let delivered = ids(&receiver.received());
     receiver.hold();
     chains.clock.advance(WINDOW);
@@ -220,11 +219,11 @@ async fn what_the_documented_commands_back_up_and_restore_is_what_was_there() {
     for line in databases {
         shell.run(&folder, line).await;
     }
-    // These are in the journal alone by now, as far as the backup goes.
+    // The backup has these calls only in the journal.
     calls(&client, 5).await;
     shell.run(&folder, journals).await;
 
-    // What comes after the backup is lost.
+    // Everything after the backup is lost.
     receiver.answer(204);
     chains.clock.advance(WINDOW);
     followed(&service, &chains).await;
@@ -238,7 +237,7 @@ async fn what_the_documented_commands_back_up_and_restore_is_what_was_there() {
     drop(gateway);
     let folder = service.stop().await;
     let before_loss = receiver.count();
-    // What the lost programs had claimed is free again.
+    // The claims of the lost programs have expired.
     clock.by.fetch_add(60_000_000, Relaxed);
     for line in &restore {
         shell.run(folder.path(), line).await;
@@ -248,7 +247,7 @@ async fn what_the_documented_commands_back_up_and_restore_is_what_was_there() {
     let gateway = service.gateway().await;
     let mut tenant = Tenant { owner: tenant.owner.moved(service.addr()), ..tenant };
     tenant.owner.log_in(EMAIL).await;
-    // 7 of the database, 5 of the journal, and each of them once.
+    // 7 from the database and 5 from the journal, each once.
     tenant.recorded(12).await;
     let mut after = tenant.seen().await;
     assert_eq!(after.usage, [json!(60), json!(12)]);
@@ -263,7 +262,7 @@ async fn what_the_documented_commands_back_up_and_restore_is_what_was_there() {
         assert_eq!(client(refused).call("eth", "eth_chainId", "[]").await.status, 401);
     }
 
-    // Deliveries that waited are made under their identifiers, and no block is left out.
+    // Pending deliveries are made under their identifiers, and no block is left out.
     let service = service.with_webhooks();
     followed(&service, &chains).await;
     all_delivered(&tenant.owner, &[&tenant.webhook]).await;

@@ -1,17 +1,17 @@
-//! Simulated chains behind sockets. Their blocks are a function of a clock that stands still until a test moves it, so a
-//! second node of the same chain tells which blocks come.
+//! Simulated chains behind sockets. Their blocks are a function of a clock that only the test moves, so a second node
+//! of the same chain predicts the blocks.
 
 use crate::*;
 use http::Method;
 use rpcgate_server::demo::{NodeListener, NodeServer};
 use rpcgate_simulate::{Dial, Simulated, SimulatedRequest, node};
 
-/// What makes the blocks of a simulated chain.
+/// The seed of the blocks of a simulated chain.
 const SEED: u64 = 7;
-/// The chains whose nodes are asked over WebSocket too.
+/// The chains whose nodes also serve WebSocket.
 const STREAMS: [&str; 3] = ["eth", "xrp", "cardano"];
 
-/// A node of each of some chains.
+/// One node for each of several chains.
 #[derive(Debug)]
 pub(crate) struct Chains {
     pub(crate) clock: Arc<ManualClock>,
@@ -29,7 +29,7 @@ impl Chains {
         Chains { clock, nodes }
     }
 
-    /// The configuration with these nodes.
+    /// Returns the configuration with these nodes.
     pub(crate) fn setup(&self) -> Setup {
         let mut setup = lenient(Setup::new());
         for (chain, node) in &self.nodes {
@@ -42,20 +42,20 @@ impl Chains {
         setup
     }
 
-    /// Lets every request to a node fail, or none.
+    /// Makes every request to a node fail, or none.
     pub(crate) fn fail(&self, chain: &str, fails: bool) {
         let mut dial = Dial::new(1);
         dial.error_rate = if fails { 1.0 } else { 0.0 };
         self.nodes[chain].set_dial(dial);
     }
 
-    /// The height of a chain by now.
+    /// Returns the current height of a chain.
     pub(crate) fn height(&self, chain: &str) -> u64 {
         ComingBlocks::of(chain).height(self.clock.now())
     }
 }
 
-/// A second node of a simulated chain, which is asked for blocks that are still to come at the first one.
+/// A second node of a simulated chain, which returns blocks that the first one will have later.
 #[derive(Debug)]
 pub(crate) struct ComingBlocks {
     node: Box<dyn Simulated>,
@@ -77,13 +77,13 @@ impl ComingBlocks {
         serde_json::from_slice(&self.node.handle(&request, now).body).unwrap()
     }
 
-    /// The result of a call at this time.
+    /// Returns the result of a call at this time.
     pub(crate) fn call(&mut self, method: &str, params: &Value, now: Time) -> Value {
         let call = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         self.post("/", &call, now)["result"].take()
     }
 
-    /// An address that a transaction in a block between these times names, as the node writes it.
+    /// Returns an address in a transaction of a block between these times, as the node writes it.
     pub(crate) fn address(mut self, from: Time, to: Time) -> String {
         if self.chain == "cardano" {
             return self.paid(from, to);
@@ -115,13 +115,13 @@ impl ComingBlocks {
         Some(block.pointer(place)?.as_str()?.to_owned())
     }
 
-    /// Who gets the first output of the first block after `from`, on Cardano.
+    /// Returns the recipient of the first output of the first block after `from`, on Cardano.
     fn paid(&mut self, from: Time, to: Time) -> String {
         let tip = self.call("queryNetwork/tip", &json!({}), from);
         let streams = self.node.streams().unwrap();
         let id = streams.open();
         let mut answer = Value::Null;
-        // The first block that is told is the intersection itself.
+        // The first block returned is the intersection itself.
         for (method, params) in [
             ("findIntersection", json!({ "points": [tip] })),
             ("nextBlock", json!({})),

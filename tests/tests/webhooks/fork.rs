@@ -1,4 +1,4 @@
-//! A node that changes its mind about the newest blocks.
+//! A node that replaces its newest blocks.
 
 use crate::*;
 use rpcgate_tests::node::{Node, Raw, SeenRequest};
@@ -14,16 +14,16 @@ struct ScriptedBlock {
     number: u64,
     hash: String,
     parent: String,
-    /// Whether it replaces another block of its height.
+    /// True if it replaces another block of its height.
     replaces: bool,
 }
 
-/// The chain of a node, and what it once was.
+/// The chain of a node, and its replaced blocks.
 #[derive(Debug, Default)]
 struct ScriptedBlocks {
     chain: Vec<ScriptedBlock>,
     made: u64,
-    /// Blocks that are no longer part of it, with the number of blocks that were above each.
+    /// Blocks that are no longer part of the chain, with the number of blocks that were above each.
     gone: Vec<(ScriptedBlock, u64)>,
 }
 
@@ -43,7 +43,7 @@ impl ScriptedBlocks {
         }
     }
 
-    /// Takes the newest blocks back, and puts one more in their place.
+    /// Replaces the newest blocks with one more.
     fn fork(&mut self, depth: u64) {
         for above in 0..depth {
             let block = self.chain.pop().unwrap();
@@ -52,7 +52,7 @@ impl ScriptedBlocks {
         self.grow(depth + 1);
     }
 
-    /// The blocks of which an endpoint that waits for these confirmations is to know.
+    /// Returns the blocks that an endpoint with these confirmations must receive.
     fn confirmed(&self, confirmations: u64) -> BTreeSet<String> {
         let (tip, blocks) = (self.tip(), self.chain.iter());
         let told = blocks.filter(|block| block.number > FIRST && block.number + confirmations <= tip);
@@ -90,7 +90,7 @@ fn hash(number: u64) -> String {
     format!("0x{number:064x}")
 }
 
-/// What an endpoint has received: how often it was told of each block, less how often that this block is gone.
+/// Returns for each block the number of its events at an endpoint, less the number of its removals.
 fn folded(received: &[ReceivedDelivery]) -> BTreeMap<String, i64> {
     let mut blocks = BTreeMap::new();
     for delivery in received {
@@ -105,7 +105,7 @@ fn is_marked(event: &Value, mark: &str) -> bool {
     event["data"]["data"][mark] == true
 }
 
-/// The hashes of the blocks in events with this mark.
+/// Returns the hashes of the blocks in events with this mark.
 fn marked(received: &[ReceivedDelivery], mark: &str) -> BTreeSet<String> {
     let marked = received.iter().map(ReceivedDelivery::event).filter(|event| is_marked(event, mark));
     marked.map(|event| event["data"]["block_hash"].as_str().unwrap().to_owned()).collect()
@@ -137,7 +137,7 @@ async fn what_a_receiver_adds_up_is_the_chain_of_a_node_that_forks() {
     let endpoints: Vec<_> = endpoints.iter().map(String::as_str).collect();
     until_within(TIMEOUT, "the chain is followed", async || service.followed("eth").await == Some(FIRST))
         .await;
-    // Watchers read changes in their order, so they know of all endpoints when they know of a later one.
+    // Watchers read changes in order, so they know all endpoints once they know a later one.
     let later = [json!({ "chain": "eth", "event_type": "new_block" })];
     endpoint(&owner, &project, &receiver.url("/later"), &later).await;
     change(&|blocks| blocks.grow(1));
@@ -174,7 +174,8 @@ async fn what_a_receiver_adds_up_is_the_chain_of_a_node_that_forks() {
     let blocks = blocks.lock().unwrap();
     for confirmations in CONFIRMATIONS {
         let received = receiver.at(&format!("/{confirmations}"));
-        // A block that was taken back before it had as many blocks above it is never told of, neither there nor gone.
+        // A block that was replaced before it had enough blocks above it is never reported, neither as new nor as
+        // removed.
         let gone = blocks.gone.iter().filter(|(_, above)| *above >= confirmations);
         let gone: BTreeSet<_> = gone.map(|(block, _)| block.hash.clone()).collect();
         assert_eq!(marked(&received, "removed"), gone, "{confirmations}");

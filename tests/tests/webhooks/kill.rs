@@ -5,10 +5,10 @@ use rpcgate_store::{Store, url_of};
 use std::fs;
 use std::sync::Mutex;
 
-/// Deliveries that are sent at once by a process that is killed at rest, and by one that is killed at work.
+/// The number of parallel deliveries of a process that is killed at rest, and of one that is killed at work.
 const AT_REST: usize = 1;
 const AT_WORK: usize = 8;
-/// How far the chain gets while somebody watches, and while nobody does.
+/// The time that the chain advances while the watcher runs, and while it does not.
 const WATCHED: Duration = Duration::from_secs(60);
 const UNWATCHED: Duration = Duration::from_secs(40);
 
@@ -75,7 +75,7 @@ impl Killed {
         (killed, process)
     }
 
-    /// Waits until the chain is followed up to now.
+    /// Waits until the chain is followed up to its current height.
     async fn followed(&self) {
         let store = Store::open(&url_of(&self.site.database()), false).await.unwrap();
         let height = Some(self.chains.height("eth"));
@@ -87,7 +87,7 @@ impl Killed {
         store.close().await;
     }
 
-    /// How often each delivery has arrived.
+    /// Returns the number of arrivals of each delivery.
     fn arrivals(&self) -> BTreeMap<String, usize> {
         let mut arrivals = BTreeMap::new();
         for delivery in self.receiver.received() {
@@ -96,7 +96,7 @@ impl Killed {
         arrivals
     }
 
-    /// The deliveries that have arrived, but for those that have not come again since a kill.
+    /// Returns the deliveries that have arrived, without those that have not been repeated since a kill.
     fn arrived(&self) -> BTreeSet<String> {
         let arrivals = self.arrivals().into_iter();
         let again = arrivals.filter(|(id, count)| *count > held_by(&self.exactly, id));
@@ -108,7 +108,7 @@ impl Killed {
         listed.iter().map(|delivery| delivery["id"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// Kills it while a delivery waits for its answer, after all that were answered are marked.
+    /// Kills the process while one delivery waits for its answer, after all answered ones are marked.
     async fn kill_at_rest(&mut self, process: Process) {
         let before = self.receiver.count();
         let goes_on = async || self.receiver.count() >= before + 10;
@@ -117,7 +117,7 @@ impl Killed {
         let all_are_out = async || {
             let open: BTreeSet<_> = self.receiver.open().into_iter().collect();
             let answered = self.arrived().difference(&open).cloned().collect::<BTreeSet<_>>();
-            // No other one is sent as long as this one has no answer.
+            // No other delivery is sent while this one has no answer.
             open.len() == AT_REST && answered.is_subset(&self.ids("delivered").await)
         };
         until_within(TIMEOUT, "what was answered is marked", all_are_out).await;
@@ -126,7 +126,7 @@ impl Killed {
         self.exactly.push(open);
     }
 
-    /// Kills it from inside the handler of a delivery, at whatever else it does.
+    /// Kills the process inside the handler of a delivery, whatever else it does.
     async fn kill_at_work(&mut self, process: Process) {
         let victim = Arc::new(Mutex::new(Some(process)));
         let held = victim.clone();
@@ -159,7 +159,7 @@ async fn a_management_side_that_is_killed_between_sending_and_marking_repeats_wh
         killed.chains.clock.advance(WATCHED);
         killed.kill_at_work(process).await;
         process = killed.start_again(AT_WORK).await;
-        // No answer was sent since, so what is delivered was marked before.
+        // No answer was sent since, so every delivery in the state delivered was marked before.
         let pending = killed.ids("pending").await;
         killed.at_most.push(killed.arrived().intersection(&pending).cloned().collect());
         killed.receiver.answer(204);

@@ -1,6 +1,6 @@
-//! Webhooks as a whole: accounts, endpoints and subscriptions over the management API, blocks of simulated and of scripted
-//! nodes behind sockets, and a receiver that verifies what it gets. Processes are killed between sending and marking, and
-//! databases are restored from a backup.
+//! Webhooks as a whole: accounts, endpoints and subscriptions over the management API, blocks of simulated and of
+//! scripted nodes behind sockets, and a receiver that verifies what it gets. Processes are killed between sending and
+//! marking, and databases are restored from a backup.
 
 #![expect(clippy::unwrap_used, reason = "all of this is a test: what goes wrong fails it")]
 
@@ -31,13 +31,13 @@ pub(crate) use std::collections::{BTreeMap, BTreeSet};
 pub(crate) use std::sync::Arc;
 pub(crate) use std::time::Duration;
 
-/// The management side of this test binary: see [`Site`].
+/// Runs the management side of this test binary: see [`Site`].
 #[test]
 fn manage_where_a_site_asks_for_it() {
     manage();
 }
 
-/// With receivers on this machine, more endpoints and subscriptions than a plan has, and a challenge that is solved soon.
+/// Allows receivers on this machine, more endpoints and subscriptions than a plan has, and an easy challenge.
 pub(crate) fn lenient(setup: Setup) -> Setup {
     setup
         .set("webhooks", "allow_private_targets = true")
@@ -48,14 +48,14 @@ pub(crate) fn lenient(setup: Setup) -> Setup {
         .set("admin.challenge", "difficulty = 1000")
 }
 
-/// The value of `X-Signature` of a body, as the documentation says.
+/// Returns the documented value of `X-Signature` of a body.
 pub(crate) fn signed(secret: &str, body: &[u8]) -> String {
     let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()), body);
     let digits: String = tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
     format!("sha256={digits}")
 }
 
-/// Makes an endpoint with these subscriptions, which come into force together. Returns its id and its secret.
+/// Creates an endpoint with these subscriptions, which take effect together. Returns its id and its secret.
 pub(crate) async fn endpoint(
     owner: &ApiUser,
     project: &str,
@@ -72,12 +72,12 @@ pub(crate) async fn endpoint(
     (id, secret)
 }
 
-/// All deliveries to an endpoint with this status.
+/// Returns all deliveries to an endpoint with this status.
 pub(crate) async fn deliveries(owner: &ApiUser, endpoint: &str, status: &str) -> Vec<Value> {
     owner.all(&format!("/webhooks/{endpoint}/deliveries?status={status}&limit=1000")).await
 }
 
-/// Waits until no delivery to these endpoints waits.
+/// Waits until these endpoints have no pending delivery.
 pub(crate) async fn all_delivered(owner: &ApiUser, endpoints: &[&str]) {
     let is_quiet = async || {
         for endpoint in endpoints {
@@ -91,7 +91,7 @@ pub(crate) async fn all_delivered(owner: &ApiUser, endpoints: &[&str]) {
     until_within(3 * TIMEOUT, "everything is delivered", is_quiet).await;
 }
 
-/// The number of the block that an event belongs to.
+/// Returns the height of the block of an event.
 pub(crate) fn height_of(event: &Value) -> u64 {
     event["data"]["block_num"].as_u64().unwrap()
 }

@@ -1,4 +1,4 @@
-//! From blocks to a receiver, and everything that a user does with an endpoint in between.
+//! From blocks to a receiver, with everything that a user does with an endpoint.
 
 use super::chains::ComingBlocks;
 use crate::*;
@@ -6,16 +6,16 @@ use crate::*;
 const CHAINS: [&str; 5] = ["eth", "btc", "xrp", "tron", "cardano"];
 /// The types of events of blocks.
 const KINDS: [&str; 4] = ["new_block", "token_transfer", "contract_event", "address_activity"];
-/// How far time moves at once: Cardano has a block that mints in 80 seconds, and the others have dozens of blocks.
+/// The time of one step: Cardano has a block that mints in 80 seconds, and the others have dozens of blocks.
 const WINDOW: Duration = Duration::from_secs(100);
-/// The topics of transfers of tokens: `Transfer` of ERC-20 and ERC-721, `TransferSingle` and `TransferBatch` of ERC-1155.
+/// The topics of token transfers: `Transfer` of ERC-20 and ERC-721, `TransferSingle` and `TransferBatch` of ERC-1155.
 const TRANSFERS: [&str; 3] = [
     "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef",
     "0xc3d58168c5ae7397731d063d5bbf3d657854427343f4c083240f7aacaa2d0f62",
     "0x4a39dc06d4c0dbc64b70af90fd698a233a518aa5d07e595d983b8c0526c8f7fb",
 ];
 
-/// The URL of a new database on PostgreSQL, where this file is included under that name.
+/// Returns the URL of a new database on PostgreSQL if this file is included under that name.
 fn url() -> Option<String> {
     #[cfg(have_postgres)]
     if module_path!().contains("on_postgres") {
@@ -24,7 +24,7 @@ fn url() -> Option<String> {
     None
 }
 
-/// What a receiver got of one type of event on one chain.
+/// Returns the events of one type on one chain.
 fn of_kind(received: &[Value], chain: &str, kind: &str) -> Vec<Value> {
     let is_wanted = |event: &&Value| event["chain"] == chain && event["event_type"] == kind;
     received.iter().filter(is_wanted).cloned().collect()
@@ -44,7 +44,7 @@ fn bodies(received: &[ReceivedDelivery]) -> Vec<Vec<u8>> {
     bodies
 }
 
-/// A service, its owner's endpoint and what it receives.
+/// A service, its owner's endpoint, and the receiver.
 struct Endpoint {
     chains: Chains,
     receiver: WebhookReceiver,
@@ -55,12 +55,12 @@ struct Endpoint {
     secret: String,
     /// The address whose activity is subscribed to, by chain.
     watched: BTreeMap<&'static str, String>,
-    /// Gets the new blocks of one chain alone.
+    /// An endpoint that gets only the new blocks of one chain.
     other: String,
 }
 
 impl Endpoint {
-    /// An endpoint with subscriptions to everything, whose chains are followed from now on.
+    /// Creates an endpoint with subscriptions to everything, whose chains are followed from now on.
     async fn new() -> Self {
         let (chains, receiver) = (Chains::start(&CHAINS), WebhookReceiver::start().await);
         let setup = chains
@@ -80,7 +80,7 @@ impl Endpoint {
             for kind in KINDS.into_iter().chain(["health"]) {
                 let mut subscription = json!({ "chain": chain, "event_type": kind });
                 if kind == "address_activity" {
-                    // Ethereum's addresses may be written in one case.
+                    // Addresses of Ethereum may be written in one case.
                     let address = if *chain == "eth" { address.to_uppercase() } else { address.clone() };
                     subscription["filter"] = json!({ "address": address.replacen("0X", "0x", 1) });
                 }
@@ -116,21 +116,21 @@ impl Endpoint {
         format!("/webhooks/{}{rest}", self.id)
     }
 
-    /// Asks for a test event, and returns the identifier of its delivery.
+    /// Requests a test event and returns the identifier of its delivery.
     async fn test(&self) -> String {
         let reply = self.owner.ask("POST", &self.path("/test"), None).await;
         assert_eq!(reply.status, 201, "{reply:?}");
         reply.json()["id"].as_str().unwrap().to_owned()
     }
 
-    /// The attempts at a delivery that have arrived.
+    /// Returns the attempts at a delivery that have arrived.
     fn attempts(&self, id: &str) -> Vec<ReceivedDelivery> {
         let mut received = self.received();
         received.retain(|delivery| delivery.id() == id);
         received
     }
 
-    /// The first attempt at a test event.
+    /// Returns the first attempt at a test event.
     async fn tested(&self) -> ReceivedDelivery {
         let id = self.test().await;
         until("a test event arrives", || !self.attempts(&id).is_empty()).await;
@@ -145,7 +145,7 @@ impl Endpoint {
     }
 }
 
-/// Each block between these times is told of once, with the one before it, and its events with it.
+/// Checks that each block between these times is reported once, with its parent and its events.
 fn blocks_are_told(chain: &str, received: &[Value], from: Time, to: Time) {
     let coming = ComingBlocks::of(chain);
     let blocks = of_kind(received, chain, "new_block");
@@ -162,7 +162,7 @@ fn blocks_are_told(chain: &str, received: &[Value], from: Time, to: Time) {
     }
 }
 
-/// What Ethereum's node says of the blocks between these times is what was told of them.
+/// Checks that the events equal the logs of Ethereum's node between these times.
 fn logs_are_told(received: &[Value], from: Time, to: Time) {
     let mut coming = ComingBlocks::of("eth");
     let (first, last) = (coming.height(from) + 1, coming.height(to));
@@ -206,7 +206,7 @@ async fn events_of_all_types_reach_a_receiver_signed_and_are_listed_and_logged()
         let addresses: BTreeSet<_> =
             activity.iter().map(|event| event["data"]["data"]["address"].to_string()).collect();
         assert_eq!(addresses.len(), 1, "{chain}: {addresses:?}");
-        // TRON's nodes write addresses in another form than its users.
+        // TRON's nodes and users write addresses in different forms.
         if chain != "tron" {
             assert_eq!(activity[0]["data"]["data"]["address"], all.watched[chain], "{chain}");
         }
@@ -246,7 +246,7 @@ async fn health_is_told_when_all_nodes_of_a_chain_fail_and_when_they_answer_agai
         health.iter().map(|event| event["data"]["data"]["phase"].clone()).collect()
     };
     all.chains.fail("xrp", true);
-    // The others go on.
+    // The other chains continue.
     all.chains.clock.advance(WINDOW);
     until_within(2 * TIMEOUT, "the chain is degraded", async || phases() == ["Degraded"]).await;
     let heights = of_kind(&events(&all.received()), "btc", "new_block").len();
@@ -272,7 +272,7 @@ async fn users_retry_replay_rotate_and_delete() {
     all.quiet().await;
     let originals = all.received();
 
-    // Every attempt fails, until a user asks for one more.
+    // Every attempt fails until a user requests one more.
     all.receiver.answer(500);
     let id = all.test().await;
     let failed = all.ends(&id, "failed").await;
@@ -291,7 +291,7 @@ async fn users_retry_replay_rotate_and_delete() {
         assert_eq!(attempt.header("x-signature"), signed(&all.secret, &attempt.body));
     }
 
-    // What is replayed are the same events in other deliveries.
+    // A replay sends the same events in other deliveries.
     let range = json!({ "from": "2020-01-01T00:00:00Z", "to": "2100-01-01T00:00:00Z" });
     let replay = all.owner.ask("POST", &all.path("/replay"), Some(&range)).await;
     assert_eq!((replay.status, &replay.json()["deliveries"]), (202, &json!(originals.len())));
@@ -310,7 +310,7 @@ async fn users_retry_replay_rotate_and_delete() {
         assert_eq!(delivery.header("x-signature"), signed(&all.secret, &delivery.body));
     }
 
-    // Two secrets sign during an overlap, and the newest one alone without.
+    // Two secrets sign during an overlap; without one only the newest.
     let rotate = async |body: Option<&Value>| {
         let reply = all.owner.ask("POST", &all.path("/secret"), body).await;
         assert_eq!(reply.status, 200, "{reply:?}");
@@ -325,7 +325,7 @@ async fn users_retry_replay_rotate_and_delete() {
     assert_eq!(test.header("x-signature"), signed(&newest, &test.body));
     assert_eq!(test.header("x-signature-next"), "");
 
-    // Nothing comes to an endpoint that is deleted, while another one gets the next blocks.
+    // A deleted endpoint gets nothing, while another one gets the next blocks.
     all.quiet().await;
     let (before, others) = (all.received().len(), all.receiver.at("/other").len());
     all.owner.delete(&all.path("")).await;

@@ -4,7 +4,7 @@ use rpcgate_core::caller::RequestId;
 use rpcgate_tests::load::TestSeed;
 use serde_json::json;
 
-/// 100 seconds, each with a block and some with a reorganisation. The first 1,000 blocks are older.
+/// Returns a chain of 100 seconds, each with a block and some with a reorganisation. The first 1,000 blocks are older.
 fn chain(has_liar: bool) -> KnownChain {
     let (mut blocks, mut dice) = (ForkingChain::new(0), TestSeed(1).dice(0));
     (1..=100).for_each(|second| blocks.grow(&mut dice, Duration::from_secs(second)));
@@ -19,7 +19,7 @@ fn asked(calls: &[(&str, &'static str, Value)], least: Option<u64>) -> AskedCall
     AskedCalls { calls: calls.collect(), least, minute: 1, at: NOW }
 }
 
-/// What is found in the answer to these calls after this time.
+/// Returns the findings in the answer to these calls after this time.
 fn found_after(
     chain: &KnownChain,
     asked: &AskedCalls,
