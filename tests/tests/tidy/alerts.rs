@@ -1,5 +1,5 @@
-//! The alert rules in `examples/observability`: each says how urgent it is and what to do, in a section of the runbook whose
-//! commands exist.
+//! The alert rules in `examples/observability`: each states its urgency and the action, in a section of the runbook
+//! whose commands exist.
 
 use crate::{none, tree};
 use clap::Parser;
@@ -14,7 +14,7 @@ const PAGE: &str = "docs/runbook.md";
 const SEVERITIES: [&str; 2] = ["critical", "warning"];
 const FIELDS: [&str; 6] = ["expr", "for", "severity", "summary", "description", "runbook_url"];
 
-/// The alerts with their fields, by name. The file is written line by line, so that it is read without a library.
+/// Returns the alerts with their fields, by name. Parses the file line by line, without a library.
 fn alerts(text: &str) -> BTreeMap<String, BTreeMap<String, String>> {
     let mut all: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
     let mut alert = String::new();
@@ -31,7 +31,7 @@ fn alerts(text: &str) -> BTreeMap<String, BTreeMap<String, String>> {
     all
 }
 
-/// The sections below `## Runbook`, by their headings.
+/// Returns the sections below `## Runbook`, by their headings.
 fn sections(page: &str) -> BTreeMap<String, String> {
     let runbook = page.split("\n## Runbook\n").nth(1).unwrap_or_default();
     let runbook = runbook.split("\n## ").next().unwrap_or_default();
@@ -42,7 +42,7 @@ fn sections(page: &str) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// What is missing from the alerts.
+/// Returns the parts that alerts lack.
 fn incomplete(text: &str, page: &str) -> Vec<String> {
     let (alerts, sections) = (alerts(text), sections(page));
     let mut found = Vec::new();
@@ -76,13 +76,13 @@ fn incomplete(text: &str, page: &str) -> Vec<String> {
     found
 }
 
-/// The texts in backticks, each on one line.
+/// Returns the texts in backticks, each on one line.
 fn code(text: &str) -> Vec<String> {
     let spans = text.split('`').skip(1).step_by(2);
     spans.map(|span| span.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }
 
-/// Commands of ours in a text that our programs do not understand.
+/// Returns commands of ours in a text that our programs do not understand.
 fn unknown_commands(text: &str) -> Vec<String> {
     let is_unknown = |span: &String| {
         let words = span.split(' ');
@@ -120,7 +120,7 @@ fn prometheus_accepts_the_rules_where_its_tool_is_installed() {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn();
-    // Elsewhere the other tests read the file.
+    // Without the tool, only the other tests read the file.
     let Ok(mut tool) = tool else { return };
     tool.stdin.take().unwrap().write_all(tree::read(ALERTS).as_bytes()).unwrap();
     let output = tool.wait_with_output().unwrap();
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(unknown_commands(text), [""; 0]);
         let text = "`rpcgate-admin heal --config a` and `rpcgate-server check`";
         let wanted = ["rpcgate-admin heal --config a", "rpcgate-server check"];
-        // The configuration may come from the environment of whoever runs the tests.
+        // The configuration may come from the environment of the test run.
         assert!(
             wanted.iter().filter(|one| unknown_commands(text).contains(&(**one).to_owned())).count() >= 1
         );

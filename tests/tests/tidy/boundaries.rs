@@ -3,7 +3,7 @@
 use crate::source::{Kind, Source};
 use crate::{none, tree};
 
-/// Beginnings of method names in the APIs of chains.
+/// The beginnings of method names in the APIs of chains.
 const METHOD_STARTS: &[&str] = &[
     "eth_",
     "net_version",
@@ -52,7 +52,7 @@ const METHOD_STARTS: &[&str] = &[
     "getLatestBlockhash",
     "getSlot",
 ];
-/// Ends of such names.
+/// The ends of such names.
 const METHOD_ENDS: &[&str] = &["_getTokenBalances"];
 
 const METHOD_EXCEPTIONS: &[(&str, &str)] = &[
@@ -133,7 +133,7 @@ fn method_names(source: &Source) -> Vec<String> {
     findings
 }
 
-/// Error numbers in the ranges of JSON-RPC 2.0 (section 5.1), and HTTP statuses that refuse.
+/// Finds error numbers in the ranges of JSON-RPC 2.0 (section 5.1) and HTTP statuses of 4xx and 5xx.
 fn refusal_numbers(source: &Source) -> Vec<String> {
     // A simulated node answers with its own errors; the management side has its own table (`error.rs`).
     let ours = source.is_shipped()
@@ -170,7 +170,7 @@ fn is_error_number(text: &str) -> bool {
         .is_ok_and(|number| (32_000..=32_099).contains(&number) || (32_600..=32_700).contains(&number))
 }
 
-/// By the names of crate `http`: constants that stand for 4xx and 5xx.
+/// Reports whether a constant of crate `http` is a status of 4xx or 5xx.
 fn refuses(constant: &str) -> bool {
     let fine = [
         "OK",
@@ -233,10 +233,10 @@ const INTERFACES: [(&str, &[&str]); 3] = [
     ("rpcgate-admin/src/command/", &["crate", "command"]),
 ];
 
-/// What the interfaces are made of.
+/// The modules that the interfaces use.
 const BELOW_INTERFACES: [&str; 4] = ["action/", "document/", "identity/", "shape/"];
 
-/// Paths of an interface in another one, or in what they are made of.
+/// Finds paths of an interface in another one, or in the modules that they use.
 fn stray_interface(source: &Source) -> Vec<String> {
     let below = source.path.strip_prefix("rpcgate-admin/src/management/");
     let is_below = below.is_some_and(|path| BELOW_INTERFACES.iter().any(|folder| path.starts_with(folder)));

@@ -1,20 +1,19 @@
-//! Imports in circles: two files that import each other, directly or by way of others, can only be read together.
+//! Circular imports: two files that import each other, directly or through others, can only be read together.
 //!
-//! A module and the contents of its folder are read together anyway, so imports between those do not count. An import of a
-//! name that a module only passes on (`pub use`) counts as one of the file that the name comes from.
+//! A module and the contents of its folder are read together anyway, so imports between those do not count. An import
+//! of a re-exported name (`pub use`) counts as one of the file that the name comes from.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::source::Source;
 use crate::{none, tree};
 
-/// A module's name, from the crate's root: nothing for the root itself.
+/// A module's name from the crate's root; empty for the root.
 type Module = Vec<String>;
 
-/// The modules of one crate.
 struct Crate<'s> {
     files: BTreeMap<Module, &'s Source>,
-    /// The origin of each name that a module re-exports.
+    /// The origin of each re-exported name.
     exports: BTreeMap<(Module, String), (Module, String)>,
 }
 
@@ -34,7 +33,7 @@ impl<'s> Crate<'s> {
         whole
     }
 
-    /// The module that a path leads to, and the name in it, as far as they are of this crate.
+    /// Returns the module that a path leads to, and the name in it, if they belong to this crate.
     fn find(&self, own: &Module, segments: &[String]) -> Option<(Module, String)> {
         let ups = segments.iter().take_while(|segment| *segment == "super").count();
         let (base, skip) = match segments.first()?.as_str() {
@@ -51,7 +50,7 @@ impl<'s> Crate<'s> {
         Some((path[..depth].to_vec(), path.get(depth).cloned().unwrap_or_default()))
     }
 
-    /// The modules that each module imports, except its own parents and children.
+    /// Returns the modules that each module imports, except its own parents and children.
     fn imports(&self) -> BTreeMap<&Module, BTreeSet<Module>> {
         let of = |own: &Module, source: &Source| {
             let paths = source.paths();
@@ -68,7 +67,7 @@ impl<'s> Crate<'s> {
         self.files.iter().map(|(own, source)| (own, of(own, source))).collect()
     }
 
-    /// Groups of files each of which leads to all others of its group.
+    /// Returns groups of files in which each leads to all others.
     fn circles(&self) -> Vec<Vec<&'s str>> {
         let imports = self.imports();
         let reach: BTreeMap<_, _> =
@@ -86,7 +85,7 @@ impl<'s> Crate<'s> {
     }
 }
 
-/// All modules that `from` leads to.
+/// Returns all modules that `from` leads to.
 fn reached<'i>(imports: &'i BTreeMap<&Module, BTreeSet<Module>>, from: &Module) -> BTreeSet<&'i Module> {
     let (mut seen, mut next) = (BTreeSet::new(), Vec::from_iter(&imports[from]));
     while let Some(module) = next.pop() {
@@ -97,7 +96,7 @@ fn reached<'i>(imports: &'i BTreeMap<&Module, BTreeSet<Module>>, from: &Module) 
     seen
 }
 
-/// The crate of a file and the module that the file is. Binaries are crates of one file.
+/// Returns the crate of a file, and the file's module. Binaries are crates of one file.
 fn module(path: &str) -> Option<(&str, Module)> {
     let (package, inside) = path.split_once("/src/")?;
     let inside = inside.strip_suffix(".rs")?;

@@ -1,8 +1,8 @@
-//! The tables of promises: each sentence of the contract, and each defence of the threat model, names the test that shows it.
+//! The tables of promises: each sentence of the contract, and each defence of the threat model, names its test.
 //!
-//! `tests/contract.md` holds tables with the header `| sentence of the contract | test |`, and `SECURITY.md` has some whose second
-//! column is called `test` among others. A test is written as
-//! `path::to::test_fn` or `file.rs: test_fn`, between backticks; several are separated by commas.
+//! `tests/contract.md` has tables with the header `| sentence of the contract | test |`, and `SECURITY.md` has some
+//! whose second column is called `test`. A test is written as `path::to::test_fn` or `file.rs: test_fn`, between
+//! backticks; several are separated by commas.
 
 use std::collections::HashMap;
 
@@ -22,7 +22,6 @@ struct Place {
     modules: Vec<String>,
 }
 
-/// One row: its line number, its sentence, the tests it names.
 #[derive(PartialEq, Eq, Debug)]
 struct Row {
     line: usize,
@@ -52,14 +51,14 @@ fn rows(table: &str) -> Vec<Row> {
     rows
 }
 
-/// The cells of a table's line; a bar after a backslash is text.
+/// Returns the cells of a table's line. A bar after a backslash is text.
 fn cells(line: &str) -> Option<Vec<String>> {
     let line = line.trim().strip_prefix('|')?;
     let line = line.strip_suffix('|').unwrap_or(line).replace("\\|", "\u{0}");
     Some(line.split('|').map(|cell| cell.trim().replace('\u{0}', "|")).collect())
 }
 
-/// Functions with an attribute whose path ends in `test`.
+/// Returns functions with an attribute whose path ends in `test`.
 fn test_functions(sources: &[Source]) -> Tests {
     let mut tests = Tests::new();
     for source in sources {
@@ -103,7 +102,7 @@ fn exists(test: &str, tests: &Tests) -> bool {
     places.iter().any(|place| {
         let stem = place.path.strip_suffix(".rs").unwrap_or(&place.path).replace('-', "_");
         let mut parts: Vec<_> = stem.split('/').collect();
-        // A package in the folder of another one is named after its own folder.
+        // A package in the folder of a different one is named after its own folder.
         let nested = stem.split_once("/src/").and_then(|(package, _)| package.rsplit_once('/'));
         let crate_name = nested.map(|(_, folder)| format!("rpcgate_{folder}"));
         parts.extend(crate_name.as_deref());

@@ -1,4 +1,4 @@
-//! The crates: their permitted dependencies, and what each manifest must contain.
+//! The crates: their permitted dependencies, and the required parts of each manifest.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use toml::Table;
 
 use crate::{none, tree};
 
-/// Every crate of ours, and those of ours that it may depend on.
+/// Each of our crates, and those of ours that it may depend on.
 const MAY_KNOW: &[(&str, &[&str])] = &[
     ("rpcgate-core", &[]),
     ("rpcgate-config", &["rpcgate-core"]),
@@ -59,15 +59,15 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Crates of ours that the tests of another one need. They stand in its manifest with their path alone, so that they are
-/// not in the one that is published.
+/// Crates of ours that the tests of a different one need. The manifest has only their path, so that the published manifest
+/// does not contain them.
 const FOR_TESTS: &[(&str, &str)] = &[
     ("rpcgate-chains", "rpcgate-simulate"),
     ("rpcgate-import", "rpcgate-layers"),
     ("rpcgate-import", "rpcgate-server"),
 ];
 
-/// Packages of ours that do no input or output.
+/// Our packages without input and output.
 const WITHOUT_IO: &[&str] = &["rpcgate-core", "rpcgate-config"];
 
 /// Crates that do input or output.
@@ -141,7 +141,7 @@ fn wrong_directions(metadata: &Value) -> Vec<String> {
                 continue;
             }
             let ours = MAY_KNOW.iter().any(|(ours, _)| *ours == needed);
-            // A crate may name itself among its dev-dependencies, to switch on a feature for its tests.
+            // A crate may name itself among its dev-dependencies, to enable a feature for its tests.
             if ours && needed != name && !known.contains(&needed) {
                 findings.push(format!("{name} must not know {needed}"));
             }
@@ -162,7 +162,7 @@ fn input_output(metadata: &Value) -> Vec<String> {
         .collect()
 }
 
-/// The packages that a server without its demo must not compile.
+/// Returns the packages that a server without its demo must not compile.
 fn only_for_the_demo(metadata: &Value) -> Vec<String> {
     let server = items(metadata, "packages").filter(|package| text(package, "name") == "rpcgate-server");
     server

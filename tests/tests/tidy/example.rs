@@ -21,8 +21,8 @@ fn read(text: &str) -> Config {
     Config::read(&input(text)).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
-/// The example with the comment marks taken off lines that hold a key or a header: off all such lines, or off those
-/// that are not marked as examples.
+/// Returns the example without the comment marks before keys and headers: all of them, or only those that are not
+/// marked as examples.
 fn uncommented(examples: bool) -> String {
     let line = |line: &str| {
         let Some(bare) = line.strip_prefix("# ") else {
@@ -37,7 +37,7 @@ fn uncommented(examples: bool) -> String {
     tree::read(EXAMPLE).lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// The configuration that the example describes when every line of it counts.
+/// Returns the configuration of the example with all its lines.
 fn whole_example() -> Config {
     let env = [
         "KEY_SECRET",
@@ -56,7 +56,7 @@ fn whole_example() -> Config {
         .unwrap_or_else(|errors| panic!("{errors}"))
 }
 
-/// The path of every key below `table`, with `0` for an element of a list.
+/// Returns the path of every key below `table`, with `0` for an element of a list.
 fn paths(table: &Table, above: &str, out: &mut Vec<String>) {
     for (key, value) in table {
         let path = format!("{above}{key}");

@@ -8,14 +8,14 @@ use crate::{none, tree};
 const HOME: &str = "rpcgate-layers/src/";
 const GROUPS: &[&str] = &["request", "call"];
 
-/// The module path of a file: `call/cache/mod.rs` and `call/cache.rs` are both `call::cache`.
+/// Returns the module path of a file: `call/cache/mod.rs` and `call/cache.rs` are both `call::cache`.
 fn module(path: &str) -> Option<Vec<&str>> {
     let inside = path.strip_prefix(HOME)?.strip_suffix(".rs")?;
     let inside = inside.strip_suffix("/mod").unwrap_or(inside);
     Some(inside.split('/').collect())
 }
 
-/// Group and name of every layer: of `call/cache/lead.rs` both `call` and `cache`.
+/// Returns group and name of every layer: `call` and `cache` for `call/cache/lead.rs`.
 fn layers(sources: &[Source]) -> HashSet<(&str, &str)> {
     let modules = sources.iter().filter(|source| is_layer(source)).filter_map(|source| module(&source.path));
     modules
@@ -24,7 +24,7 @@ fn layers(sources: &[Source]) -> HashSet<(&str, &str)> {
         .collect()
 }
 
-/// Imports of another layer, or of the stack, the only file that knows the order of layers.
+/// Returns imports of other layers, or of the stack, the only file that knows the order of layers.
 fn sibling_imports(source: &Source, layers: &HashSet<(&str, &str)>) -> Vec<String> {
     let Some(own) = module(&source.path).filter(|own| own.len() > 1 && GROUPS.contains(&own[0])) else {
         return Vec::new();
@@ -44,7 +44,7 @@ fn sibling_imports(source: &Source, layers: &HashSet<(&str, &str)>) -> Vec<Strin
     foreign.map(|named| source.at(named.line, &named.segments.join("::"))).collect()
 }
 
-/// The path from the crate's root that `crate::`, `self::` or `super::` leads to.
+/// Returns the path from the crate's root that `crate::`, `self::` or `super::` leads to.
 fn resolve<'a>(own: &[&'a str], segments: &'a [String]) -> Option<Vec<&'a str>> {
     let ups = segments.iter().take_while(|segment| *segment == "super").count();
     let (base, skip) = match segments.first()?.as_str() {
@@ -56,7 +56,7 @@ fn resolve<'a>(own: &[&'a str], segments: &'a [String]) -> Option<Vec<&'a str>> 
     Some(own[..base].iter().copied().chain(segments[skip..].iter().map(String::as_str)).collect())
 }
 
-/// Layer files without an example that runs the layer and asserts.
+/// Returns layer files without an example that runs the layer and asserts.
 fn missing_doctest(source: &Source) -> Vec<String> {
     if !source.path.starts_with(HOME) || !is_layer(source) || runs_layer(source) {
         return Vec::new();
@@ -64,8 +64,8 @@ fn missing_doctest(source: &Source) -> Vec<String> {
     vec![source.at(1, "a layer without a doctest that calls `.layer()` and asserts")]
 }
 
-/// It implements `Layer<…>`, the decision of a gate or of a caller policy, or has its plumbing written by an `x_layer!` macro.
-/// The file that defines such a macro is plumbing, shared by layers.
+/// Reports whether a file implements `Layer<…>`, the decision of a gate or of a caller policy, or an `x_layer!` macro
+/// writes its plumbing. The file that defines such a macro is plumbing, shared by layers.
 fn is_layer(source: &Source) -> bool {
     if !source.path.starts_with(HOME) {
         return false;
@@ -97,8 +97,8 @@ fn is_layer(source: &Source) -> bool {
     })
 }
 
-/// Whether an example that is run makes a service with `.layer(…)` and asserts something about it afterwards. The debug
-/// output of a layer is not an outcome.
+/// Reports whether an example that runs creates a service with `.layer(…)` and asserts something about it afterwards.
+/// The debug output of a layer is not an outcome.
 fn runs_layer(source: &Source) -> bool {
     let (mut inside, mut runs, mut is_made) = (false, false, false);
     for token in source.tokens.iter().filter(|token| token.kind == Kind::Doc && !token.test) {
@@ -117,7 +117,7 @@ fn runs_layer(source: &Source) -> bool {
     false
 }
 
-/// The layers that the function `name` mounts, in order, with those of the stacks that it calls in their places.
+/// Returns the layers that the function `name` mounts, in order, including those of the stacks that it calls.
 fn mounted<'s>(source: &'s str, name: &str) -> Vec<&'s str> {
     let body = source.split(&format!("pub fn {name}")).nth(1).unwrap_or_default();
     let body = body.split("\n}\n").next().unwrap_or_default();
@@ -134,7 +134,7 @@ fn mounted<'s>(source: &'s str, name: &str) -> Vec<&'s str> {
     layers
 }
 
-/// The layers in the first column of a page's table.
+/// Returns the layers in the first column of a page's table.
 fn documented(page: &str) -> Vec<&str> {
     page.lines()
         .filter_map(|line| line.strip_prefix("| `")?.split_once("Layer`").map(|(layer, _)| layer))
@@ -169,7 +169,7 @@ fn every_layer_has_a_doctest_that_runs_it_and_asserts() {
     );
 }
 
-/// A service's future that is named by another crate's combinator: the name is part of this crate's interface.
+/// Finds service futures named by another crate's combinator: the name is part of this crate's interface.
 fn foreign_futures(source: &Source) -> Vec<String> {
     let code: Vec<_> = source.code().collect();
     let mut findings = Vec::new();

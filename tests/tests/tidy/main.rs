@@ -21,7 +21,7 @@ mod size;
 mod source;
 mod tree;
 
-/// Fails with all findings, and with advice.
+/// Fails with all findings and with advice.
 #[track_caller]
 fn none(findings: &[String], advice: &str) {
     assert!(findings.is_empty(), "\n{}\n\n{advice}\n", findings.join("\n"));

@@ -8,8 +8,8 @@ use crate::{none, tree};
 /// Keywords that introduce a type or a trait.
 const TYPE_KEYWORDS: &[&str] = &["struct", "enum", "union", "trait", "type"];
 
-/// Words that no identifier may contain, with the term of the field that took their place. A word is one part of a
-/// name in `snake_case` or `CamelCase`; its plural counts too.
+/// Words that no identifier may contain, each with the standard term that replaces it. A word is one part of a name in
+/// `snake_case` or `CamelCase`; its plural counts too.
 const RETIRED: &[(&str, &str)] = &[
     ("aim", "target"),
     ("bell", "notify or wake"),
@@ -43,7 +43,7 @@ const RETIRED: &[(&str, &str)] = &[
     ("witness", "observer"),
 ];
 
-/// Folders and files in which a word is the right one.
+/// Folders and files in which a retired word is correct.
 const RETIRED_EXCEPTIONS: &[(&str, &str, &str)] = &[
     (
         "rpcgate-chains/simulate/",
@@ -57,10 +57,10 @@ const RETIRED_EXCEPTIONS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Parts of names after which a word has its standard meaning.
+/// The parts of names after which a word has its standard meaning.
 const ACCEPTED_AFTER: &[(&str, &str)] = &[("in", "flight"), ("single", "flight"), ("round", "trip")];
 
-/// Public types, with every place that declares one of that name.
+/// Returns public types with all places that declare a type of that name.
 fn public_types(sources: &[Source]) -> BTreeMap<&str, Vec<String>> {
     let mut types: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for source in sources {
@@ -81,7 +81,7 @@ fn named_twice(sources: &[Source]) -> Vec<String> {
     types.into_values().filter(|places| places.len() > 1).flatten().collect()
 }
 
-/// The words of an identifier in lower case: `HTTPServer_max2` is `http`, `server`, `max2`.
+/// Returns the words of an identifier in lower case: `HTTPServer_max2` is `http`, `server`, `max2`.
 fn words(identifier: &str) -> Vec<String> {
     let letters: Vec<char> = identifier.chars().collect();
     let mut words = vec![String::new()];
@@ -104,7 +104,7 @@ fn words(identifier: &str) -> Vec<String> {
     words
 }
 
-/// The retired word in a name, and its replacement.
+/// Returns the retired word in a name, and its replacement.
 fn retired(path: &str, identifier: &str) -> Option<(&'static str, &'static str)> {
     let words = words(identifier);
     words.iter().enumerate().find_map(|(at, word)| {

@@ -1,15 +1,16 @@
-//! What a published package may read: its own files, since a reader of the package has no others.
+//! The files that a published package may include or cite: its own, since a reader of the package has no others.
 
 use crate::source::{Kind, Source};
 use crate::{none, tree};
 
-/// The libraries that are packaged.
+/// The packaged libraries.
 const LIBRARIES: &[&str] = &["rpcgate-core", "rpcgate-layers", "rpcgate-chains"];
 
-/// Beginnings of such citations.
+/// The beginnings of citations of documents outside of the package.
 const PAPERS: &[&str] = &["(specification", "(contract", "the specification's", "the contract's section"];
 
-/// The path of `target` from the repository's root, seen from the folder of the file at `from`. `None` above the root.
+/// Returns the path of `target` from the repository's root, seen from the folder of the file at `from`. `None` above
+/// the root.
 fn resolve(from: &str, target: &str) -> Option<String> {
     let mut parts: Vec<_> = from.split('/').collect();
     parts.pop();
@@ -25,7 +26,7 @@ fn resolve(from: &str, target: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// Files outside of the package that a source includes, as text, bytes or module.
+/// Returns files outside of the package that a source includes, as text, bytes or module.
 fn outside(source: &Source) -> Vec<String> {
     let package = source.path.split('/').next().unwrap_or_default();
     if !LIBRARIES.contains(&package) {
@@ -50,7 +51,7 @@ fn outside(source: &Source) -> Vec<String> {
     findings
 }
 
-/// Lines of documentation that cite a paper which a reader of the package cannot open.
+/// Returns lines of documentation that cite a document which a reader of the package cannot open.
 fn cites(source: &Source) -> Vec<String> {
     let package = source.path.split('/').next().unwrap_or_default();
     if !LIBRARIES.contains(&package) {

@@ -36,7 +36,7 @@ const FILES: &[&str] = &[
     "rustfmt.toml",
 ];
 
-/// First folders of absolute paths that exist only on the writer's machine.
+/// The first folders of absolute paths that exist only on the writer's machine.
 const MACHINE_ROOTS: &[&str] = &["Users", "farm", "home", "root", "work"];
 
 fn strange_at_the_top(names: &[String]) -> Vec<String> {
@@ -52,7 +52,7 @@ fn strange_at_the_top(names: &[String]) -> Vec<String> {
     strange.chain(missing).collect()
 }
 
-/// `own` are paths of the machine that the test runs on.
+/// Returns lines with paths of one machine. `own` are paths of the machine that the test runs on.
 fn machine_paths(file: &File, own: &[String]) -> Vec<String> {
     let lines = file.text.iter().flat_map(|text| text.lines().enumerate());
     lines
@@ -91,7 +91,7 @@ fn the_top_folder_has_the_parts_of_the_project_and_nothing_else() {
 fn no_file_contains_a_path_of_a_particular_machine() {
     let home = std::env::var("HOME").unwrap_or_default();
     let mut own = vec![tree::root().display().to_string(), home];
-    // One folder alone may be a word that means something else.
+    // A single folder may be a word with another meaning.
     own.retain(|path| Path::new(path).components().count() > 2);
     let findings: Vec<_> = tree::files().iter().flat_map(|file| machine_paths(file, &own)).collect();
     none(

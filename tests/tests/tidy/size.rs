@@ -5,13 +5,13 @@ use crate::{none, tree};
 
 const CEILING: usize = 500;
 
-/// Files that may be longer, each with its reason.
+/// Files that may be longer, each with a reason.
 const LONG: &[(&str, &str)] = &[];
 
-/// Lines of imports that an example may have, so that a reader soon sees what it is about.
+/// The maximum lines of imports in an example, so that a reader soon sees its subject.
 const IMPORTS: usize = 10;
 
-/// Examples with more lines of imports outside of their tests.
+/// Returns examples with more lines of imports outside of their tests.
 fn too_many_imports(source: &Source) -> Vec<String> {
     let is_example = source.path.strip_prefix("examples/").is_some_and(|name| !name.contains('/'));
     if !is_example {

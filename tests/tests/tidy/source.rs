@@ -1,6 +1,5 @@
 //! A Rust source as tokens, so that rules see code and not the words of a comment.
 
-/// The kind of a token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Word,
@@ -20,11 +19,10 @@ pub(crate) struct Token {
     pub(crate) kind: Kind,
     pub(crate) text: String,
     pub(crate) line: usize,
-    /// Whether it is under `#[cfg(test)]`.
+    /// True for a token under `#[cfg(test)]`.
     pub(crate) test: bool,
 }
 
-/// A source file.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) path: String,
@@ -56,17 +54,17 @@ impl Source {
         Source { path: path.to_owned(), tokens, lines }
     }
 
-    /// Whether the file belongs to the sources of one of the main crates.
+    /// Reports whether the file belongs to the sources of one of the main crates.
     pub(crate) fn is_shipped(&self) -> bool {
         self.path.starts_with("rpcgate-") && self.path.contains("/src/")
     }
 
-    /// Tokens outside tests.
+    /// Returns the tokens outside tests.
     pub(crate) fn code(&self) -> impl Iterator<Item = &Token> {
         self.tokens.iter().filter(|token| !token.test && token.kind != Kind::Doc)
     }
 
-    /// Every occurrence of this sequence of tokens, without documentation between them.
+    /// Returns every occurrence of this sequence of tokens, without documentation between them.
     pub(crate) fn find<'a>(&'a self, pattern: &'a [&str]) -> impl Iterator<Item = &'a Token> {
         let code: Vec<_> = self.tokens.iter().filter(|token| token.kind != Kind::Doc).collect();
         let hits: Vec<_> = code
@@ -82,7 +80,7 @@ impl Source {
         hits.into_iter()
     }
 
-    /// Every path in the code.
+    /// Returns every path in the code.
     pub(crate) fn paths(&self) -> Vec<Named> {
         let code: Vec<_> = self.tokens.iter().filter(|token| token.kind != Kind::Doc).collect();
         let mut named = Vec::new();
@@ -107,7 +105,7 @@ impl Source {
         named
     }
 
-    /// Every path that the module passes on under a name of its own: `pub use a::B;`.
+    /// Returns every path that the module re-exports: `pub use a::B;`.
     pub(crate) fn exports(&self) -> Vec<Named> {
         let code: Vec<_> = self.tokens.iter().filter(|token| token.kind != Kind::Doc).collect();
         let mut named = Vec::new();
@@ -125,7 +123,7 @@ impl Source {
         named
     }
 
-    /// `path:line: what`.
+    /// Returns `path:line: what`.
     pub(crate) fn at(&self, line: usize, what: &str) -> String {
         format!("{}:{line}: {what}", self.path)
     }
@@ -171,7 +169,7 @@ fn use_tree(code: &[&Token], mut at: usize, before: &[String], named: &mut Vec<N
     at
 }
 
-/// Ranges of tokens that `#[cfg(test)]` or `#[cfg(all(test, …))]` takes out of the build.
+/// Returns ranges of tokens that `#[cfg(test)]` or `#[cfg(all(test, …))]` takes out of the build.
 fn test_ranges(tokens: &[Token]) -> Vec<std::ops::Range<usize>> {
     let text = |at: usize| tokens.get(at).map_or("", |token| token.text.as_str());
     let mut ranges = Vec::new();
@@ -199,7 +197,7 @@ fn test_ranges(tokens: &[Token]) -> Vec<std::ops::Range<usize>> {
     ranges
 }
 
-/// The index of the bracket that closes the one at `open`.
+/// Returns the index of the bracket that closes the one at `open`.
 fn closing(tokens: &[Token], open: usize) -> usize {
     let mut depth = 0_usize;
     for (at, token) in tokens.iter().enumerate().skip(open) {
@@ -340,7 +338,7 @@ impl Reader<'_> {
     }
 }
 
-/// Length of the opening of a raw string, and its number of hashes.
+/// Returns the length of the opening of a raw string, and its number of hashes.
 fn raw_text(left: &str) -> Option<(usize, usize)> {
     let prefix = ["r", "br", "cr"].iter().find(|prefix| {
         left.strip_prefix(**prefix).is_some_and(|rest| rest.trim_start_matches('#').starts_with('"'))
@@ -349,7 +347,7 @@ fn raw_text(left: &str) -> Option<(usize, usize)> {
     Some((prefix.len() + hashes + 1, hashes))
 }
 
-/// The offset of the quote that closes the literal that was opened before `from`.
+/// Returns the offset of the quote that closes the literal that was opened before `from`.
 fn quoted(left: &str, from: usize, quote: char) -> usize {
     let mut escaped = false;
     for (at, character) in left[from..].char_indices() {

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use crate::source::Source;
 
-/// A file, with its path from the repository's root and `/` between folders.
+/// A file with its path from the repository's root, with `/` between folders.
 #[derive(Debug)]
 pub(crate) struct File {
     pub(crate) path: String,
@@ -14,17 +14,16 @@ pub(crate) struct File {
     pub(crate) text: Option<String>,
 }
 
-/// The folder of the workspace.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
-/// The text of a file that must exist.
+/// Reads a file that must exist.
 pub(crate) fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The names in the root folder, without `.git` and those that git ignores.
+/// Returns the names in the root folder, without `.git` and ignored files.
 pub(crate) fn top() -> Vec<String> {
     let ignored = ignored();
     let mut names: Vec<_> = fs::read_dir(root())
@@ -36,7 +35,7 @@ pub(crate) fn top() -> Vec<String> {
     names
 }
 
-/// Every file, sorted.
+/// Returns every file, sorted.
 pub(crate) fn files() -> Vec<File> {
     let mut files = Vec::new();
     for name in top() {
@@ -46,7 +45,7 @@ pub(crate) fn files() -> Vec<File> {
     files
 }
 
-/// Every Rust source, read once for all rules.
+/// Returns every Rust source, read once for all rules.
 pub(crate) fn sources() -> &'static [Source] {
     static SOURCES: OnceLock<Vec<Source>> = OnceLock::new();
     SOURCES.get_or_init(|| {

@@ -19,7 +19,7 @@ const BALANCER: &str = "examples/deploy/compose/haproxy.cfg";
 const COMPOSE_CONFIG: &str = "examples/deploy/compose/rpcgate.toml";
 const SECRETS: &str = "examples/deploy/compose/secrets";
 
-/// What is deployed together.
+/// The files that are deployed together.
 struct Deployment {
     services: BTreeMap<String, Value>,
     mounts: BTreeSet<String>,
@@ -44,7 +44,7 @@ impl Deployment {
         Deployment::new(&tree::read(COMPOSE), &tree::read(BALANCER), &tree::read(COMPOSE_CONFIG))
     }
 
-    /// The services that run a program of ours, each with the program.
+    /// Returns the services that run one of our programs, each with the program.
     fn programs(&self) -> impl Iterator<Item = (&str, &Value, &str)> {
         self.services.iter().filter_map(|(name, service)| Some((name.as_str(), service, program(service)?)))
     }
@@ -54,13 +54,13 @@ impl Deployment {
     }
 }
 
-/// The program in a service's image: `rpcgate-server` of `rpcgate-server:0.1.0`.
+/// Returns the program in a service's image: `rpcgate-server` of `rpcgate-server:0.1.0`.
 fn program(service: &Value) -> Option<&str> {
     let (name, _) = service["image"].as_str()?.split_once(':')?;
     name.starts_with("rpcgate-").then_some(name)
 }
 
-/// The variables of a service, with a secret where `.env` has one.
+/// Returns the variables of a service, with a secret where `.env` has one.
 fn variables(service: &Value) -> Vec<(String, String)> {
     let resolved = |value: &str| {
         let mut text = value.to_owned();
@@ -74,7 +74,7 @@ fn variables(service: &Value) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The volumes of a service, each as what is mounted, where, and the remaining words.
+/// Returns the volumes of a service, each as source, target, and the remaining words.
 fn mounts(service: &Value) -> Vec<(&str, &str, &str)> {
     let mut mounts = Vec::new();
     for text in texts(&service["volumes"]) {
@@ -85,7 +85,7 @@ fn mounts(service: &Value) -> Vec<(&str, &str, &str)> {
     mounts
 }
 
-/// Rights that a service has and does not need.
+/// Returns rights that a service has and does not need.
 fn rights(service: &Value) -> Vec<String> {
     let mut findings = Vec::new();
     let user = service["user"].as_str().unwrap_or_default();
@@ -108,7 +108,7 @@ fn rights(service: &Value) -> Vec<String> {
     findings
 }
 
-/// What a service names that does not exist.
+/// Returns names in a service that do not exist.
 fn dangling(service: &Value, deployment: &Deployment, targets: &[String]) -> Vec<String> {
     let mut findings = Vec::new();
     let image = service["image"].as_str().unwrap_or_default();
@@ -122,7 +122,7 @@ fn dangling(service: &Value, deployment: &Deployment, targets: &[String]) -> Vec
     }
     for (from, to, mode) in mounts(service) {
         let exists = match from.strip_prefix("./") {
-            // An editor that replaces a file does so for the host alone, if the file itself is mounted.
+            // If a file itself is mounted, an editor that replaces it changes it only for the host.
             Some(path) => mode == "ro" && tree::root().join(path).is_dir(),
             None => deployment.mounts.contains(from),
         };
@@ -146,7 +146,7 @@ fn dangling(service: &Value, deployment: &Deployment, targets: &[String]) -> Vec
     findings
 }
 
-/// What is wrong with a service that runs a program of ours.
+/// Returns the faults of a service that runs one of our programs.
 fn wrong_program(name: &str, service: &Value, program: &str, deployment: &Deployment) -> Vec<String> {
     let config = match deployment.configuration(name) {
         Ok(config) => config,
@@ -206,13 +206,13 @@ fn wrong_services(deployment: &Deployment, targets: &[String]) -> Vec<String> {
     findings
 }
 
-/// The words of the lines of the balancer's configuration that begin with `keyword`.
+/// Returns the words of the lines of the balancer's configuration that begin with `keyword`.
 fn directives<'d>(balancer: &'d str, keyword: &str) -> Vec<Vec<&'d str>> {
     let lines = balancer.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     lines.filter(|words| words.first() == Some(&keyword)).collect()
 }
 
-/// Where the balancer looks for a server, or asks for its health, in vain; and how long it waits.
+/// Returns the faults of the balancer: servers or health checks that do not exist, and its timeouts.
 fn wrong_balancer(deployment: &Deployment) -> Vec<String> {
     let mut findings = Vec::new();
     let mut reached = BTreeSet::new();
@@ -269,7 +269,8 @@ fn wrong_balancer(deployment: &Deployment) -> Vec<String> {
     findings.iter().map(|finding| format!("{BALANCER}: {finding}")).collect()
 }
 
-/// Names in `${NAME…}`, and how many of these would be empty or have a value of the repository if `.env` lacked them.
+/// Returns the names in `${NAME…}`, and the number of those that would be empty or have a value of the repository if
+/// `.env` lacked them.
 fn required(compose: &str) -> (BTreeSet<String>, usize) {
     let found = compose.split("${").skip(1).filter_map(|rest| rest.split('}').next());
     let (mut names, mut optional) = (BTreeSet::new(), 0);
@@ -281,7 +282,7 @@ fn required(compose: &str) -> (BTreeSet<String>, usize) {
     (names, optional)
 }
 
-/// The names for which the script makes secrets.
+/// Returns the names for which the script creates secrets.
 fn made(script: &str) -> BTreeSet<String> {
     let names = script.split("for name in ").nth(1).and_then(|rest| rest.split(';').next());
     names.unwrap_or_default().split_whitespace().map(str::to_owned).collect()
@@ -350,7 +351,7 @@ fn haproxy_accepts_the_balancers_configuration() {
     let done = Command::new(haproxy).arg("-c").arg("-f").arg(tree::root().join(BALANCER)).output().unwrap();
     let messages = String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success() && !messages.contains("[ALERT]"), "{messages}");
-    // Outside of the deployment its names are unknown; nothing else may be amiss.
+    // Outside of the deployment its names are unknown; no other warning is allowed.
     let warnings: Vec<_> = messages
         .lines()
         .filter(|line| line.contains("[WARNING]") && !line.contains("could not resolve"))

@@ -12,12 +12,12 @@ const IMAGE: &str = "Containerfile";
 const IGNORED: &str = ".dockerignore";
 const IMAGE_CONFIG: &str = "examples/deploy/image/rpcgate.toml";
 
-/// One `FROM` with what follows it.
+/// One `FROM` with its steps.
 #[derive(Debug)]
 struct Stage {
     name: String,
     base: String,
-    /// Keyword and the rest of the line.
+    /// The keyword and the rest of the line.
     steps: Vec<(String, String)>,
 }
 
@@ -37,7 +37,7 @@ fn stages(text: &str) -> Vec<Stage> {
     stages
 }
 
-/// The stages that no other one begins with or copies from: the images that are made.
+/// Returns the stages that no other one begins with or copies from: the images that are built.
 pub(super) fn targets(text: &str) -> Vec<String> {
     let stages = stages(text);
     let is_used = |name: &str| {
@@ -49,7 +49,7 @@ pub(super) fn targets(text: &str) -> Vec<String> {
     stages.iter().filter(|stage| !is_used(&stage.name)).map(|stage| stage.name.clone()).collect()
 }
 
-/// All steps of an image, those of the stages that it begins with first.
+/// Returns all steps of an image. Those of the stages that it begins with come first.
 fn steps<'s>(stages: &'s [Stage], name: &str) -> Vec<&'s (String, String)> {
     let Some(stage) = stages.iter().find(|stage| stage.name == name) else { return Vec::new() };
     let mut all = steps(stages, &stage.base);
@@ -57,17 +57,17 @@ fn steps<'s>(stages: &'s [Stage], name: &str) -> Vec<&'s (String, String)> {
     all
 }
 
-/// The last value of `keyword`.
+/// Returns the last value of `keyword`.
 fn last<'s>(steps: &[&'s (String, String)], keyword: &str) -> &'s str {
     steps.iter().rev().find(|(found, _)| found == keyword).map_or("", |(_, rest)| rest.as_str())
 }
 
-/// The words of the form that no shell reads.
+/// Returns the words of the exec form, which no shell reads.
 fn words(text: &str) -> Vec<String> {
     text.find('[').and_then(|at| serde_json::from_str(&text[at..]).ok()).unwrap_or_default()
 }
 
-/// What is wrong with the image of the stage `name`.
+/// Returns the faults of the image of the stage `name`.
 fn wrong_image(stages: &[Stage], name: &str) -> Vec<String> {
     let steps = steps(stages, name);
     let mut findings = Vec::new();
@@ -106,7 +106,7 @@ fn wrong_image(stages: &[Stage], name: &str) -> Vec<String> {
     findings.iter().map(|finding| format!("{IMAGE}: {name}: {finding}")).collect()
 }
 
-/// What is wrong with the stages as such: their bases, and what they copy.
+/// Returns the faults of the stages: their bases and copied files.
 fn wrong_stages(stages: &[Stage], toolchain: &str, ignored: &str) -> Vec<String> {
     let mut findings = Vec::new();
     for (at, stage) in stages.iter().enumerate() {
@@ -135,7 +135,7 @@ fn wrong_stages(stages: &[Stage], toolchain: &str, ignored: &str) -> Vec<String>
     findings.iter().map(|finding| format!("{IMAGE}: {finding}")).collect()
 }
 
-/// Files that a source includes and the build is not sent.
+/// Returns files that a source includes but the build context lacks.
 fn wrong_includes(ignored: &str, path: &str, text: &str) -> Vec<String> {
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let included = text.split("include_").skip(1).filter_map(|rest| {
@@ -160,7 +160,7 @@ fn wrong_includes(ignored: &str, path: &str, text: &str) -> Vec<String> {
     findings
 }
 
-/// What the build lacks, and what it must not have.
+/// Returns required files that the build context lacks, and files that it must not contain.
 fn wrong_context(ignored: &str, workspace: &Table) -> Vec<String> {
     let is_sent = |name: &str| ignored.lines().any(|line| line == format!("!{name}"));
     let members =
@@ -239,7 +239,7 @@ fn the_ports_of_the_image_are_those_of_its_configuration() {
         |name| last(&steps(&stages, name), "EXPOSE").split(' ').map(str::to_owned).collect::<Vec<_>>();
     assert!(exposed("server").contains(&config.gateway.listen.port().to_string()));
     assert!(exposed("admin").contains(&config.admin.listen.port().to_string()));
-    // Those that the image does not switch on are exposed as the example has them.
+    // Ports that the image does not enable itself are exposed as the example has them.
     let shown = tree::read("docs/rpcgate.example.toml");
     for port in exposed("server").iter().chain(&exposed("admin")) {
         assert!(shown.contains(&format!(":{port}\"")), "{port} is in no address of the example");

@@ -14,7 +14,7 @@ use crate::{none, tree};
 
 const FOLDER: &str = "examples/deploy/kubernetes/";
 
-/// How long a process that hangs is left alone at least.
+/// The minimum time before a hanging process is restarted.
 const PATIENCE: u64 = 30;
 
 /// All manifests, each with its file.
@@ -35,18 +35,18 @@ impl Manifests {
         self.documents.iter().filter(move |document| kinds.iter().any(|kind| document["kind"] == *kind))
     }
 
-    /// What runs pods.
+    /// Returns the resources that run pods.
     fn workloads(&self) -> impl Iterator<Item = &Value> {
         self.of(&["StatefulSet", "Deployment", "DaemonSet", "Job", "CronJob"])
     }
 
-    /// The configuration file.
+    /// Returns the configuration file.
     fn file(&self) -> &str {
         let file = self.of(&["ConfigMap"]).find_map(|map| map["data"]["rpcgate.toml"].as_str());
         file.unwrap_or_default()
     }
 
-    /// The keys that the Secret has, if it is made as the comment says.
+    /// Returns the keys of the Secret if it is created as the comment says.
     fn secrets(&self) -> BTreeSet<&str> {
         self.text.split("--from-literal=").skip(1).filter_map(|rest| rest.split('=').next()).collect()
     }
@@ -65,7 +65,7 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_default()
 }
 
-/// The variables of a container. The value of a secret is a URL of the kind that its name says.
+/// Returns the variables of a container. The value of a secret is a URL of the kind in its name.
 fn variables(container: &Value) -> Vec<(String, String)> {
     let value = |variable: &Value| match variable["valueFrom"]["secretKeyRef"]["key"].as_str() {
         Some("database-url") => "postgres://user:password@host/name".to_owned(),
@@ -79,25 +79,24 @@ fn variables(container: &Value) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The program in a container's image.
 fn program(container: &Value) -> &str {
     let image = container["image"].as_str().unwrap_or_default();
     image.rsplit('/').next().and_then(|image| image.split(':').next()).unwrap_or_default()
 }
 
-/// The number of the port `name` of a container, or the number itself.
+/// Returns the number of the port `name` of a container, or the number itself.
 fn port(container: &Value, name: &Value) -> u64 {
     let named = items(&container["ports"]).find(|port| port["name"] == *name);
     named.map_or(number(name), |port| number(&port["containerPort"]))
 }
 
-/// Whether the labels of `selector` are among `labels`.
+/// Reports whether `labels` contains the labels of `selector`.
 fn selects(selector: &Value, labels: &Value) -> bool {
     let mut wanted = entries(selector).peekable();
     wanted.peek().is_some() && wanted.all(|(key, value)| labels[key] == *value)
 }
 
-/// Rights that a pod has and does not need.
+/// Returns rights that a pod has and does not need.
 fn rights(pod: &Value) -> Vec<String> {
     let mut findings = Vec::new();
     let of_pod = &pod["securityContext"];
@@ -125,7 +124,7 @@ fn rights(pod: &Value) -> Vec<String> {
     findings.into_iter().map(str::to_owned).collect()
 }
 
-/// What is wrong with the probes of a container and the time that it has for its end.
+/// Returns the faults of a container's probes and its termination time.
 fn wrong_times(pod: &Value, container: &Value, config: &Config) -> Vec<String> {
     let mut findings = Vec::new();
     let package = format!("{}/", program(container));
@@ -183,14 +182,14 @@ fn args(container: &Value) -> Vec<&str> {
     texts(&container["args"])
 }
 
-/// Whether a container answers requests: a management side with other roles alone has no more than metrics.
+/// Reports whether a container answers requests: a management side without the role `api` has only metrics.
 fn has_api(container: &Value) -> bool {
     let args = args(container);
     let roles = args.iter().position(|word| *word == "--role").and_then(|at| args.get(at + 1));
     roles.is_none_or(|roles| roles.split(',').any(|role| role == "api"))
 }
 
-/// What a pod reads and writes that is not there.
+/// Returns files that a pod reads or writes and that do not exist.
 fn wrong_mounts(workload: &Value, pod: &Value, container: &Value, manifests: &Manifests) -> Vec<String> {
     let mut findings = Vec::new();
     let secrets = manifests.secrets();
@@ -229,7 +228,7 @@ fn wrong_mounts(workload: &Value, pod: &Value, container: &Value, manifests: &Ma
     let named = items(&container["env"]).map(|variable| &variable["valueFrom"]["secretKeyRef"]["key"]);
     let unknown = mounted.chain(named).filter_map(Value::as_str).filter(|key| !secrets.contains(key));
     findings.extend(unknown.map(|key| format!("the Secret has no {key}")));
-    // A file that the settings name must be one of a mounted secret.
+    // A file in the settings must be in a mounted secret.
     let given = items(&container["env"]).filter_map(|variable| variable["value"].as_str());
     let read = given.chain(manifests.file().split('"')).filter(|path| path.starts_with("/run/secrets/"));
     for path in read {
@@ -251,7 +250,7 @@ fn wrong_workload(workload: &Value, manifests: &Manifests) -> Vec<String> {
     if !selects(&workload["spec"]["selector"]["matchLabels"], &template["metadata"]["labels"]) {
         findings.push("it does not find its pods".to_owned());
     }
-    // Kubernetes would make variables with our prefix of a service of that name.
+    // Kubernetes would create variables with our prefix from a service of that name.
     if pod["enableServiceLinks"] != false {
         findings.push("variables of services may be taken for settings".to_owned());
     }
@@ -298,7 +297,7 @@ fn wrong_workload(workload: &Value, manifests: &Manifests) -> Vec<String> {
     findings
 }
 
-/// What selects, targets or lets in what is not there.
+/// Returns selectors, targets and permissions for resources that do not exist.
 fn dangling(manifests: &Manifests) -> Vec<String> {
     let mut findings = Vec::new();
     let templates = || manifests.workloads().map(|workload| &workload["spec"]["template"]);
@@ -336,7 +335,7 @@ fn dangling(manifests: &Manifests) -> Vec<String> {
             ["kind", "apiVersion"].iter().all(|key| workload[*key] == target[*key])
                 && target["name"] == name(workload)
         });
-        // A number of its own would undo the autoscaler's at each `apply`.
+        // A fixed number would undo the autoscaler's number at each `apply`.
         if scaled.is_none_or(|workload| !workload["spec"]["replicas"].is_null()) {
             findings.push(format!("the autoscaler {} scales nothing", name(scaler)));
         }

@@ -1,5 +1,5 @@
-//! What installs and runs the programs (the image, `compose.yaml`, `examples/deploy`, `.ci/package`), against the programs
-//! themselves: commands, settings, ports, paths, users, probes and times.
+//! The files that install and run the programs (the image, `compose.yaml`, `examples/deploy`, `.ci/package`), checked
+//! against the programs: commands, settings, ports, paths, users, probes and times.
 
 mod compose;
 mod image;
@@ -19,22 +19,24 @@ use serde_json::Value;
 use crate::source::{Kind, Source};
 use crate::{none, tree};
 
-/// What a drain may take beyond `shutdown.grace`: five seconds each for the journal, the last shipment and the databases.
+/// The maximum time of a drain in addition to `shutdown.grace`: five seconds each for the journal, the last shipment
+/// and the databases.
 const AFTER_GRACE: Duration = Duration::from_secs(15);
 
 /// The user of the image.
 const USER: u64 = 10_001;
 
-/// What the programs read where a secret is.
+/// The content of every secret.
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
 
-/// The folder in which the programs work, and the only one in which both write.
+/// The working folder of the programs, and the only one in which both write.
 const STATE: &str = "/var/lib/rpcgate";
 
-/// Where the configuration is, in the image and in packages.
+/// The path of the configuration in the image and in packages.
 const CONFIG: &str = "/etc/rpcgate/rpcgate.toml";
 
-/// The configuration that a program has with the file `text` and the variables `env`, as if all files of secrets existed.
+/// Returns the configuration of a program with the file `text` and the variables `env`, as if all files of secrets
+/// existed.
 fn effective(text: &str, env: &[(String, String)]) -> Result<Config, String> {
     let read = |name: &str| Ok(if name == CONFIG { text } else { SECRET }.to_owned());
     let adapters: Vec<_> = rpcgate_chains::catalog().collect();
@@ -43,7 +45,7 @@ fn effective(text: &str, env: &[(String, String)]) -> Result<Config, String> {
     sources.load().map_err(|error| error.to_string())
 }
 
-/// `text` without the comment marks before keys and headers: what a reader who follows its comments has.
+/// Returns `text` without the comment marks before keys and headers, as for a reader who follows its comments.
 fn uncommented(text: &str) -> String {
     let line = |line: &str| {
         let bare = line.strip_prefix("# ").unwrap_or(line);
@@ -53,12 +55,12 @@ fn uncommented(text: &str) -> String {
     text.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// The faults of a configuration file, as it stands and as its comments propose it.
+/// Returns the faults of a configuration file, unchanged and as its comments propose it.
 fn wrong_configuration(text: &str, env: &[(String, String)]) -> Vec<String> {
     [text.to_owned(), uncommented(text)].iter().filter_map(|text| effective(text, env).err()).collect()
 }
 
-/// Variables named in `text` that would be settings but are none.
+/// Returns variables in `text` that look like settings but are not.
 fn unknown_variables(path: &str, text: &str) -> Vec<String> {
     let starts = text.match_indices(PREFIX).map(|(at, _)| &text[at..]);
     let names = starts.map(|from| {
@@ -74,7 +76,7 @@ fn unknown_variables(path: &str, text: &str) -> Vec<String> {
     unknown.map(|name| format!("{path}: {name} sets nothing")).collect()
 }
 
-/// Why the programs would not accept these words, the first of which is a program or its path.
+/// Returns the reason why the programs would not accept these words. The first is a program or its path.
 fn wrong_command(words: &[&str]) -> Option<String> {
     let (program, rest) = words.split_first()?;
     let needs_file = !matches!(rest.first(), Some(&("completions" | "man")));
@@ -88,7 +90,7 @@ fn wrong_command(words: &[&str]) -> Option<String> {
     error.map(|error| format!("{program} {}: {error}", rest.join(" ")))
 }
 
-/// Whether `package` serves `path`, judged by whether a source names it.
+/// Reports whether a source of `package` contains `path`, which means that it serves it.
 fn serves(package: &str, path: &str) -> bool {
     let names = |source: &Source| {
         source.is_shipped()
@@ -98,7 +100,7 @@ fn serves(package: &str, path: &str) -> bool {
     tree::sources().iter().any(names)
 }
 
-/// Why an image may be another one tomorrow.
+/// Returns the reason why the content of an image may change.
 fn unpinned(image: &str) -> Option<String> {
     let tag = image.rsplit('/').next().and_then(|name| name.split_once(':')).map_or("", |(_, tag)| tag);
     let number = tag.split('-').next().unwrap_or_default();
@@ -107,18 +109,16 @@ fn unpinned(image: &str) -> Option<String> {
     (!is_exact).then(|| format!("{image}: no version of its own"))
 }
 
-/// The version of the workspace.
 fn version() -> String {
     let manifest: toml::Table = tree::read("Cargo.toml").parse().unwrap();
     manifest["workspace"]["package"]["version"].as_str().unwrap().to_owned()
 }
 
-/// The documents of a YAML file.
 fn documents(text: &str) -> Vec<Value> {
     serde_saphyr::from_multiple(text).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The texts in the list `value`.
+/// Returns the texts in the list `value`.
 fn texts(value: &Value) -> Vec<&str> {
     value.as_array().into_iter().flatten().filter_map(Value::as_str).collect()
 }
@@ -131,7 +131,7 @@ fn entries(value: &Value) -> impl Iterator<Item = (&str, &Value)> {
     value.as_object().into_iter().flatten().map(|(key, value)| (key.as_str(), value))
 }
 
-/// `30s` or `2m` as Compose, Docker and HAProxy write it, and a bare number of seconds as systemd does.
+/// Reads `30s` or `2m` as Compose, Docker and HAProxy write it, and a bare number of seconds as systemd does.
 fn duration(text: &str) -> Duration {
     let digits = text.trim_end_matches(char::is_alphabetic);
     let number: u64 = digits.parse().unwrap_or_else(|_| panic!("{text} is no time"));
@@ -144,7 +144,7 @@ fn duration(text: &str) -> Duration {
     }
 }
 
-/// The files of this kind, each with its text.
+/// Returns the files of this kind with their text.
 fn deployed() -> impl Iterator<Item = (String, String)> {
     tree::files().into_iter().filter_map(|file| {
         let ours = file.path.starts_with("examples/deploy/")
@@ -153,7 +153,7 @@ fn deployed() -> impl Iterator<Item = (String, String)> {
     })
 }
 
-/// Relative links and paths of the repository in `text` that lead nowhere.
+/// Returns relative links and paths of the repository in `text` that do not exist.
 fn dead_paths(path: &str, text: &str) -> Vec<String> {
     let words = text.split(|mark: char| mark.is_whitespace() || "\"'`,;()[]{}".contains(mark));
     words

@@ -13,14 +13,14 @@ const PACKAGE: &str = ".ci/package";
 const FOLDER: &str = "examples/deploy/debian/";
 const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
 
-/// A command line that has a shell alone, as `completions` has it.
+/// A command line that takes only a shell, like `completions`.
 #[derive(Debug, Parser)]
 struct Completed {
     #[command(flatten)]
     args: CompletionArgs,
 }
 
-/// Lines that remove files although nobody asked for that, or more than is the package's.
+/// Returns lines that remove files without a request, or more than the package's own.
 fn careless(name: &str, text: &str) -> Vec<String> {
     let mut findings = Vec::new();
     let mut purges = false;
@@ -44,7 +44,7 @@ fn careless(name: &str, text: &str) -> Vec<String> {
     findings
 }
 
-/// Units and accounts that a script names and that are others than those of the package.
+/// Returns units and accounts in a script that are not those of the package.
 fn foreign(name: &str, text: &str) -> Vec<String> {
     let known =
         |word: &str| units::UNITS.iter().any(|unit| word == *unit || word == format!("{unit}.service"));
@@ -56,14 +56,14 @@ fn foreign(name: &str, text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The words after a program of ours in the script that packs, with a folder for its variables.
+/// Returns the words after one of our programs in the packaging script, with a folder for its variables.
 fn commands(text: &str) -> Vec<String> {
     let calls = text.split("\"$bin/$program\" ").skip(1).filter_map(|rest| rest.lines().next());
     let words = calls.map(|call| call.split(['>', ')', ']']).next().unwrap_or_default());
     words.map(|call| call.trim().trim_end_matches('"').replace("\"$at", "/usr").replace('"', "")).collect()
 }
 
-/// The names of the pages of a command and those below it.
+/// Adds the names of the manual pages of a command and its subcommands.
 fn pages(command: &Command, above: &str, found: &mut Vec<String>) {
     let name = format!("{above}{}", command.get_name());
     for below in command.get_subcommands() {

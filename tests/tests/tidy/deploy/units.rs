@@ -10,7 +10,7 @@ use crate::{none, tree};
 const FOLDER: &str = "examples/deploy/systemd/";
 pub(super) const UNITS: [&str; 2] = ["rpcgate-server", "rpcgate-admin"];
 
-/// What every unit has, so that a program that was taken over reaches as little as possible.
+/// The settings of every unit that limit what a compromised program can reach.
 const HARDENED: &[(&str, &str)] = &[
     ("CapabilityBoundingSet", ""),
     ("NoNewPrivileges", "yes"),
@@ -41,13 +41,13 @@ pub(super) fn path(unit: &str) -> String {
     format!("{FOLDER}{unit}.service")
 }
 
-/// The settings of a unit, in their order.
+/// Returns the settings of a unit, in order.
 fn settings(text: &str) -> Vec<(&str, &str)> {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     lines.filter_map(|line| line.split_once('=')).collect()
 }
 
-/// The account that a unit runs under.
+/// Returns the account that a unit runs under.
 pub(super) fn user(text: &str) -> &str {
     settings(text).into_iter().find(|(key, _)| *key == "User").map_or("root", |(_, user)| user)
 }
@@ -104,7 +104,7 @@ fn units_run_the_programs_with_few_rights_and_time_to_drain() {
     none(&findings, "`systemd-analyze security --offline=true` judges a unit.");
 }
 
-/// A folder with the units, which start a program that this machine has.
+/// Returns a folder with the units, which start a program that exists on this machine.
 #[cfg(have_systemd_analyze)]
 fn startable() -> (tempfile::TempDir, Vec<std::path::PathBuf>) {
     let dir = tempfile::tempdir().unwrap();
