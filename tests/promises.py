@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Measures the gateway's promises at full size; the tests check them on a small scale.
 
-Runs `rpcgate-server run` on free ports of the loopback interface, in front of its own scripted faulty nodes, and prints
-one line for each promise: the measured value and the promised limit. Exit code 1 if a promise is broken. Needs only
-Python 3.11; `--database postgresql`, which measures the promises of several gateways, also needs the binaries of
-PostgreSQL and Redis, HAProxy for 26, and libfaketime for 21, 22 and 65. Some promises need `rpcgate-admin` beside the
-gateway's binary.
+Runs `rpcgate-server run` on free ports of the loopback interface, in front of its own scripted faulty nodes, and
+prints one line for each promise: the measured value and the promised limit. Exit code 1 if a promise is broken.
+Needs only Python 3.11. `--database postgresql`, which measures the promises of several gateways, also needs the
+binaries of PostgreSQL and Redis, HAProxy for 26, and libfaketime for 21, 22 and 65. Some promises need
+`rpcgate-admin` in the folder of the gateway's binary.
 
-The program reads the records of a gateway from its files, by the documentation of their format (rpcgate_core::journal),
-and compares them with its own requests and their answers: no figure comes from the program under test alone.
+The program reads the records of a gateway from its files, by the documentation of their format
+(rpcgate_core::journal), and compares them with its own requests and their answers: no figure comes from the program
+under test alone.
 
     cargo build --release
     python3 tests/promises.py                  # all promises, about half an hour
@@ -37,7 +38,7 @@ class Run:
         self.server = Postgresql() if given.database == "postgresql" else None
 
     def new_database(self, folder):
-        """The databases of a gateway with this folder, unless it shares those of a server."""
+        """Returns the databases of a gateway with this folder, or on the server if there is one."""
         return self.server.database() if self.server else Sqlite(folder)
 
     def say(self, promise, what, value, limit, unit):
@@ -53,7 +54,7 @@ class Run:
 
 
 def promises(database):
-    """The tests that this database supports, by the number of the promise."""
+    """Returns the tests that this database supports, by the number of the promise."""
     tests = {}
     for module in [crash, calls, accounts, sessions, secrets_kept, hostile, frames, overload, webhooks] + ([many, outage, clocks, revoked, drained] if database == "postgresql" else [away]):
         for name, test in vars(module).items():

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Measures how the costs of a gateway grow with the keys in its database, on SQLite, and prints a table row for each number of keys.
+"""Measures how the costs of a gateway grow with the keys in its SQLite database, and prints a row for each number of keys.
 
     cargo build --release
     python3 tests/scale.py                     # 1,000, 100,000 and 1,000,000 keys
     python3 tests/scale.py --keys 1000,10000
 
-Columns: the database's size; seconds until a gateway is ready; milliseconds of a first call with a key, which is looked up, and of a second
-one, which is remembered (median and 99th percentile of up to 2,000 keys); bytes of memory for each remembered key, by calls with up to
-100,000 of them; milliseconds from a revocation in the database until the key is refused (median and longest of 20), and the same behind changes of all
-keys that were committed with it.
+Columns: the database's size; seconds until a gateway is ready; milliseconds of a first call with a key, which is
+looked up, and of a second one, which is cached (median and 99th percentile of up to 2,000 keys); bytes of memory for
+each cached key, by calls with up to 100,000 of them; milliseconds from a revocation in the database until the key is
+refused (median and longest of 20), and the same behind changes of all keys that were committed with it.
 """
 
 import argparse
@@ -30,9 +30,9 @@ from fullsize.node import Node
 from fullsize.oracle import part
 from promises import Run
 
-# Keys of a project, and calls at a time.
+# The number of keys of a project, and of parallel calls.
 PROJECT, AT_ONCE = 100, 64
-# A gateway remembers so many keys.
+# `REMEMBERED` keys fit into a gateway's cache.
 SAMPLE, REMEMBERED, REVOKED = 2_000, 100_000, 20
 
 
@@ -41,7 +41,7 @@ def text(number):
 
 
 def fill(file, keys):
-    """Makes tenants with a project of a hundred keys each."""
+    """Creates tenants with a project of a hundred keys each."""
     with sqlite3.connect(file, timeout=60) as database:
         database.execute("PRAGMA synchronous = OFF")
         owners = [(number.to_bytes(16), number.to_bytes(16)) for number in range(1, keys // PROJECT + 2)]
@@ -72,7 +72,7 @@ async def measure(run, keys):
     node, dice = await Node().start(), random.Random(run.seed)
     kept = tempfile.TemporaryDirectory()
     gateway = Gateway(run, chains(eth=([node], "")), folder=kept.name)
-    # It makes the databases.
+    # The first start creates the databases.
     await gateway.start()
     await gateway.stop()
     fill(gateway.database.file, keys)

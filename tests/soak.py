@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Runs two gateways behind HAProxy, a management side, PostgreSQL and Redis under mixed load (HTTP, batches, WebSocket, gRPC) for two
-hours, with faults of everything around them: nodes gone and sick, servers restarted and frozen, gateways killed and drained, reloads, a rollback.
+"""Runs two gateways behind HAProxy, a management side, PostgreSQL and Redis under mixed load (HTTP, batches, WebSocket,
+gRPC) for two hours, with faults around them: lost and slow nodes, servers that are restarted and frozen, gateways
+that are killed and drained, reloads, a rollback.
 
-Prints what was lost and survived, and the memory, file handles and threads of a gateway that is never restarted; exit code 1 if a
-promise is broken. Needs what `tests/promises.py --database postgresql` needs, and `rpcgate-admin` beside the gateway's binary.
+Prints lost requests and survived faults, and the memory, file handles and threads of a gateway that is never
+restarted. Exit code 1 if a promise is broken. Needs the same as `tests/promises.py --database postgresql`, and
+`rpcgate-admin` in the folder of the gateway's binary.
 
     cargo build --release
     python3 tests/soak.py                      # two hours

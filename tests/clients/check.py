@@ -21,7 +21,7 @@ def report(**line):
 
 
 class Check:
-    """Runs the checks of one chain. `with check("what it shows"): …`; `note` adds an observation."""
+    """Runs the checks of one chain. `with check("title"): …` runs one; `note` adds an observation."""
 
     def __init__(self, chain):
         self.chain, self.title, self.seen, self.start = chain, None, None, 0.0
@@ -65,7 +65,7 @@ def run(package, body):
 
 
 def failure(call, *args, **named):
-    """The error of a call that must fail."""
+    """Returns the error of a call that must fail."""
     try:
         result = call(*args, **named)
     except Exception as error:
@@ -74,7 +74,7 @@ def failure(call, *args, **named):
 
 
 def direct(chain, method, params):
-    """The node's own answer to a call, without the gateway: the whole envelope."""
+    """Returns the node's whole answer to a call, without the gateway."""
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
     headers = {"content-type": "application/json"}
     if "login" in chain:

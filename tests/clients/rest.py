@@ -4,7 +4,7 @@ import re
 
 import requests
 
-#: What a browser's page may send along; a preflight asks for it.
+#: The header that a browser's page may send; a preflight asks for it.
 ASKED = "apikey"
 WINDOWS = ("minute", "hour", "day")
 
@@ -29,7 +29,7 @@ class Rest:
         return right(self.session.send(request, timeout=60), "GET", path, status)
 
     def get(self, path, status=200, /, **query):
-        """The JSON answer of a GET."""
+        """Returns the JSON answer of a GET."""
         answer = self.ask("GET", path, status, params=query)
         assert answer.headers["content-type"].split(";")[0] == "application/json", answer.headers
         return answer.json()
@@ -64,7 +64,7 @@ def doors(rest, check, path):
         assert refused.headers["access-control-allow-origin"] == "*", refused.headers
 
     with check("an answer has the remaining requests and its cost"):
-        # The count starts again with each minute.
+        # The count restarts with each minute.
         for _ in range(2):
             first, second = (rest.ask("GET", path, 200).headers for _ in range(2))
             if int(second["x-ratelimit-remaining-minute"]) < int(first["x-ratelimit-remaining-minute"]):

@@ -42,7 +42,7 @@ async def promise_33(run):
         run.say(33, "guesses in the audit log", noted, 5, "")
         refused = [await visitors[0].login(email, PASSWORD) for _ in range(5)]
         run.must(33, {status for status, _, _ in refused} == {403}, f"the right password while it is locked: {refused}")
-        # For the store, this is sixteen minutes later.
+        # Sixteen minutes pass for the store.
         admin.database.change("update attempts set at = at - 16 * 60 * 1000000")
         status, _, answer = await visitors[0].login(email, PASSWORD)
         run.must(33, status == 200, f"the right password after the lock: {status} {answer}")
@@ -102,7 +102,7 @@ async def promise_35(run):
         client, answers, used = Client(gateway), collections.Counter(), 0.0
 
         async def calls(times):
-            """A call every 10 ms, timed from the moment at which it is due."""
+            """Makes a call every 10 ms, timed from the moment at which it is due."""
             start = time.perf_counter()
             for number in range(seconds * 100):
                 due = start + number / 100
@@ -112,10 +112,10 @@ async def promise_35(run):
                 times.append(time.perf_counter() - due)
 
         quiet, flooded = [], []
-        # The flood has a process of its own: its work must not delay the clock of the calls.
+        # The flood runs in a separate process: its work must not delay the clock of the calls.
         with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
             await asyncio.wrap_future(pool.submit(flood, admin.port, 0, 0))
-            # Parts with and without the flood in turns, so that other load of the machine affects both.
+            # Alternates parts with and without the flood, so that other load of the machine affects both.
             for part in range(4):
                 await calls(quiet)
                 start, before = time.perf_counter(), cpu_seconds(admin.process.pid)
@@ -124,7 +124,7 @@ async def promise_35(run):
                 answers += await flooding
                 used = max(used, (cpu_seconds(admin.process.pid) - before) / (time.perf_counter() - start))
         run.must(35, set(answers) <= {"401", "429"} and answers["429"] > 0, f"log-ins got {dict(answers)}")
-        # What is not hashing is the exchange of 200 requests a second, each on a connection of its own.
+        # The rest after hashing is the exchange of 200 requests a second, each on a new connection.
         run.say(35, f"cores of the management service under 200 log-ins a second {dict(answers)}", used, 1.3, "")
         p99 = [statistics.quantiles(times, n=100)[98] * 1000 for times in (quiet, flooded)]
         shown = f"{p99[0]:.2f} ms without, {p99[1]:.2f} ms with them"
@@ -133,7 +133,7 @@ async def promise_35(run):
 
 
 def flood(port, first, seconds):
-    """The statuses of 200 log-ins a second, from 50 addresses of clients, each with an account name of its own."""
+    """Returns the statuses of 200 log-ins a second, from 50 addresses of clients, each with its own account name."""
     return asyncio.run(flooding(port, first, seconds))
 
 
@@ -158,7 +158,7 @@ async def flooding(port, first, seconds):
 
 
 def cpu_seconds(process):
-    """The seconds of processor time that a process has used."""
+    """Returns the processor time of a process in seconds."""
     with open(f"/proc/{process}/stat") as file:
         fields = file.read().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -214,7 +214,7 @@ async def promise_67(run):
 
 
 def mann_whitney(a, b):
-    """The two-sided p-value of the Mann-Whitney rank test, by the normal approximation."""
+    """Returns the two-sided p-value of the Mann-Whitney rank test, by the normal approximation."""
     ordered = sorted([(value, 0) for value in a] + [(value, 1) for value in b])
     ranks = sum(rank for rank, (_, kind) in enumerate(ordered, 1) if kind == 0)
     m, n = len(a), len(b)

@@ -43,7 +43,7 @@ async def promise_8(run):
 
 
 async def promise_9(run):
-    """A hung chain stays local."""
+    """A hung chain does not affect other chains."""
     eth, btc = await Node().start(), await Node().start()
     btc.mode = "hang"
     seconds = max(3.0, 20 * run.scale)
@@ -51,7 +51,7 @@ async def promise_9(run):
         await load(gateway, 1)
         before, failed = await load(gateway, seconds)
         rss = gateway.rss()
-        # They only wait: other work of theirs would be measured too, because both share this process.
+        # They only wait: their other work would be measured too, because both share this process.
         clients = [Client(gateway, chain="btc") for _ in range(300)]
         hung = [asyncio.create_task(client.call("getdifficulty", [])) for client in clients]
         await asyncio.sleep(0.5)

@@ -21,7 +21,7 @@ class Connection:
         self.reader = self.writer = None
 
     async def exchange(self, head, body):
-        """The answer to a request of these lines, which lack the length of the body."""
+        """Sends a request with these lines and the length of the body. Returns the answer."""
         if self.writer is None or self.reader.at_eof():
             self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port, limit=80 * MIB, ssl=self.tls)
         try:
@@ -51,7 +51,7 @@ class Connection:
 
 
 class Client(Connection):
-    """A client of the gateway, with a key of this name or text."""
+    """A client of the gateway with a key of this name or text."""
 
     def __init__(self, gateway, key="one", chain="eth"):
         super().__init__(gateway.port, gateway.tls)
@@ -59,7 +59,7 @@ class Client(Connection):
         self.id = 1_000
 
     async def post(self, body, chain=None):
-        self.port = self.gateway.port  # another one after a restart
+        self.port = self.gateway.port  # the port changes with a restart
         return await self.exchange(f"POST /{chain or self.chain} HTTP/1.1\r\napikey: {self.key}", body)
 
     async def call(self, method, params, chain=None):
@@ -87,7 +87,7 @@ class Visitor(Connection):
         return await self.post("login", {"email": email, "password": password})
 
     async def application(self, email):
-        """The body of a registration, with the solution of a new challenge."""
+        """Returns the body of a registration, with the solution of a new challenge."""
         _, _, answer = await self.exchange("GET /api/v1/auth/challenge HTTP/1.1", b"")
         posed = json.loads(answer)
         for number in range(posed["maxnumber"] + 1):
@@ -110,7 +110,7 @@ class Owner(Visitor):
     async def ask(self, method, path, body=None):
         if self.port != self.admin.port:
             self.close()
-        self.port = self.admin.port  # another one after a restart
+        self.port = self.admin.port  # the port changes with a restart
         head = f"{method} /api/v1/{path} HTTP/1.1\r\ncontent-type: application/json\r\nauthorization: Bearer {self.token}"
         status, _, answer = await self.exchange(head, json.dumps(body).encode() if body is not None else b"")
         return status, json.loads(answer) if answer else None
@@ -138,7 +138,7 @@ class Owner(Visitor):
         self.token = json.loads(answer)["token"]
 
     async def make_key(self, project):
-        """The id and the text of a new key."""
+        """Returns the id and the text of a new key."""
         status, made = await self.ask("POST", f"projects/{project}/keys", {"description": "a key"})
         assert status == 201, (status, made)
         return made["id"], made["key"]

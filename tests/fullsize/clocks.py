@@ -39,7 +39,7 @@ class FakeTime:
 
 
 def arrival(headers):
-    """The arrival of a request in seconds, from its id."""
+    """Returns the arrival of a request in seconds, from its id."""
     return (uuid.UUID(headers["x-request-id"]).int >> 80) / 1000
 
 
@@ -114,7 +114,7 @@ async def promise_22(run):
             return sum(units for at, units in hours.items() if hour - 24 < at <= hour)
 
         async def step(number, client, method):
-            """Whether the call was served. Counts differences from the model."""
+            """Reports whether the call was served. Counts differences from the model."""
             nonlocal wrong, refused
             _, headers, answer = await ask(client, method, [number])
             hour, cost = int(arrival(headers) // 3600), weight("eth", method)

@@ -14,7 +14,7 @@ CONNECTIONS = 64
 
 
 class Cluster:
-    """Gateways, each a process with a folder of its own, and their shared servers."""
+    """Gateways, each a process with its own folder, and their shared servers."""
 
     def __init__(self, run, lines, gateways=2, admin=False, secret="", patience="250ms", settings=""):
         self.postgresql, self.redis = Postgresql(), Redis()
@@ -43,12 +43,12 @@ class Cluster:
             self.redis.close()
 
     def load(self, oracle, over, gateway, rate=None):
-        """Load L, divided between the gateways."""
+        """Starts load L, divided between the gateways."""
         share = len(self.gateways)
         return asyncio.create_task(oracle.load(gateway, rate or RATE // share, CONNECTIONS // share, over))
 
     async def complete(self, oracle, patience=60):
-        """Seconds until the sum of the usage records equals the answered calls."""
+        """Returns the seconds until the sum of the usage records equals the answered calls."""
         start = time.perf_counter()
         while time.perf_counter() < start + patience:
             _, units = await asyncio.to_thread(Ledger(self).total)
@@ -81,7 +81,7 @@ async def ask(client, method="eth_chainId", params=(), chain="eth"):
 
 
 async def admitted(gateways, key, each, workers=4):
-    """Makes calls at each gateway at once. Returns the served ones, and the statuses of the others."""
+    """Makes calls at each gateway at once. Returns the served ones and the statuses of the others."""
     others = collections.Counter()
 
     async def work(gateway):

@@ -44,7 +44,7 @@ async def promise_1(run):
 
 
 async def left_behind(run, oracle, folder, lines, count, env=None):
-    """A gateway that was killed after this number of requests of one caller, and its journal's segments."""
+    """Returns a gateway that was killed after this number of requests of one caller, and its journal's segments."""
     gateway = await Gateway(run, lines, folder=folder, env=env).start()
     client = Client(gateway)
     for _ in range(count):
@@ -101,7 +101,7 @@ async def promise_3(run):
         held = {path: path.read_bytes() for path in gateway.segments()}
         shutil.copytree(pathlib.Path(folder) / "journal", pathlib.Path(twin) / "journal")
         other = Gateway(run, lines(), folder=twin, database=gateway.database)
-        # Both replay the same journal at once, into the same database.
+        # Both replay the same journal at once into the same database.
         await asyncio.gather(gateway.start(), other.start())
         other.kill()
         gateway.kill()
@@ -128,7 +128,7 @@ async def promise_4(run):
     for chain, node in nodes.items():
         node.errors["broken_call"] = {"code": -5, "message": "no"}
         pools[chain] = list(WEIGHTS[chain]) + ["unheard_of", "broken_call", "stop" if node.utxo else "admin_peers"]
-    # A key may call it once a minute: it is called once below.
+    # A key may call it once a minute, so it is called once below.
     pools["eth"].remove("eth_getLogs")
     model = collections.defaultdict(lambda: [0] * 8)
     number = 0
@@ -144,7 +144,7 @@ async def promise_4(run):
         items = []
         for method in methods:
             number += 1
-            # Some calls are repeated: they are cached if their method is.
+            # Some calls are repeated; they are cached if their method is.
             params = [number % 7 if dice.random() < 0.3 else number]
             items.append(json.dumps({"jsonrpc": "2.0", "id": 1_000 + number, "method": method, "params": params}))
         batch = len(items) > 1

@@ -1,4 +1,4 @@
-"""Gateways that are asked to end while they serve calls and streams."""
+"""Gateways that are stopped while they serve calls and streams."""
 
 import asyncio
 import collections
@@ -20,7 +20,7 @@ SLOW_BODY, PIECES = 16 << 10, 10
 
 
 async def streamed():
-    """Nodes of every transport, and the configuration of their chains."""
+    """Returns nodes of every transport, and the configuration of their chains."""
     nodes, lines = mixed()
     stream, grpc, slow = await StreamNode().start(), await GrpcNode().start(), await Node().start()
     await started(nodes)
@@ -36,7 +36,7 @@ async def subscribed(port, key=KEYS["two"]):
 
 
 async def slow_body(gateway, number, seconds):
-    """The answer to a call whose body comes in pieces over this time."""
+    """Returns the answer to a call whose body is sent in pieces over this time."""
     call = {"jsonrpc": "2.0", "id": number, "method": "eth_getBalance", "params": [f"slow {number} {'a' * SLOW_BODY}"]}
     body = json.dumps(call).encode()
     reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
@@ -51,7 +51,8 @@ async def slow_body(gateway, number, seconds):
 
 
 async def readiness(gateway, over):
-    """When a balancer that holds its connection, or opens one for each look, first sees that the gateway is not ready."""
+    """Returns the time at which a balancer first sees that the gateway is not ready, on an open connection and on a new
+    one for each check."""
     held, seen = Connection(gateway.port), {}
     while len(seen) < 2 and not over.is_set():
         for name, look in (("open", held), ("new", Connection(gateway.port))):
@@ -68,7 +69,7 @@ async def readiness(gateway, over):
 
 
 async def promise_26(run):
-    """SIGTERM under load, with streams and with calls that take long."""
+    """SIGTERM under load, with streams and long calls."""
     lines, grpc, slow = await streamed()
     streams, bodies = max(10, int(200 * run.scale)), max(5, int(50 * run.scale))
     oracle, over = Oracle(run.seed), asyncio.Event()
@@ -79,7 +80,7 @@ async def promise_26(run):
         watchers = [await GrpcClient(gateway.port, KEYS["two"]).start() for _ in range(10)]
         watches = [await client.call(WATCH, b"watch") for client in watchers]
         await asyncio.sleep(max(2.0, 20 * run.scale))
-        # Calls in flight: bodies that have begun, and calls that wait for their nodes, over both versions of HTTP.
+        # Calls in flight: bodies that have begun, and calls that wait for their nodes, over HTTP/1 and HTTP/2.
         arriving = [asyncio.create_task(slow_body(gateway, number, 8.0)) for number in range(bodies)]
         grpc.gate.clear()
         asking = [asyncio.create_task(GrpcClient(gateway.port, KEYS["two"]).ask(ANSWER, b"late")) for _ in range(bodies)]
@@ -92,7 +93,7 @@ async def promise_26(run):
         await asyncio.sleep(3.0)
         grpc.gate.set()
         lefts = [client.link.left for client in watchers]
-        # Half of the clients leave when they are asked to.
+        # Half of the clients leave when the gateway asks them to.
         for call in watches[::2]:
             call.cancel()
         code = await exited

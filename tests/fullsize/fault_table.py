@@ -1,13 +1,13 @@
-"""What each kind of fault has cost: calls, streams, records, memory, handles and threads."""
+"""The cost of each kind of fault: calls, streams, records, memory, handles and threads."""
 
 import collections
 
-# A fault of one of these may cost no request: what is gone is not needed for an answer, and a balancer learns of a drain in time.
+# Faults that may cost no request: the lost server is not needed for an answer, and a balancer notices a drain in time.
 HARMLESS = {
     "redis is restarted", "postgresql is restarted", "postgresql is frozen", "configurations are reloaded", "settings are rolled back",
     "a gateway is drained",
 }  # fmt: skip
-# Streams end with their gateway alone, and so do calls of gRPC.
+# Streams and gRPC calls end only with their gateway.
 ENDS_GATEWAYS = {"a gateway is killed", "a gateway is drained"}
 END = "the end of a fault"
 
@@ -28,7 +28,8 @@ class FaultTable:
         self.counts[kind][column] += number
 
     def survived(self, kind, before, after):
-        """A fault of this kind is over; the gateway that is never restarted had these resources before it and has these now."""
+        """Records the end of a fault of this kind, with the resources of the gateway that is never restarted before and
+        after it."""
         self.times[kind] += 1
         for place, (old, new) in enumerate(zip(before, after)):
             self.added[kind][place] += new - old
@@ -37,7 +38,7 @@ class FaultTable:
         return sum(counts[column] for counts in self.counts.values())
 
     def lines(self):
-        """A line for each kind, beneath one of names."""
+        """Returns a line for each kind, below one of names."""
         kinds = sorted(set(self.counts) | set(self.times))
         width = max((len(kind or "without a fault") for kind in kinds), default=0)
         names = [*COLUMNS, *(f"{name} added" for name in RESOURCES)]
@@ -49,12 +50,12 @@ class FaultTable:
             yield " ".join([f"{kind or 'without a fault':{width}}", f"{self.times[kind]:>6}", *cells])
 
     def judge(self, run, promise):
-        """What may not be lost in faults of a kind, or of any."""
+        """Checks the losses that are forbidden in faults of a kind, or in any."""
         for kind in sorted({*HARMLESS, ""}):
             name = kind or "no fault"
             run.say(promise, f"requests lost while {name}", self.counts[kind]["lost"], 0, "")
         for column in ("streams cut", "gRPC failed"):
-            # A node that ends is not that of the streams, nor that of gRPC.
+            # A gateway that ends is neither that of the streams nor that of gRPC.
             number = sum(counts[column] for kind, counts in self.counts.items() if kind not in ENDS_GATEWAYS | {END})
             run.say(promise, f"{column}, though no gateway ended", number, 0, "")
         for column in ("wrong", "not billed", "billed twice"):

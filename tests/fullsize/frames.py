@@ -1,4 +1,4 @@
-"""Frames of gRPC, WebSocket and HTTP/2 that lead elsewhere, are too large, or are too many."""
+"""Frames of gRPC, WebSocket and HTTP/2 that are misrouted, too large, or too many."""
 
 import asyncio
 import collections
@@ -24,7 +24,7 @@ from .websocket import PING as PING_OPCODE
 from .websocket import frame as ws_frame
 from .websocket import read_frame
 
-# Its calls cost more than a project may use in a day by default.
+# The calls cost more than a project may use in a day by default.
 UNBOUND = OTHER_PROJECT.replace("[projects.other]\n", f"[projects.other]\ncu_per_day = {10**12}\n")
 SOUND = re.compile(r"/([a-z][A-Za-z0-9_.]*)\.[A-Z]\w*/[A-Z]\w*", re.ASCII)
 PACKAGES = {"protocol": "tron", "cosmos": "cosmos", "ibc": "cosmos", "cometbft": "cosmos", "tendermint": "cosmos"}
@@ -49,7 +49,7 @@ SPOOFED = (
     "/tron",
     f"/protocol.Wallet/{'G' * 2000}",
 )
-# Whose first label is another package's last one.
+# The first label of a path selects the chain, even if a later one is the name of a different package.
 ROUTED = {
     ANSWER: "tron",
     "/cosmos.bank.v1beta1.Query/SupplyOf": "cosmos",
@@ -60,7 +60,7 @@ ROUTED = {
 
 
 def chain_of(path):
-    """The chain that a path leads to, by the rule of its form."""
+    """Returns the chain that a path leads to, by the rule of its form."""
     found = SOUND.fullmatch(path)
     labels = found[1].split(".") if found else [""]
     return PACKAGES.get(labels[0]) if all(labels) and len(path) <= 1024 else None
@@ -85,13 +85,13 @@ async def promise_47(run):
         async def ask(paths):
             client = GrpcClient(gateway.port, KEYS["one"])
             for path in paths:
-                # Fragments and queries are no part of it, and are not sent to a node.
+                # Fragments and queries are not part of the path, and are not sent to a node.
                 bare = path.partition("#")[0].partition("?")[0]
                 chain = chain_of(bare)
                 status, _ = await client.ask(path, b"ask")
                 if status == 0:
                     wanted[chain or "tron"][bare] += 1
-                # A query that is none of a URI is refused as well.
+                # A query that is invalid in a URI is refused as well.
                 if (status == 0 and not chain) or (status != 0 and chain and bare == path):
                     wrong.append((path, chain, status))
             client.close()
@@ -109,7 +109,7 @@ async def promise_47(run):
 
 
 async def until(what, seconds):
-    """Whether this holds within so many seconds, and after how many."""
+    """Waits until this holds or `seconds` have passed. Returns the time."""
     start = time.perf_counter()
     while not what() and time.perf_counter() < start + seconds:
         await asyncio.sleep(0.05)
@@ -117,7 +117,7 @@ async def until(what, seconds):
 
 
 async def closed(stream):
-    """The code of the close frame, whatever comes before it."""
+    """Returns the code of the close frame, after any other frames."""
     try:
         while True:
             _, opcode, payload = await read_frame(stream.reader)
@@ -130,7 +130,7 @@ async def closed(stream):
 
 
 async def closed_late(stream, node, name):
-    """As `closed`, for a client that reads on only once its node's connection is closed."""
+    """Does the same as `closed` for a client that reads on only once its node's connection is closed."""
     while name not in node.seen or name in node.floods:
         await asyncio.sleep(0.05)
     stream.writer.transport.resume_reading()
@@ -138,7 +138,7 @@ async def closed_late(stream, node, name):
 
 
 async def promise_48(run):
-    """Messages at the limits of their size, clients that read nothing, and clients that are gone."""
+    """Messages at the limits of their size, clients that read nothing, and clients that have disappeared."""
     node, http = await StreamNode(every=1.0).start(), await Node().start()
     count = max(10, int(100 * run.scale))
     lines = f'[[chains.eth.nodes]]\nurl = "{http.url()}"\nws = "{node.url()}"\n{UNBOUND}'
@@ -190,9 +190,10 @@ async def promise_48(run):
         found = collections.Counter(await asyncio.gather(*ends))
         run.must(48, found == {1008: len(gone)}, f"clients that answer no ping are closed with 1008: {found}")
         codes = collections.Counter(await asyncio.gather(*late))
-        # What waits for all clients of a project has a limit as well.
+        # The total that waits for all clients of a project has a limit as well.
         run.must(48, set(codes) <= {1008, 1013}, f"clients that read nothing are closed with 1008, or 1013 without memory: {codes}")
-        # For each at most the backlog, a message on its way and what the allocator keeps; for all the memory of bodies.
+        # For each client at most the backlog, a message on its way and the memory that the allocator keeps; for all the
+        # memory of bodies.
         growth, most = await watching, 1.1 * min(256, 5 * len(slow))
         run.say(48, f"growth under {len(slow)} that read nothing, of which {codes[1013]} found no memory", growth, most, "MiB")
         run.say(48, "calls of another project's key that failed meanwhile", failed, 0, "")
@@ -205,7 +206,7 @@ def request(stream, path, end, *more):
 
 
 GRPC = ("content-type", "application/grpc"), ("te", "trailers")
-# The frames of a flood by its round; the first streams of a client are odd.
+# Returns the frames of a flood by its round. The streams of a client are odd.
 FLOODS = {
     "rapid reset of gRPC calls": lambda n: request(2 * n + 1, ANSWER, 0, *GRPC) + frame(RST_STREAM, 0, 2 * n + 1, struct.pack(">I", 8)),
     "rapid reset of HTTP calls": lambda n: request(2 * n + 1, "/eth", 0) + frame(RST_STREAM, 0, 2 * n + 1, struct.pack(">I", 8)),
@@ -221,7 +222,7 @@ AT_ONCE, FRAMES = 10, 100_000
 
 
 def flood(port, build, turn, over, result):
-    """Connections that send frames until they are cut, one after another, whenever it is their turn."""
+    """Opens connections one after another, during its turns, and sends frames on each until it is cut."""
     # Otherwise the flood takes the processors from the load and from the gateway.
     os.nice(19)
     endings, longest = collections.Counter(), 0
@@ -263,7 +264,7 @@ def flood(port, build, turn, over, result):
             at += 9 + int.from_bytes(heard[at : at + 3])
         endings[code] += 1
         longest = max(longest, sent)
-        # A new connection takes a client elsewhere some round trips.
+        # A new connection takes a remote client some round trips.
         time.sleep(0.25)
     result.send((endings, longest))
 
@@ -280,7 +281,7 @@ class Flooders:
             self.pipes.append(ours)
 
     async def end(self):
-        """The endings of all connections, and the most frames that one of them sent."""
+        """Returns the endings of all connections, and the most frames that one of them sent."""
         self.over.set()
         endings, longest = collections.Counter(), 0
         for pipe in self.pipes:
@@ -302,9 +303,10 @@ async def calls_of_another(gateway, seconds, rate=100):
 
 
 async def promise_48_many(run):
-    """Idle streams, over the connections of HTTP/2 that clients share (RFC 8441)."""
+    """Idle streams over shared HTTP/2 connections (RFC 8441)."""
     node, http = await StreamNode().start(), await Node().start()
-    # A gateway that may open 20,000 files holds as many streams as need two each, and keeps some for the rest.
+    # A stream needs two files. A gateway that may open 20,000 files holds the corresponding streams and keeps some
+    # files for the rest.
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1] * 45 // 100
     count, together = min(max(100, int(10_000 * run.scale)), most) // 100 * 100, 100
     plan = f"ws_connections = {count}\nws_connections_per_key = {count}"
@@ -349,7 +351,7 @@ async def promise_49(run):
             await asyncio.sleep(1)
             before, over = gateway.rss(), asyncio.Event()
             watching = asyncio.create_task(peak_growth(gateway, before, over))
-            # In turns, so that whatever else the machine does concerns both.
+            # In turns, so that other load of the machine affects both.
             for _ in range(max(2, int(10 * run.scale))):
                 usual += (await calls_of_another(gateway, 2))[0]
                 flooders.turn.set()
@@ -361,7 +363,7 @@ async def promise_49(run):
             over.set()
             without = sum(count for code, count in endings.items() if not code.startswith("GOAWAY"))
             run.must(49, endings["not cut"] == 0, f"every connection is cut, {name}: {dict(endings)}")
-            # The last bytes are lost where the kernel answers what comes after the end with a reset.
+            # The last bytes are lost if the kernel answers later data with a reset.
             run.say(49, f"of {endings.total()} connections that ended without GOAWAY, {name}, {', '.join(sorted(endings))}", without, endings.total() / 50, "")
             run.say(49, f"frames that one of them sent at most, {name}", longest, FRAMES - 1, "")
             run.say(49, f"growth meanwhile, {name}", await watching, 20, "MiB")

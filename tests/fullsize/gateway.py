@@ -32,7 +32,7 @@ class Gateway:
         self.tls = self.certify() if tls else None
 
     def certify(self):
-        """Creates its certificate; returns the TLS context of clients."""
+        """Creates its certificate and returns the TLS context of clients."""
         files = self.folder / "cert.pem", self.folder / "key.pem"
         subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
         make = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
@@ -43,12 +43,11 @@ class Gateway:
         return await self.start()
 
     async def start(self):
-        """A ready process in the folder."""
+        """Starts a process in the folder and waits until it is ready."""
         self.port = free_port()
         return await self.launch(self.program, self.text())
 
     def text(self):
-        """Its configuration."""
         plan = "per_minute = 1000000000\nper_hour = 1000000000\nper_day = 1000000000\nheavy_per_minute = 1000000000\n" + self.plan
         keys = "".join(f'[keys.{name}]\nkey = "{key}"\n' for name, key in KEYS.items())
         secret = f'key_secret = "{self.secret}"\n' if self.secret else ""
@@ -66,7 +65,7 @@ class Gateway:
         return path
 
     async def launch(self, program, text):
-        """A process with this configuration, once it is ready."""
+        """Starts a process with this configuration and waits until it is ready."""
         path = self.write(text)
         self.log = open(self.folder / "log", "a+b")
         self.process = subprocess.Popen(
@@ -107,7 +106,7 @@ class Gateway:
         raise TimeoutError(f"the log has no result of the reload:\n{self.heard()}")
 
     def is_together(self):
-        """Whether the gateway counts together with others, according to its log."""
+        """Reports whether the gateway counts together with others, according to its log."""
         heard = self.heard()
         return heard.rfind(TOGETHER) > heard.rfind(ALONE)
 
@@ -148,14 +147,13 @@ class Gateway:
             self.dir.cleanup()
 
     def heard(self):
-        """Its whole log."""
         return (self.folder / "log").read_text(errors="replace")
 
     def segments(self):
         return sorted((self.folder / "journal").glob("*.segment"))
 
     def rss(self):
-        """Resident memory in MiB."""
+        """Returns the resident memory in MiB."""
         for line in pathlib.Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
             if line.startswith("VmRSS:"):
                 return int(line.split()[1]) / 1024
@@ -166,7 +164,7 @@ SECRET = "k" * 32
 
 
 class Admin(Gateway):
-    """The management side alone; its binary is beside the gateway's."""
+    """The management side alone. Its binary is in the folder of the gateway's."""
 
     async def start(self):
         self.port = free_port()

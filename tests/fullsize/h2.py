@@ -1,4 +1,4 @@
-"""Connections of HTTP/2 (RFC 9113) with headers compressed by HPACK (RFC 7541), and calls of gRPC on them."""
+"""HTTP/2 connections (RFC 9113) with headers compressed by HPACK (RFC 7541), and gRPC calls on them."""
 
 import asyncio
 import collections
@@ -11,14 +11,14 @@ END_HEADERS, PADDED, PRIORITIZED = 4, 8, 32
 CANCEL = 8
 WINDOW = 1 << 24
 
-# Lengths of the codes of RFC 7541, appendix B. The code is canonical, so they are all of it.
+# The lengths of the codes of RFC 7541, appendix B. The code is canonical, so they define it.
 LENGTHS = (
     "13 23 28x7 24 30 28x2 30 28x8 30 28x9 6 10x2 12 13 6 8 11 10x2 8 11 8 6x3 5x3 6x7 7 8 15 6 12 10 13 6 7x22 8 7 8 13 19 13 14 6 "
     "15 5 6 5 6 5 6x3 5 7x2 6x3 5 6 7 6 5x2 6 7x5 15 11 14 13 28 20 22 20x2 22x3 23 22 23x5 24 23 24x2 22 23 24 23x4 21 22 23 22 23x2 "
     "24 22 21 20 22x2 23x2 21 23 22x2 24 21 22 23x2 21x2 22 21 23 22 23x2 20 22x3 23 22x2 23 26x2 20 19 22 23 22 25 26x3 27x2 26 24 25 "
     "19 21 26 27x2 26 27 24 21x2 26x2 28 27x3 20 24 20 21 22 21x2 23 22x2 25x2 24x2 26 23 26 27 26x2 27x5 28 27x5 26"
 )
-# RFC 7541, appendix A: names, and the value behind `=`.
+# RFC 7541, appendix A: names, and the value after `=`.
 STATIC = (
     ":authority :method=GET :method=POST :path=/ :path=/index.html :scheme=http :scheme=https :status=200 :status=204 :status=206 "
     ":status=304 :status=400 :status=404 :status=500 accept-charset accept-encoding=gzip,~deflate accept-language accept-ranges accept "
@@ -31,7 +31,7 @@ STATIC = [tuple(entry.replace("~", " ").partition("=")[::2]) for entry in STATIC
 
 
 def codes():
-    """Symbols by length and code."""
+    """Returns symbols by length and code."""
     lengths = [int(part.partition("x")[0]) for part in LENGTHS.split() for _ in range(int(part.partition("x")[2] or 1))]
     found, code, before = {}, 0, 0
     for length, symbol in sorted((length, symbol) for symbol, length in enumerate(lengths)):
@@ -50,7 +50,7 @@ def frame(kind, flags, stream, payload=b""):
 
 
 def integer(value, bits, first=0):
-    """An integer with a prefix of so many bits, in an octet that begins with `first` (RFC 7541, section 5.1)."""
+    """Encodes an integer with a prefix of `bits` bits, in an octet that begins with `first` (RFC 7541, section 5.1)."""
     most = (1 << bits) - 1
     if value < most:
         return bytes([first | value])
@@ -62,18 +62,18 @@ def integer(value, bits, first=0):
 
 
 def fields(*pairs):
-    """A block of fields that neither side remembers."""
+    """Encodes a block of fields that neither side adds to its table."""
     return b"".join(b"\0" + b"".join(integer(len(text), 7) + text for text in (name.encode(), value.encode())) for name, value in pairs)
 
 
 class Fields:
-    """What a side remembers of the blocks of the other."""
+    """The dynamic table for the blocks of the other side."""
 
     def __init__(self):
         self.recent, self.limit = collections.deque(), 4096
 
     def read(self, block):
-        """The fields of a block."""
+        """Returns the fields of a block."""
         found, at = {}, 0
 
         def number(bits):
@@ -135,7 +135,7 @@ def decoded(raw):
 
 
 class Exchange:
-    """A request and its answer. `status` is that of gRPC once it has ended: -1 if it was cut off."""
+    """A request and its answer. `status` is the gRPC status once it has ended, or -1 if it was cut off."""
 
     def __init__(self, link, number):
         self.link, self.number = link, number
@@ -158,7 +158,7 @@ class Exchange:
         self.messages.put_nowait(None)
 
     async def next(self):
-        """The next message; `None` at the end."""
+        """Returns the next message; `None` at the end."""
         message = await self.messages.get()
         if message is None:
             self.messages.put_nowait(None)
@@ -183,7 +183,7 @@ class Link:
         self.next, self.taken = 1, 0
         # The code of the GOAWAY that the other side has sent, and its last stream.
         self.left = None
-        # Whether the other side has said what it takes.
+        # Set once the other side has sent its settings.
         self.ready = asyncio.Event()
         writer.write((b"" if serve else PREFACE) + frame(SETTINGS, 0, 0, struct.pack(">HI", 4, WINDOW)))
         writer.write(frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", WINDOW)))
@@ -259,7 +259,7 @@ class Link:
 
 
 class GrpcClient:
-    """A client of gRPC with a key, on one connection."""
+    """A gRPC client with a key, on one connection."""
 
     def __init__(self, port, key, tls=None):
         self.port, self.key, self.tls, self.link = port, key, tls, None
@@ -269,7 +269,7 @@ class GrpcClient:
         return self
 
     async def call(self, path, message=b"", last=True):
-        """A call that has begun with this message."""
+        """Starts a call with this message."""
         if self.link is None or self.link.left or self.link.reading.done():
             await self.start()
         head = [(":method", "POST"), (":scheme", "http"), (":path", path), (":authority", "h"), ("te", "trailers")]
@@ -278,7 +278,7 @@ class GrpcClient:
         return exchange
 
     async def ask(self, path, message=b""):
-        """The status of a call, and its first message."""
+        """Returns the status of a call and its first message."""
         exchange = await self.call(path, message)
         first = await exchange.next()
         while first is not None and await exchange.next() is not None:
@@ -294,7 +294,7 @@ ANSWER, WATCH, MIRROR = "/protocol.Wallet/GetNowBlock", "/protocol.Wallet/Watch"
 
 
 class GrpcNode:
-    """A node that answers a call with its message, and streams one message after another for those who watch."""
+    """A node that answers a call with its message, and streams one message after another to subscribers."""
 
     def __init__(self, every=0.05):
         self.every, self.paths, self.gate = every, collections.Counter(), asyncio.Event()

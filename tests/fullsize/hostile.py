@@ -22,7 +22,7 @@ OTHER_PROJECT = f'[projects.other]\n[keys.other]\nkey = "{OTHER}"\nproject = "ot
 
 
 async def peak_growth(gateway, before, until):
-    """The largest growth of the gateway in MiB, until this event is set."""
+    """Returns the largest growth of the gateway in MiB until this event is set."""
     peak = 0.0
     while not until.is_set():
         peak = max(peak, gateway.rss() - before)
@@ -67,14 +67,14 @@ async def promise_57(run):
 
 
 def h2_request(port, key, body):
-    """The bytes of an HTTP/2 connection with one call, whose client never opens a window."""
+    """Returns the bytes of an HTTP/2 connection with one call, whose client never opens a window."""
     head = fields((":method", "POST"), (":scheme", "https"), (":path", "/eth"), (":authority", f"127.0.0.1:{port}"), ("apikey", key))
     settings = struct.pack(">HI", 4, 0)
     return PREFACE + frame(4, 0, 0, settings) + frame(1, 4, 1, head) + frame(0, 1, 1, body)
 
 
 async def promise_58(run):
-    """Readers that stop."""
+    """Clients that stop reading."""
     node = LargeAnswers()
     # More than the kernel buffers: bytes in its buffers need no more work of the gateway.
     node.results["eth_getCode"] = "0x" + "a" * (3 * MIB)
@@ -127,7 +127,7 @@ async def promise_58(run):
 
 
 def held(gateway, sockets):
-    """The number of these connections that the gateway still has open, according to the kernel."""
+    """Returns the number of these connections that the gateway still has open, according to the kernel."""
     ours = {sock.getsockname()[1] for sock in sockets}
     open_here = 0
     with open("/proc/net/tcp") as table:
@@ -183,7 +183,7 @@ async def promise_60(run):
 
 
 async def status_of(reader):
-    """The status of an answer that may come before the request is complete; 0 if there is none."""
+    """Returns the status of an answer that may come before the request is complete; 0 without an answer."""
     try:
         return int((await reader.readuntil(b"\r\n")).split()[1])
     except (asyncio.IncompleteReadError, ConnectionError):

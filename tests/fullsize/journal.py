@@ -49,7 +49,7 @@ Event = collections.namedtuple("Event", "request party chain windowed lines end"
 
 
 def events(data):
-    """The events in a sequence of frames, up to the first incomplete one. `end` is the end of the last one."""
+    """Returns the events in a sequence of frames, up to the first incomplete one. `end` is the end of the last one."""
     parties, chains, methods = Numbers(), Numbers(), Numbers()
     at, name = 0, lambda cursor: cursor.bytes(cursor.number())
     while len(data) - at >= 8:
@@ -76,7 +76,7 @@ def events(data):
 
 
 def frames(block):
-    """The frames of a block: each payload is stored without the bytes that it shares with the previous one."""
+    """Returns the frames of a block: each payload is stored without the bytes that it shares with the previous one."""
     form, checksum = struct.unpack_from("<BI", block)
     rest = block[5:]
     if form != 2 or zlib.crc32(rest) != checksum:

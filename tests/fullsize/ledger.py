@@ -14,13 +14,14 @@ class Ledger:
             yield from events(frames(block))
 
     def sums(self):
-        """By chain and method: calls, calls charged, Compute Units, errors, rejected, cache hits, bytes in, bytes out."""
+        """Returns by chain and method: calls, charged calls, Compute Units, errors, rejected, cache hits, bytes in,
+        bytes out."""
         metrics = "requests billed_requests billable_units errors rejected cache_hits request_bytes response_bytes".split()
         columns = ", ".join(f"SUM({metric})" for metric in metrics)
         rows = self.database.rows(f"SELECT chain, method, {columns} FROM rollups GROUP BY chain, method")
         return {(chain, method): tuple(sums) for chain, method, *sums in rows}
 
     def total(self):
-        """Calls and Compute Units."""
+        """Returns calls and Compute Units."""
         sums = self.sums().values()
         return sum(row[0] for row in sums), sum(row[2] for row in sums)

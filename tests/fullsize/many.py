@@ -1,4 +1,4 @@
-"""Several gateways, each of which may be killed, frozen or reloaded."""
+"""Several gateways that may be killed, frozen or reloaded."""
 
 import asyncio
 import collections
@@ -128,7 +128,7 @@ async def promise_55(run):
             frozen, other = cluster.gateways[number % 2], cluster.gateways[1 - number % 2]
             window = cluster.database.admit(f"rpcg_{f'window{number}':x<45}", "premium")
             units = cluster.database.admit(f"rpcg_{f'units{number}':x<45}", "enterprise", 100_000)
-            # Both know the keys, and both have a slice of the ceiling.
+            # Both know the keys and have a slice of the ceiling.
             used = 0
             for gateway in cluster.gateways:
                 run.must(55, (await admitted([gateway], window, 20))[0] == 20, "it is served")
@@ -159,7 +159,7 @@ async def promise_55(run):
             client.close()
             run.must(55, len(oracle.took) > before + 20, "the other gateway continues")
             frozen.thaw()
-            # Units that the others have used meanwhile count here at once.
+            # Units that the others have used count here at once.
             (served, _), took = await timed(admitted([frozen], window, 20))
             overrun, longest = overrun + served, max(longest, took)
             client = Client(frozen, units)

@@ -108,7 +108,7 @@ class Node:
 
 
 class NodeApart(Node):
-    """A node in a process of its own."""
+    """A node in a separate process."""
 
     def start_apart(self):
         ours, theirs = multiprocessing.Pipe()
@@ -127,7 +127,8 @@ class NodeApart(Node):
 
 
 class LargeAnswers(NodeApart):
-    """A node in a process of its own that sends large answers in pieces, as they are read, so that they block no other client."""
+    """A node in a separate process that sends large answers in pieces, as they are read, so that they block no other
+    client."""
 
     PIECE = 128 << 10
 

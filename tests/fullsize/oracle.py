@@ -52,7 +52,7 @@ def part(values, share):
 
 
 async def load(gateway, seconds, rate=300, connections=64, chain="eth"):
-    """Latencies in seconds of `rate` calls a second, mixed, sent when they are due."""
+    """Sends `rate` mixed calls a second on schedule. Returns their latencies in seconds."""
     clients = asyncio.Queue()
     for _ in range(connections):
         clients.put_nowait(Client(gateway, chain=chain))
@@ -96,7 +96,7 @@ class Oracle:
         self.took, self.wrong = [], []
 
     def request(self):
-        """Chain, body and expected record: method, Compute Units and outcome of each call."""
+        """Returns chain, body and expected record: method, Compute Units and outcome of each call."""
         chain = self.dice.choice(["eth", "eth", "eth", "bsc", "btc"])
         evm = "eth_getBalance eth_getBalance eth_call eth_call eth_chainId eth_sendRawTransaction broken_call unheard_of admin_peers"
         utxo = "getblock getrawtransaction getblockcount broken_call unheard_of stop"
@@ -153,7 +153,7 @@ class Oracle:
             clients.get_nowait().close()
 
     def charged(self):
-        """Compute Units of all answered calls."""
+        """Returns the Compute Units of all answered calls."""
         return sum(cu for _, wanted in self.answered.values() for _, cu, _ in wanted)
 
     def compare(self, run, promise, recorded):
@@ -188,7 +188,7 @@ class Oracle:
 
 
 def mixed():
-    """Nodes for an oracle's load, and the configuration of their chains."""
+    """Returns nodes for an oracle's load, and the configuration of their chains."""
     nodes = [Node() for _ in range(3)] + [Node(), Node(utxo=True)]
     for node in nodes:
         node.errors["broken_call"] = {"code": -5, "message": "no"}

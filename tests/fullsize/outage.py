@@ -97,7 +97,7 @@ async def without_redis(run, what, leave, come_back):
             return cluster.database.admit(f"rpcg_{name:x<45}", tier, ceiling)
 
         async def spend(name, units):
-            """The granted Compute Units of these, requested at all gateways in turn."""
+            """Returns the Compute Units granted out of `units`, requested at all gateways in turn."""
             clients, granted = [Client(gateway, name) for gateway in cluster.gateways], 0
             for number in range(units // 20):
                 _, headers, answer = await ask(clients[number % gateways], "eth_sendRawTransaction", [number])

@@ -8,13 +8,13 @@ from .client import Client
 from .gateway import Gateway, chains
 from .node import NodeApart
 
-# What the node works on at a time, and how long that takes.
+# The number of calls that the node works on at a time, and the seconds that each takes.
 PLACES, TAKES = 24, 0.06
 CAPACITY = PLACES / TAKES
 
 
 class SmallNode(NodeApart):
-    """A node in a process of its own that works on so many calls at a time and lets the others wait in line."""
+    """A node in a separate process that works on `PLACES` calls at a time and queues the others."""
 
     async def start(self):
         self.places = asyncio.Semaphore(PLACES)
@@ -28,13 +28,13 @@ class SmallNode(NodeApart):
 
 
 class Load:
-    """Calls at a rate that does not depend on when they are answered."""
+    """Calls at a rate that does not depend on their answers."""
 
     def __init__(self, gateway):
         self.gateway, self.idle, self.calls, self.number, self.seen = gateway, [], set(), 0, []
 
     async def call(self):
-        """One call: when it was made, how long it took, its status, and whether it says when to come again."""
+        """Makes one call and records its start, its latency, its status, and whether the answer has `Retry-After`."""
         client = self.idle.pop() if self.idle else Client(self.gateway)
         self.number += 1
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "m", "params": [self.number]}).encode()
@@ -48,7 +48,8 @@ class Load:
         self.idle.append(client)
 
     async def run(self, seconds, begin, end):
-        """For so many seconds, at a rate that goes from one multiple of the capacity to another. Returns when it began and ended."""
+        """Calls for `seconds`, at a rate that goes from one multiple of the capacity to another. Returns start and end.
+        """
         start = due = time.perf_counter()
         while (passed := due - start) < seconds:
             if (early := due - time.perf_counter()) > 0:
@@ -66,23 +67,22 @@ class Load:
             client.close()
 
     def among(self, span, statuses):
-        """The calls of these statuses that were made in this time."""
+        """Returns the calls with these statuses that started in this time."""
         return [seen for seen in self.seen if span[0] <= seen[0] < span[1] and seen[2] in statuses]
 
 
 def p99(calls):
-    """The latency in seconds that one call in a hundred exceeds."""
     took = sorted(seen[1] for seen in calls)
     return took[len(took) * 99 // 100] if took else 0.0
 
 
 def goodput(load, span):
-    """Answered calls per second, by the time of their answers."""
+    """Returns the answered calls per second, by the time of their answers."""
     return sum(span[0] <= made + took < span[1] for made, took, status, _ in load.seen if status == 200) / (span[1] - span[0])
 
 
 async def promise_15(run):
-    """From half of what the node can answer to three times as much and back."""
+    """From half of the node's capacity to three times as much and back."""
     node = SmallNode().start_apart()
     length = max(0.5, run.scale)
     async with Gateway(run, chains(eth=([node], ""))) as gateway:

@@ -1,4 +1,4 @@
-"""A receiver of webhooks, in a process of its own: the path of an endpoint says what it does with a delivery."""
+"""A receiver of webhooks in a separate process. The path of an endpoint selects what it does with a delivery."""
 
 import asyncio
 import hashlib
@@ -80,8 +80,8 @@ def serve(port, secret, victim, pipe):
 
 
 class Receiver:
-    """A receiver that checks each signature with this secret. Each delivery is seen as a tuple of time, path, delivery,
-    attempt, whether its signature holds, a hash of its body and the end of its signature."""
+    """A receiver that checks each signature with this secret. Each delivery is recorded as a tuple of time, path,
+    delivery, attempt, whether its signature is valid, a hash of its body and the end of its signature."""
 
     def __init__(self, secret):
         self.port, self.victim = free_port(), multiprocessing.Value("i", 0)
@@ -98,7 +98,7 @@ class Receiver:
         return self.ask("all")
 
     async def until(self, count, patience):
-        """Waits for this many deliveries. Returns the number of those that came."""
+        """Waits for this many deliveries. Returns the number of those that arrived."""
         end = time.monotonic() + patience
         while (have := self.ask("count")) < count and time.monotonic() < end:
             await asyncio.sleep(0.02)

@@ -1,4 +1,4 @@
-"""Keys that are revoked and tenants that are suspended while three gateways serve calls and streams of them."""
+"""Keys that are revoked and tenants that are suspended while three gateways serve their calls and streams."""
 
 import asyncio
 import collections
@@ -13,13 +13,13 @@ from .servers import free_port
 from .websocket import Refused, StreamNode, WebSocket
 
 REVOKED, SUSPENDED = (401, 16), (402, 7)
-# In all, at each gateway.
+# The total at each gateway.
 CALLS, STREAMS = 50, 2
 
 
 class Silencer:
-    """Stands between a gateway and its database. `feed` silences the connections that wait for notifications, `all` silences
-    every connection: they stay open, and nothing comes."""
+    """A proxy between a gateway and its database. `feed` silences the connections that wait for notifications, `all`
+    silences every connection: they stay open, and nothing arrives."""
 
     def __init__(self, port):
         self.server_port, self.port, self.silent = port, free_port(), ""
@@ -52,7 +52,7 @@ class Use:
 
     def __init__(self, gateway, key):
         self.gateway, self.key = gateway, key
-        # When the last call was served, and the statuses of the others.
+        # The time of the last served call, and the statuses of the others.
         self.served, self.others = 0.0, collections.Counter()
         self.endings, self.over, self.tasks = [], False, []
 
@@ -97,7 +97,7 @@ class Use:
         return len(self.endings) == 3 * STREAMS and sum(self.others.values()) > 0
 
     async def statuses(self):
-        """Of a handshake and of a gRPC call that begin now."""
+        """Returns the statuses of a handshake and of a gRPC call that begin now."""
         try:
             (await WebSocket.open(self.gateway.port, self.key)).close()
             handshake = 101
@@ -124,7 +124,8 @@ class Lags:
 
     async def ends(self, uses, since, expected, also=()):
         """Waits until the key of these uses is refused everywhere and all of its streams have ended. `expected` are the
-        statuses of an HTTP call, which a handshake gets too, and of a gRPC call; HTTP calls may have got `also` before."""
+        statuses of an HTTP call, which a handshake gets too, and of a gRPC call; HTTP calls may have got `also`
+        before."""
         patience = since + self.limit + 10
         while not all(use.has_ended() for use in uses) and time.perf_counter() < patience:
             await asyncio.sleep(0.005)
@@ -175,7 +176,7 @@ class Scene:
         await self.cluster.__aexit__()
 
     async def change(self, what):
-        """Changes the tenant. Returns when the answer came."""
+        """Changes the tenant. Returns the time of the answer."""
         status, answer = await self.operator.ask("PUT", f"operator/tenants/{self.tenant}", what)
         assert status == 200, (status, answer)
         return time.perf_counter()
@@ -187,7 +188,8 @@ class Scene:
         return uses
 
     def silence(self, what):
-        """Cuts the push channels: the notifications of the database, and Redis; or the whole database at the last gateway."""
+        """Cuts the push channels: the notifications of the database, and Redis; or the whole database at the last
+        gateway."""
         if what == "feed":
             self.cluster.redis.freeze()
         for silencer in self.silencers[-1:] if what == "all" else self.silencers:
@@ -226,8 +228,8 @@ async def promise_19(run):
                 rows = await asyncio.to_thread(scene.cluster.database.rows, query)
                 run.must(19, rows == [("f",)], f"a DELETE is stored when it is answered: {rows}")
                 if beside == ALONE:
-                    # That gateway hears from the others that something has changed. It refuses calls until it knows what,
-                    # and keeps streams so long.
+                    # That gateway learns from the others that something has changed. Until it knows what, it refuses
+                    # calls and keeps streams.
                     await asyncio.sleep(3.0)
                     for use in uses:
                         alone.note("a call was served", since, use.served)

@@ -1,4 +1,5 @@
-"""Values as the management side seals them: ChaCha20-Poly1305 (RFC 8439) under a key derived from `admin.jwt.secret`."""
+"""Values as the management side seals them: ChaCha20-Poly1305 (RFC 8439) under a key derived from `admin.jwt.secret`.
+"""
 
 import hashlib
 import hmac
@@ -39,7 +40,7 @@ def tag(one_time, data):
 
 
 def sealed(jwt_secret, table, row, value):
-    """`value` for the row with this id (16 bytes) of a table."""
+    """Seals `value` for the row with this id (16 bytes) of a table."""
     key = hmac.new(jwt_secret.encode(), b"rpcgate sealed values", hashlib.sha256).digest()
     nonce, about = os.urandom(12), f"{table} {row.hex()}".encode()
     stream = b"".join(block(key, 1 + n, nonce) for n in range(-(-len(value) // 64)))

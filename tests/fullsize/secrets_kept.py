@@ -74,7 +74,7 @@ async def promise_45(run):
         script.token = owner.token[:-4] + "AAAA"
         answers.append(json.dumps(await script.ask("GET", "auth/me")).encode())
 
-        # The key at each place where a client may put it, and in each form of a mistake.
+        # The key in each place where a client may put it, and in each form of a mistake.
         await asyncio.sleep(1.5)
         clients = Client(gateway, key)
         status, _, answer = await clients.call("eth_blockNumber", [])
@@ -127,7 +127,7 @@ async def promise_45(run):
 
 
 async def again(visitor, email, code):
-    """The access token of a new log-in with this recovery code."""
+    """Returns the access token of a new log-in with this recovery code."""
     pending = await first_step(visitor, email)
     _, _, answer = await visitor.post("mfa/verify", {"mfa_token": pending, "recovery_code": code})
     return json.loads(answer)["token"]

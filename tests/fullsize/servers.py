@@ -28,7 +28,7 @@ class Database:
     """The databases of a service; queries go to the usage database by default."""
 
     def admit(self, text, tier="enterprise", ceiling=None):
-        """Creates a tenant on this plan, with this text as the key of its project."""
+        """Creates a tenant on this plan, whose project has this text as its key."""
         tenant, project, key = (uuid.uuid4().bytes for _ in range(3))
         digest = hashlib.sha256(text.encode()).digest()
         self.change(f"INSERT INTO tenants (id, name, tier, suspended, created_at) VALUES ({self.id(tenant)}, 't', '{tier}', false, 0)")
@@ -93,7 +93,7 @@ class OnServer(Database):
 
 
 def value(text):
-    """The output of psql."""
+    """Reads a value in the output of psql."""
     if text.startswith("\\x"):
         return bytes.fromhex(text[2:])
     return int(text) if text.removeprefix("-").isdigit() else text
@@ -247,8 +247,8 @@ class Redis(Leashed):
 
 
 class Haproxy(Leashed):
-    """A balancer in front of gateways, which asks each for its readiness five times a second. `port` takes HTTP/1 and
-    WebSocket, `grpc_port` HTTP/2."""
+    """A balancer in front of gateways, which checks the readiness of each five times a second. `port` accepts HTTP/1
+    and WebSocket, `grpc_port` HTTP/2."""
 
     def __init__(self, ports):
         self.binary = shutil.which("haproxy", path=f"{os.environ['PATH']}:/usr/sbin")

@@ -16,7 +16,7 @@ NEW_PASSWORD = "another password for tests"
 
 
 def totp(secret, at):
-    """The code of an authenticator app at this Unix time (RFC 6238: SHA-1, 30 seconds, 6 digits)."""
+    """Returns the code of an authenticator app at this Unix time (RFC 6238: SHA-1, 30 seconds, 6 digits)."""
     counter = struct.pack(">Q", int(at) // 30)
     digest = hmac.new(base64.b32decode(secret + "=" * (-len(secret) % 8)), counter, hashlib.sha1).digest()
     start = digest[-1] & 15
@@ -30,18 +30,18 @@ async def beginning_of_a_step():
 
 
 async def with_app(admin, email):
-    """A user with an authenticator app, its secret, and the recovery codes."""
+    """Creates a user with an authenticator app. Returns the user, the app's secret, and the recovery codes."""
     owner = Owner(admin)
     await owner.settle(email)
     _, offered = await owner.ask("POST", "auth/mfa/totp/enroll", {"current_password": PASSWORD})
-    # The code of the step before: that of this step is for the test.
+    # The code of the previous step: that of this step is for the test.
     status, made = await owner.ask("POST", "auth/mfa/totp/activate", {"code": totp(offered["secret"], time.time() - 30)})
     assert status == 200, (status, made)
     return owner, offered["secret"], made["recovery_codes"]
 
 
 async def first_step(visitor, email, password=PASSWORD):
-    """The token with which a log-in is completed."""
+    """Returns the token with which a log-in is completed."""
     _, _, answer = await visitor.login(email, password)
     answer = json.loads(answer)
     assert answer.get("mfa_required") is True, answer
@@ -49,7 +49,7 @@ async def first_step(visitor, email, password=PASSWORD):
 
 
 async def at_once(admin, bodies):
-    """The statuses of these second steps, all sent at the same time, each on its own connection."""
+    """Returns the statuses of these second steps, all sent at the same time, each on its own connection."""
     visitors = [Visitor(admin.port) for _ in bodies]
     await asyncio.gather(*(visitor.exchange("GET /healthz HTTP/1.1", b"") for visitor in visitors))
     answers = await asyncio.gather(*(visitor.post("mfa/verify", body) for visitor, body in zip(visitors, bodies)))
@@ -71,7 +71,7 @@ async def promise_36(run):
         tokens = [await first_step(visitor, email) for _ in range(4)]
         statuses = await at_once(admin, [{"mfa_token": token, "code": code} for token in tokens])
         run.say(36, f"log-ins with a code that was used, each with a token of its own {dict(statuses)}", statuses[200], 0, "")
-        # A recovery code is a code too. Those four wrong tries count for the user; this is sixteen minutes later.
+        # A recovery code is a code too. The four wrong tries count for the user, so sixteen minutes pass for the store.
         admin.database.change("update attempts set at = at - 16 * 60 * 1000000")
         tokens = [await first_step(visitor, email) for _ in range(4)]
         statuses = await at_once(admin, [{"mfa_token": token, "recovery_code": recovery[0]} for token in tokens])
@@ -84,7 +84,7 @@ async def promise_36(run):
         statuses = await at_once(admin, [{"mfa_token": token, "code": wrong}] * 50)
         run.must(36, statuses[200] == 0, f"a wrong code opens nothing: {dict(statuses)}")
         run.say(36, f"wrong factors of 50 at once that were checked {dict(statuses)}", statuses[401], 5, "")
-        # The store notes each of them after its answer.
+        # The store records each of them after its answer.
         for _ in range(100):
             ((noted,),) = admin.database.rows("select count(*) from audit where action = 'factor.wrong'", of_usage=False)
             if noted - before == statuses[401]:
@@ -103,7 +103,7 @@ async def promise_36(run):
 
 
 async def promise_38(run):
-    """What ends sessions ends their tokens at once, and a refresh token that is used twice ends its session."""
+    """Every end of a session ends its tokens at once, and a refresh token that is used twice ends its session."""
     async with Admin(run, "") as admin:
         email = "ada@example.com"
         await beginning_of_a_step()
@@ -111,7 +111,7 @@ async def promise_38(run):
         recovery, password = iter(recovery), PASSWORD
 
         async def session():
-            """The tokens of a new session."""
+            """Returns the tokens of a new session."""
             visitor = Visitor(admin.port)
             token = await first_step(visitor, email, password)
             status, _, answer = await visitor.post("mfa/verify", {"mfa_token": token, "recovery_code": next(recovery)})

@@ -1,4 +1,4 @@
-"""Two gateways behind a balancer under mixed load for hours, with faults of everything around them."""
+"""Two gateways behind a balancer under mixed load for hours, with faults around them."""
 
 import asyncio
 import collections
@@ -21,21 +21,22 @@ from .servers import Haproxy
 from .websocket import Refused, StreamNode
 
 CONNECTIONS, STREAMS, GRPC = 64, 20, 4
-# Seconds for which a fault lasts, and after which the service must be well again.
+# The seconds for which a fault lasts, and after which the service must be healthy again.
 FAULT, PATIENCE = 5.0, 60.0
-# Memory of a gateway in MiB in ten minutes, and file handles at most, that may be added over the whole time. Of the fewest handles and
-# threads at any time, connections that come and go are no part: these must not grow.
+# The growth of a gateway that is allowed: MiB of memory in ten minutes, and file handles over the whole time. The last
+# limit is for the minimum of handles and threads, which connections that come and go do not affect.
 SLOPE, HANDLES, FEWEST = 1.0, 64, 4
-# Units by which operators change the weight of eth_call (Faults.settings_are_rolled_back).
+# The units by which operators change the weight of eth_call (Faults.settings_are_rolled_back).
 DEARER = 2
-# Any read may be sent to a second node once it takes longer than most do, and all are in the end.
+# A slow read may be sent to a second node, and every read is in the end.
 SILENT = 'next_node_after = "2s"\n'
 HEDGE = "[chains.eth.hedge]\nenabled = true\nmax_percent = 50\n"
 OPERATOR = "operator@example.com"
 
 
 class MixedLoad(Oracle):
-    """HTTP calls, single and in batches. Of each answer the identifier, the charged units and the fault that was going on are known."""
+    """HTTP calls, single and in batches. The identifier, the charged units and the fault at the time of each answer are
+    recorded."""
 
     def __init__(self, seed, faults):
         super().__init__(seed)
@@ -72,21 +73,21 @@ class MixedLoad(Oracle):
                 table.count(fault, "wrong")
                 self.differing.append((why, body[:200], headers, answer[:200]))
         else:
-            # An answer of the balancer: the gateway may have sent the call on.
+            # An answer of the balancer: the gateway may have forwarded the call.
             self.cut_off += "x-request-id" not in headers
             self.lost[f"status {status}" if status != 200 else f"a node failed, {failed_methods(body, answer)}", fault] += 1
             table.count(fault, "lost")
         return True
 
     async def keep_on(self, balancer, rate, over):
-        """Load that begins again when a connection was cut."""
+        """Restarts the load when a connection was cut."""
         while not over.is_set():
             await self.load(balancer, rate, CONNECTIONS, over)
             await asyncio.sleep(0.1)
 
 
 def failed_methods(body, answer):
-    """The methods that were answered with an internal error."""
+    """Returns the methods that were answered with an internal error."""
     asked, got = (value if isinstance(value, list) else [value] for value in (json.loads(body), json.loads(answer)))
     methods = {call["id"]: call["method"] for call in asked}
     failed = {methods.get(item.get("id")) for item in got if item.get("error", {}).get("code") == -32603}
@@ -94,7 +95,7 @@ def failed_methods(body, answer):
 
 
 def difference(body, headers, answer, wanted):
-    """What is wrong with an answer: another identifier than its call's, or units that its calls do not cost."""
+    """Returns the fault of an answer: another identifier than its call's, or units that its calls do not cost."""
     try:
         asked, got = json.loads(body), json.loads(answer)
     except ValueError:
@@ -109,7 +110,7 @@ def difference(body, headers, answer, wanted):
 
 
 class Faults:
-    """What goes wrong, one after another, and what of it was survived."""
+    """Causes faults, one after another, and records those that the service survived."""
 
     def __init__(self, cluster, nodes, dice):
         self.cluster, self.nodes, self.dice = cluster, nodes, dice
@@ -118,7 +119,7 @@ class Faults:
         self.operator = Owner(cluster.admin)
 
     def of(self, begun):
-        """The fault that was going on since a request has begun, or a moment before."""
+        """Returns the fault since the start of a request, or just before it."""
         return self.now if self.now or begun > self.ended + 2.0 else "the end of a fault"
 
     async def a_node_is_gone(self):
@@ -169,7 +170,7 @@ class Faults:
             assert await gateway.reload(text)
 
     async def settings_are_rolled_back(self):
-        """An operator sets a weight, which is charged from then on, and the command line takes it back."""
+        """Sets a weight as an operator, checks that it is charged, and takes it back with the command line."""
         _, _, answer = await self.operator.login(OPERATOR, PASSWORD)
         self.operator.token = json.loads(answer)["token"]
         for cu in (16, 17):
@@ -189,7 +190,7 @@ class Faults:
         return done.stdout.decode()
 
     async def run_until(self, over, samples, pause):
-        """Each kind once, in a random order, and then again, until the time is up."""
+        """Causes each kind once, in a random order, and repeats until the time is up."""
         kinds = [
             self.a_node_is_gone, self.a_node_is_sick, self.redis_is_restarted, self.postgresql_is_restarted, self.postgresql_is_frozen,
             self.a_gateway_is_killed, self.a_gateway_is_drained, self.configurations_are_reloaded, self.settings_are_rolled_back,
@@ -212,7 +213,7 @@ class Faults:
                     pass
 
     async def until_well(self):
-        """Until every gateway is ready and counts with the other, and a call succeeds at each."""
+        """Waits until every gateway is ready and counts with the other, and a call succeeds at each."""
         since = time.perf_counter()
         for gateway in self.cluster.gateways:
             while not await gateway.ready():
@@ -224,14 +225,14 @@ class Faults:
             while "result" not in answer:
                 if time.perf_counter() > since + PATIENCE:
                     raise TimeoutError(f"no call succeeds: {answer}")
-                # Another parameter each time, so that no cache answers.
+                # A new parameter each time, so that no cache answers.
                 _, _, answer = await ask(client, "eth_getBalance", [client.id])
                 await asyncio.sleep(0.05)
             client.close()
 
 
 class Streams:
-    """Streams and calls of gRPC at each gateway, which begin again when they end."""
+    """Streams and gRPC calls at each gateway, which restart when they end."""
 
     def __init__(self, cluster, faults):
         self.cluster, self.faults = cluster, faults
@@ -280,7 +281,7 @@ class Samples:
         self.gateway, self.taken = gateway, []
 
     def now(self):
-        """Memory in MiB, file handles and threads."""
+        """Returns memory in MiB, file handles and threads."""
         process = pathlib.Path(f"/proc/{self.gateway.process.pid}")
         handles, tasks = (len(list((process / name).iterdir())) for name in ("fd", "task"))
         return float(self.gateway.rss()), handles, tasks
@@ -291,11 +292,11 @@ class Samples:
             await asyncio.sleep(every)
 
     def later(self):
-        """Those of the last two thirds: caches and pools are full by then."""
+        """Returns the samples of the last two thirds, in which caches and pools are full."""
         return self.taken[len(self.taken) // 3 :]
 
     def slope(self, column):
-        """What is added in ten minutes, by the line through these with the least squares."""
+        """Returns the growth in ten minutes, by a least squares fit."""
         points = [(row[0], row[column]) for row in self.later()]
         at, value = (sum(values) / len(points) for values in zip(*points))
         spread = sum((x - at) ** 2 for x, _ in points)
@@ -303,7 +304,7 @@ class Samples:
 
 
     def judge(self, run, name, long):
-        """Whether they stay as they are. The slope of memory counts in a `long` run alone."""
+        """Checks that the resources do not grow. The slope of memory counts only in a `long` run."""
         run.say(56, f"memory of the {name} added in ten minutes", self.slope(1), SLOPE if long else float("inf"), "MiB")
         rows = self.later()
         half = len(rows) // 2
@@ -315,16 +316,16 @@ class Samples:
 
 
 async def soak(run, minutes, rate):
-    # Nothing goes wrong any more once it is `late`: what a fault has broken is well again under load.
+    # No fault begins once it is `late`: every damage must be repaired under load.
     dice, over, late = random.Random(run.seed), asyncio.Event(), asyncio.Event()
     nodes, lines = mixed()
     await started(nodes)
     stream, grpc = await StreamNode().start(), await GrpcNode().start()
     lines = lines().replace("[chains.eth]\nnodes = [", f'[chains.eth]\nnodes = [{{ ws = "{stream.url()}" }}, ')
     lines += f'[[chains.tron.nodes]]\ngrpc = "{grpc.url()}"\n'
-    # Three nodes, so that no call needs be lost with one of them; the only one of another chain gets its calls in arrays.
+    # Three nodes, so that no call is lost with one of them. The only node of a second chain gets its calls in arrays.
     lines = lines.replace("[chains.eth]\n", "[chains.eth]\nbroadcast_nodes = 3\n" + SILENT) + HEDGE + "[chains.bsc.batching]\nenabled = true\n"
-    # A cache that is full after some minutes: with a larger one its growth would look like a leak.
+    # A cache that is full after some minutes: the growth of a larger one would look like a leak.
     lines += '[cache]\nbytes = "4MiB"\n'
     async with Cluster(run, lines, gateways=2, admin=True, secret=SECRET, settings="h2c = true") as cluster:
         balancer = Haproxy([gateway.port for gateway in cluster.gateways])
@@ -379,7 +380,7 @@ async def soak(run, minutes, rate):
 
 
 async def compare(run, cluster, load, table):
-    """Every answered request is recorded once, with the units that its answer said."""
+    """Checks that every answered request is recorded once, with the units of its answer."""
     due, recorded, twice = load.charged_by_id, {}, 0
     events = await asyncio.to_thread(lambda: list(Ledger(cluster).events()))
     parties = {event.party for event in events if event.request.bytes in due}

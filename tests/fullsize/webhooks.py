@@ -23,7 +23,7 @@ def micros():
 
 
 class Hooks:
-    """A receiver, and the endpoints that lead to it."""
+    """A receiver and its endpoints."""
 
     def __init__(self, admin):
         self.admin, self.database = admin, admin.database
@@ -34,7 +34,7 @@ class Hooks:
         self.log = {}
 
     def endpoints(self, paths):
-        """The ids of new endpoints with these paths."""
+        """Creates endpoints with these paths and returns their ids."""
         ids, rows = [uuid.uuid4().bytes for _ in paths], []
         for id, path in zip(ids, paths):
             secret = sealed(JWT_SECRET, "webhooks", id, SECRET.encode())
@@ -50,7 +50,7 @@ class Hooks:
             self.database.change(f"INSERT INTO {table} ({columns}) VALUES {', '.join(rows[at:at + 500])}")
 
     def deliver(self, endpoints, bodies=(b'{"chain":"eth"}',)):
-        """Makes a delivery that is due to each endpoint, of these events in turn. Returns their ids, as texts."""
+        """Creates a due delivery to each endpoint, of these events in turn. Returns their ids as texts."""
         now, events, rows, ids = micros(), [uuid.uuid4().bytes for _ in bodies], [], []
         columns = "id, chain, event_type, block_num, block_hash, removed, body, created_at"
         stored = [f"({self.database.id(id)}, 'eth', 'new_block', 1, 'h', false, {self.database.blob(body)}, {now})" for id, body in zip(events, bodies)]
@@ -95,7 +95,7 @@ async def promise_27(run):
                 break
             await asyncio.sleep(0.01)
         run.must(27, first.process.poll() is not None, "the receiver kills the dispatcher")
-        # What came within the last second may be answered and not yet marked.
+        # Deliveries of the last second may be answered and not yet marked.
         in_flight += len({one[2] for one in hooks.receiver.seen() if one[0] > time.time() - 1})
         await first.start()
     back = time.monotonic()
@@ -159,7 +159,8 @@ async def promise_29(run):
 
 
 async def spread(run, hanging, seconds):
-    """The p99 from due to received at those of 1,000 endpoints that do not hang, each with one delivery a second."""
+    """Returns the p99 from due to received at those of 1,000 endpoints that do not hang, each with one delivery a
+    second."""
     count = max(50, int(1_000 * run.scale))
     hanging = int(hanging * count) if hanging < 1 else hanging
     async with admin(run) as only:
@@ -190,7 +191,7 @@ async def promise_30(run):
 
 
 def bodies(dice, count):
-    """Bodies of every kind."""
+    """Returns bodies of every kind."""
     for number in range(count):
         data = {"name": "Zürich ✓ 東京 🚀", "value": str(2**256 - 1 - number), "nonce": 2**64 - 1, "text": dice.choice(["", "\"\\/\b\n", "\u2028"])}
         if number % 50 == 0:
@@ -199,7 +200,7 @@ def bodies(dice, count):
 
 
 async def promise_54(run):
-    """Signatures, checked by Python's own HMAC; and how many deliveries a second one dispatcher makes."""
+    """Signatures, checked by Python's own HMAC, and the number of deliveries a second of one dispatcher."""
     count = max(500, int(10_000 * run.scale))
     async with admin(run) as only:
         hooks = Hooks(only)
@@ -214,7 +215,7 @@ async def promise_54(run):
         hooks.deliver([endpoints[number % 20] for number in range(many)])
         await hooks.settled(180)
         times = sorted(one[0] for one in hooks.receiver.seen()[first:])
-        # The first ones may come while the rest is still being written.
+        # The first ones may arrive while the rest is still being written.
         half = times[len(times) // 2 :]
         rate = len(half) / (half[-1] - half[0])
         run.say(54, f"time for each delivery to a fast receiver ({rate:,.0f} deliveries a second)", 1_000 / rate, 1_000 / 3_000, "ms")

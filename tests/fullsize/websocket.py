@@ -1,4 +1,4 @@
-"""Clients and nodes of WebSocket (RFC 6455)."""
+"""WebSocket clients and nodes (RFC 6455)."""
 
 import asyncio
 import base64
@@ -12,7 +12,7 @@ MASK = b"\x37\xfa\x21\x3d"
 
 
 def frame(opcode, payload=b"", masked=True, fin=True):
-    """A frame (section 5.2). The mask of a client is always the same."""
+    """Returns a frame (section 5.2). The mask of a client is always the same."""
     length = len(payload)
     first, mask = bytes([fin << 7 | opcode]), masked << 7
     if length < 126:
@@ -31,7 +31,7 @@ def unmasked(payload, mask):
 
 
 async def read_frame(reader):
-    """Whether it is final, its opcode and its payload."""
+    """Reads a frame. Returns whether it is final, its opcode and its payload."""
     first, second = await reader.readexactly(2)
     length = second & 127
     if length > 125:
@@ -42,7 +42,7 @@ async def read_frame(reader):
 
 
 class Refused(Exception):
-    """A handshake was answered with another status than 101."""
+    """A handshake was answered with a status other than 101."""
 
     def __init__(self, status):
         super().__init__(status)
@@ -50,7 +50,7 @@ class Refused(Exception):
 
 
 class WebSocket:
-    """A stream of a client. `ended` is the code and the reason of the close frame, or `(None, "cut")`."""
+    """A client's stream. `ended` is the code and the reason of the close frame, or `(None, "cut")`."""
 
     def __init__(self, reader, writer):
         self.reader, self.writer, self.ended = reader, writer, None
@@ -79,7 +79,7 @@ class WebSocket:
         self.send(json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}))
 
     async def next(self):
-        """The payload of the next frame with data; `None` at the end. Pings are answered."""
+        """Returns the payload of the next frame with data; `None` at the end. Answers pings."""
         try:
             while True:
                 _, opcode, payload = await read_frame(self.reader)
@@ -108,11 +108,11 @@ class WebSocket:
 
 
 class StreamNode:
-    """A node that answers each call, sends heads to those who subscribe, and large messages to those who ask for them."""
+    """A node that answers each call, sends heads to subscribers, and large messages on request."""
 
     def __init__(self, every=0.1):
         self.every, self.open = every, 0
-        # Floods that are being sent, and all that have begun, by the name that their client gave them.
+        # Floods that are being sent, and all that have begun, by the client's name for them.
         self.floods, self.seen = set(), set()
 
     async def start(self):

@@ -1,8 +1,9 @@
 """Supplies Schemathesis with credentials and existing values for the management API.
 
-Schemathesis generates requests from the OpenAPI document. A generated identifier or token does not exist, so most calls
-would fail at once. These hooks put existing values into three of four valid requests. A request that ends a session or
-removes something gets an object that was created for it, so that later requests find the others unchanged.
+Schemathesis generates requests from the OpenAPI document. A generated identifier or token does not exist, so most
+calls would fail at once. These hooks put existing values into three of four valid requests. A request that ends a
+session or removes something gets an object that was created for it, so that later requests find the others
+unchanged.
 """
 
 import itertools
@@ -28,20 +29,20 @@ PROJECT = OWNER.project()
 if GROUP == "user":
     OWNER.use(PROJECT)
 WEBHOOK = OWNER.webhook(PROJECT, receiver())
-#: Users alone can try it again.
+#: Only users can try it again.
 DELIVERY = OWNER.delivery(WEBHOOK) if GROUP == "user" else WEBHOOK
 REQUEST = OWNER.request(PROJECT)
 TICKET = OWNER.ticket()
 FILE = OWNER.attachment(TICKET)
-#: Somebody else, whose things may go.
+#: Another user, whose objects may be removed.
 OTHER = SITE.person()
 OTHER_TICKET = OTHER.ticket()
 OTHER_WEBHOOK = OTHER.webhook(OTHER.project())
-#: Has a passkey, and gives it as the second factor.
+#: A user with a passkey as the second factor.
 PROTECTED = ProtectedPerson(SITE, SITE.user())
-#: Likewise, for log-ins alone: many of them end the oldest session.
+#: A user with a passkey for log-ins only: many of them end the oldest session.
 RETURNING = ProtectedPerson(SITE, SITE.user())
-#: Has invoices: one to read, and others for decisions about them.
+#: A user with invoices: one to read, and others for decisions about them.
 CUSTOMER = SITE.customer()
 INVOICE, *INVOICES = CUSTOMER.invoices()
 
@@ -49,11 +50,11 @@ CALLER = SITE.operator() if GROUP == "operator" else OWNER
 
 
 def another():
-    """A new session of a caller of this kind."""
+    """Returns a new session of a caller of this kind."""
     return SITE.operator() if GROUP == "operator" else Person(SITE, OTHER.address)
 
 
-#: Who asks for what an account, a session or something else of the caller's does not outlive.
+#: The callers of operations that remove the caller's account, session or other objects.
 ASKING = {
     "POST /auth/logout": another,
     "POST /auth/logout-all": SITE.person,
@@ -74,8 +75,8 @@ if GROUP == "user":
         ASKING[f"POST /support/tickets/{{id}}/{done}"] = lambda: OTHER
     for paid in ("GET /tenants/{id}/invoices/{number}", "POST /tenants/{id}/billing/checkout"):
         ASKING[paid] = lambda: CUSTOMER
-#: What a user with a second factor asks for. A generated factor is wrong, and a few wrong ones lock the factors of their
-#: user: requests without supplied values come from a user who has none.
+#: The operations of a user with a second factor. A generated factor is wrong, and a few wrong ones lock the
+#: factors of their user: requests without supplied values come from a user without a factor.
 WITH_FACTOR = {
     "POST /auth/mfa/recovery-codes", "POST /auth/mfa/totp/activate", "POST /auth/mfa/totp/disable",
     "POST /auth/passkeys/factor/start", "POST /auth/passkeys/register/start", "POST /auth/passkeys/register/finish",
@@ -84,17 +85,18 @@ WITH_FACTOR = {
 
 
 def path(**values):
-    """The path parameters of an operation and their values; a function creates a value for each call from its caller."""
+    """Returns the path parameters of an operation and their values; a function creates a value for each call from its
+    caller."""
     return ParameterLocation.PATH, values
 
 
 def body(whole=None, **values):
-    """The members of the body, likewise, or a function that creates the whole body."""
+    """Returns the members of the body, or a function that creates the whole body."""
     return ParameterLocation.BODY, whole or values
 
 
 def query(**values):
-    """All query parameters: generated ones rarely fit together."""
+    """Returns all query parameters: generated ones rarely fit together."""
     return ParameterLocation.QUERY, values
 
 
@@ -110,50 +112,51 @@ def invited(_):
 
 
 def weighed(caller):
-    """A method whose weight an operator has set."""
+    """Sets the weight of a method as an operator and returns the method."""
     caller.ask("PUT", "/operator/cu-weights/eth/eth_call", {"cu": 20})
     return "eth_call"
 
 
 def limited(caller):
-    """A project with its own quota, of a new user: generated requests may disable the owner."""
+    """Returns a project with its own quota, of a new user: generated requests may disable the owner."""
     project = SITE.person().project()
     caller.ask("PUT", f"/operator/projects/{project}/quota", {"rps_limit": 9})
     return project
 
 
 def proof(caller):
-    """A proof by password."""
+    """Returns a proof by password."""
     return {"current_password": caller.password}
 
 
 def to_delete(caller):
-    """A tenant that the caller, who gives a proof for it, can delete."""
+    """Returns a tenant that the caller can delete, after a proof."""
     caller.ask("POST", "/auth/proof", proof(caller))
     return SITE.person().tenant
 
 
 def proven(caller):
-    """The tenant of the caller, who gives a proof: some roles need one."""
+    """Returns the tenant of the caller, after a proof: some roles need one."""
     caller.ask("POST", "/auth/proof", proof(caller))
     return caller.tenant
 
 
 def to_operate(caller):
-    """A user for whom an operator, who gives a proof for it, does something."""
+    """Returns a user for an action of an operator, after a proof."""
     caller.ask("POST", "/auth/proof", proof(caller))
     return SITE.person().id
 
 
 def discussed(caller):
-    """A ticket on which operators can comment: they reopen it if a generated request has closed it."""
+    """Returns a ticket on which operators can comment: they reopen it if a generated request has closed it."""
     if caller.ask("GET", f"/operator/tickets/{TICKET}")["status"] == "closed":
         caller.ask("PUT", f"/operator/tickets/{TICKET}", {"status": "open"})
     return TICKET
 
 
 def spare(caller, things, name, new):
-    """The identifier of one of `things` that was made for this. A generated condition often keeps it from being removed."""
+    """Returns the identifier of one of `things` that was created for this. A generated condition often keeps it from
+    being removed."""
     found = (one["id"] for one in caller.ask("GET", f"{things}?limit=1000") if one[name] == new[name])
     return next(found, None) or caller.ask("POST", things, new)["id"]
 
@@ -168,13 +171,13 @@ def contract(note):
 
 
 def version(caller):
-    """The number of the newest version of what operators have set."""
+    """Returns the number of the newest version of the operators' settings."""
     caller.ask("PUT", "/operator/cu-weights/eth/eth_call", {"cu": 7})
     return caller.ask("GET", "/operator/config/history?source=settings&limit=1")[0]["number"]
 
 
 def scheduled(caller):
-    """A change of a plan that takes effect in 300 days, which is made if there is none."""
+    """Returns a plan change that takes effect in 300 days; creates one if necessary."""
     path = "/operator/plans/free"
     found = caller.ask("GET", path)["scheduled"]
     if not found:
@@ -200,11 +203,11 @@ to_settle = itertools.cycle(INVOICES)
 to_pay = itertools.cycle([{"invoice": INVOICE}, {"tier": "premium"}])
 of_caller = {"id": lambda caller: caller.tenant}
 CONTAINERS = {ParameterLocation.PATH: "path_parameters", ParameterLocation.QUERY: "query", ParameterLocation.BODY: "body"}
-#: Media types beside JSON.
+#: Media types in addition to JSON.
 ALSO_IN = {
     "GET /usage": "text/csv", "GET /tenants/{id}/usage": "text/csv", "GET /tenants/{id}/invoices/{number}": "text/html",
 }
-#: Values that lead on, by operation.
+#: Values with which operations succeed.
 VALUES = {
     "POST /auth/register": [body(email=lambda _: fresh_address(), challenge=lambda _: SITE.solution(), name="Ada")],
     "POST /auth/confirm": [body(token=lambda _: SITE.mailed(SITE.applicant()))],
@@ -354,14 +357,15 @@ def label(case):
 
 
 def number(case):
-    """The same random generator for the same request."""
+    """Returns the same random number for the same request."""
     return zlib.crc32(repr((case.path_parameters, case.query, case.body)).encode(errors="replace"))
 
 
 def is_left(name, case):
-    """Whether a request is sent as it was generated: one of four, once the operation has succeeded with existing values.
+    """Reports whether a request is sent as it was generated: one of four, once the operation has succeeded with
+    existing values.
 
-    What is generated is not the same in every run, even with the same seed: the times at which the service answers differ.
+    Generated requests differ between runs, even with the same seed, because the answer times of the service differ.
     """
     return name in succeeded and number(case) % 4 == 0
 
@@ -397,7 +401,8 @@ def prepare(name, case):
     if not is_of_new_user and isinstance(case.body, dict) and isinstance(case.body.get("current_password"), str):
         # A few wrong passwords lock the account, which other requests need.
         case.body["current_password"] = caller.password
-    # Operators alone use the operator operations, and users alone the others: other requests stay unchanged and are refused.
+    # Only operators use the operator operations, and only users the others: other requests stay unchanged and are
+    # refused.
     is_theirs = is_open or name in ASKING or (" /operator/" in name) == (GROUP == "operator")
     if name == "PUT /operator/plans/{tier}" and isinstance(case.body, dict):
         # Objects that plans limit are still created, even by a caller that was moved to another plan.

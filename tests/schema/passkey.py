@@ -1,4 +1,5 @@
-"""A passkey without a device: answers as a browser does whose user has unlocked the authenticator (W3C Web Authentication)."""
+"""A passkey without a device: answers as a browser does whose user has unlocked the authenticator (W3C Web
+Authentication)."""
 
 import secrets
 
@@ -22,10 +23,10 @@ FLAG = AuthenticatorData.FLAG
 
 
 class Passkey:
-    """A passkey of a user at a site, which is at `https://` and its host name."""
+    """A passkey of a user at a site at `https://` and its host name."""
 
     def __init__(self, options):
-        """Makes the passkey that the options of a registration ask for."""
+        """Creates the passkey that the options of a registration request."""
         options = options["publicKey"]
         self.site = options["rp"]["id"]
         self.user = websafe_decode(options["user"]["id"])
@@ -40,7 +41,7 @@ class Passkey:
         self.registration = dict(RegistrationResponse(raw_id=self.id, response=response))
 
     def answer(self, options):
-        """The answer to the options of a log-in."""
+        """Returns the answer to the options of a log-in."""
         client, data = self._client(CollectedClientData.TYPE.GET, options["publicKey"]), self._data()
         response = AuthenticatorAssertionResponse(
             client_data=client,
@@ -54,5 +55,5 @@ class Passkey:
         return CollectedClientData.create(kind, options["challenge"], f"https://{self.site}")
 
     def _data(self, flags=FLAG(0), made=b""):
-        # A counter that stays 0 counts nothing, as with passkeys that are on several devices.
+        # A counter that stays 0 counts nothing, as for passkeys that are on several devices.
         return AuthenticatorData.create(sha256(self.site.encode()), FLAG.UP | FLAG.UV | flags, 0, made)

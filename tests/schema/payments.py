@@ -1,4 +1,4 @@
-"""Stands in for Stripe, to which the server sends a checkout before a customer can pay."""
+"""A stand-in for Stripe, which creates a checkout before a customer can pay."""
 
 import contextlib
 import http.server
@@ -11,7 +11,7 @@ SECRET_KEY = "key of the payment provider"
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """Creates a checkout session of every form that Stripe would take from its customer."""
+    """Creates a checkout session from every form that Stripe would accept."""
 
     def do_POST(self):
         form = urllib.parse.parse_qs(self.rfile.read(int(self.headers["content-length"])).decode())
@@ -35,7 +35,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 @contextlib.contextmanager
 def provider():
-    """The base URL of a running provider."""
+    """Returns the base URL of a running provider."""
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:

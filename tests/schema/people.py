@@ -19,7 +19,7 @@ import uuid
 
 BASE = "/api/v1"
 PASSWORD = "a password for tests"
-#: Seconds for an answer, and for a mail to be there.
+#: The seconds to wait for an answer, and for a mail.
 PATIENCE = 20
 
 
@@ -28,7 +28,7 @@ class Refused(Exception):
 
 
 class Site:
-    """A running demo, known by its `demo.json`."""
+    """A running demo, described by its `demo.json`."""
 
     def __init__(self, sheet):
         self.sheet = json.loads(pathlib.Path(sheet).read_text())
@@ -39,7 +39,8 @@ class Site:
         self.lock = threading.Lock()
 
     def ask(self, method, path, body=None, token=None):
-        """The answer of a call that must succeed; retried while the service is busy. The body is JSON or a file."""
+        """Returns the answer of a call that must succeed; retries while the service is busy. The body is JSON or a
+        file."""
         is_file = isinstance(body, bytes)
         data = body if body is None or is_file else json.dumps(body).encode()
         headers = {"content-type": "application/octet-stream" if is_file else "application/json"}
@@ -58,7 +59,7 @@ class Site:
             time.sleep(0.2)
 
     def solution(self):
-        """The solution of a new challenge, as a browser sends it."""
+        """Returns the solution of a new challenge, as a browser sends it."""
         challenge = self.ask("GET", "/auth/challenge")
         for number in range(challenge["maxnumber"] + 1):
             tried = hashlib.sha256(f"{challenge['salt']}{number}".encode()).hexdigest()
@@ -67,7 +68,7 @@ class Site:
         raise Refused("the challenge has no solution")
 
     def mailed(self, to):
-        """The token in the link of the newest mail to an address."""
+        """Returns the token in the link of the newest mail to an address."""
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             with self.lock:
@@ -83,37 +84,34 @@ class Site:
         raise Refused(f"no mail with a link came for {to}")
 
     def login(self, address, password):
-        """The tokens of a new session."""
         return self.ask("POST", "/auth/login", {"email": address, "password": password})
 
     def applicant(self):
-        """The address of a registered user that has not confirmed it."""
+        """Returns the address of a registered user who has not confirmed it."""
         address = fresh_address()
         form = {"email": address, "password": PASSWORD, "name": "Ada", "challenge": self.solution()}
         self.ask("POST", "/auth/register", form)
         return address
 
     def forgotten(self, address):
-        """The token that sets the password of an address."""
+        """Returns the token that sets the password of an address."""
         self.ask("POST", "/auth/password/forgot", {"email": address})
         return self.mailed(address)
 
     def user(self):
-        """The address of a new user, who has an organisation of their own."""
+        """Returns the address of a new user, who has their own organisation."""
         address = self.applicant()
         self.ask("POST", "/auth/confirm", {"token": self.mailed(address)})
         return address
 
     def person(self):
-        """A new user, logged in."""
         return Person(self, self.user())
 
     def operator(self):
-        """An operator, logged in."""
         return Person(self, **self.sheet["operator"])
 
     def customer(self):
-        """The owner of the demo's account, logged in. The account is old enough to have invoices."""
+        """Returns the owner of the demo's account, logged in. The account is old enough to have invoices."""
         return Person(self, self.sheet["email"], self.sheet["password"])
 
 
@@ -131,25 +129,23 @@ class Person:
         return self.site.ask(method, path, body, self.token)
 
     def project(self):
-        """The identifier of a new project."""
+        """Creates a project and returns its identifier."""
         return self.ask("POST", f"/tenants/{self.tenant}/projects", {"name": "of the tests"})["id"]
 
     def key(self, project):
-        """A new key: its identifier and its text."""
+        """Creates a key and returns its identifier and its text."""
         key = self.ask("POST", f"/projects/{project}/keys", {"description": "of the tests"})
         return key["id"], key["key"]
 
     def webhook(self, project, url="https://hooks.example/"):
-        """The identifier of a new webhook."""
         return self.ask("POST", f"/projects/{project}/webhooks", {"url": url})["id"]
 
     def subscription(self, webhook):
-        """The identifier of a new subscription of a webhook."""
         new = {"chain": "eth", "event_type": "health"}
         return self.ask("POST", f"/webhooks/{webhook}/subscriptions", new)["id"]
 
     def delivery(self, webhook):
-        """The identifier of a new delivery to a webhook, once it has ended."""
+        """Makes a delivery to a webhook, waits until it has ended and returns its identifier."""
         delivery = self.ask("POST", f"/webhooks/{webhook}/test")["id"]
         deadline = time.monotonic() + PATIENCE
         while self.ask("GET", f"/deliveries/{delivery}")["status"] == "pending":
@@ -175,7 +171,7 @@ class Person:
             time.sleep(0.1)
 
     def request(self, project):
-        """The identifier of a request to the gateway."""
+        """Makes a request to the gateway and returns its identifier."""
         _, key = self.key(project)
         body = b'{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}'
         request = urllib.request.Request(f"{self.site.sheet['gateway'].rstrip('/')}/eth", body, {"apikey": key})
@@ -186,7 +182,7 @@ class Person:
             return refused.headers["x-request-id"]
 
     def notification(self):
-        """The identifier of a notification, which a minute of refused calls causes."""
+        """Returns the identifier of a notification, which a minute of refused calls causes."""
         if not (told := self.ask("GET", "/notifications")):
             _, key = self.key(self.project())
             gateway, deadline = self.site.sheet["gateway"].rstrip("/"), time.monotonic() + PATIENCE
@@ -202,36 +198,33 @@ class Person:
         return told[0]["id"]
 
     def limit_request(self):
-        """The identifier of the pending request for another plan; creates one if there is none."""
+        """Returns the identifier of the pending request for another plan; creates one if necessary."""
         pending = [one["id"] for one in self.ask("GET", "/limit-requests") if one["status"] == "pending"]
         wanted = {"requested_tier": "premium", "reason": "of the tests"}
         return pending[0] if pending else self.ask("POST", "/limit-requests", wanted)["id"]
 
     def access_token(self):
-        """The identifier of a new personal access token."""
         return self.ask("POST", "/auth/tokens", {"name": "of the tests", "scopes": ["read"], "current_password": self.password})["id"]
 
     def ticket(self):
-        """The identifier of a new support ticket."""
         return self.ask("POST", "/support/tickets", {"category": "question", "subject": "Of the tests", "text": "Why?"})["id"]
 
     def open_ticket(self):
-        """The identifier of a support ticket that is not closed; creates one if there is none."""
+        """Returns the identifier of a support ticket that is not closed; creates one if necessary."""
         told = self.ask("GET", "/support/tickets?status=open")
         return told[0]["id"] if told else self.ticket()
 
     def closed_ticket(self):
-        """The identifier of a support ticket that was closed just now."""
+        """Closes a support ticket and returns its identifier."""
         ticket = self.open_ticket()
         self.ask("POST", f"/support/tickets/{ticket}/close")
         return ticket
 
     def attachment(self, ticket):
-        """The identifier of a new file of a support ticket."""
         return self.ask("POST", f"/support/tickets/{ticket}/attachments", b"of the tests")["id"]
 
     def invoices(self):
-        """The numbers of the invoices, the newest first, once the last month has its own."""
+        """Returns the numbers of the invoices, newest first, once the last month has its own."""
         month, deadline = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-01"), time.monotonic() + PATIENCE
         while True:
             told = self.ask("GET", f"/tenants/{self.tenant}/invoices")
@@ -242,13 +235,13 @@ class Person:
             time.sleep(0.1)
 
     def invitation(self):
-        """The identifier of a new invitation, and the address of its mail."""
+        """Creates an invitation and returns its identifier and the address of its mail."""
         address = fresh_address()
         invitation = self.ask("POST", f"/tenants/{self.tenant}/invitations", {"email": address, "role": "developer"})
         return invitation["id"], address
 
     def colleague(self):
-        """The identifier of a new member of the same tenant."""
+        """Creates a member of the same tenant and returns its identifier."""
         _, address = self.invitation()
         self.site.ask("POST", "/auth/invitation", {"token": self.site.mailed(address), "password": PASSWORD})
         members = self.ask("GET", f"/tenants/{self.tenant}/members")
@@ -268,7 +261,7 @@ class Acknowledgement(http.server.BaseHTTPRequestHandler):
 
 
 def receiver():
-    """The URL of a receiver of deliveries, which runs as long as this program."""
+    """Returns the URL of a receiver of deliveries, which runs until this program ends."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Acknowledgement)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return f"http://127.0.0.1:{server.server_port}/"

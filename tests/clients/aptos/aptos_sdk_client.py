@@ -1,6 +1,5 @@
 """aptos-sdk, the Python SDK of Aptos. Its configuration has no option for headers, so the script sets the key in the
-headers of its HTTP client.
-"""
+headers of its HTTP client."""
 
 import asyncio
 import json
@@ -18,7 +17,7 @@ COIN = "0x1::aptos_coin::AptosCoin"
 
 
 async def failure(call):
-    """The error of a call that must fail: its status, and the node's answer."""
+    """Returns the error of a call that must fail: its status and the node's answer."""
     try:
         result = await call
     except ApiError as error:

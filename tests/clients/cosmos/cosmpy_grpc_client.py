@@ -1,4 +1,4 @@
-"""cosmpy 0.12: its LedgerClient over gRPC, the key in the metadata of every call by an interceptor."""
+"""cosmpy 0.12: its LedgerClient over gRPC. An interceptor adds the key to the metadata of every call."""
 
 import urllib.parse
 
@@ -29,7 +29,7 @@ class KeyInterceptor(grpc.UnaryUnaryClientInterceptor):
 
 
 def ledger(chain, key):
-    """A client that trusts the demo's certificate. LedgerClient has an option neither for that nor for metadata."""
+    """Returns a client that trusts the demo's certificate. LedgerClient has no option for that, nor for metadata."""
     channel = grpc.secure_channel
 
     def with_key(target, credentials):

@@ -34,7 +34,7 @@ TOKEN = [
 def checks(chain, check):
     provider = Web3.HTTPProvider(chain["url"], request_kwargs={"headers": {"apikey": chain["key"]}})
     w3 = Web3(provider)
-    # Blocks of BNB Smart Chain and Polygon hold more extra data than the yellow paper allows.
+    # Blocks of BNB Smart Chain and Polygon contain more extra data than the yellow paper allows.
     w3.middleware_onion.inject(ExtraDataToPOAMiddleware, layer=0)
     account = Account.from_key(chain["account"])
     payee = Account.create().address
@@ -124,7 +124,7 @@ def checks(chain, check):
     with check("sending twice is harmless"):
         signed = account.sign_transaction(transaction(to=payee, value=1))
         w3.eth.send_raw_transaction(signed.raw_transaction)
-        # The node has it in its pool, or already in a block.
+        # The transaction is in the node's pool, or already in a block.
         error = failure(w3.eth.send_raw_transaction, signed.raw_transaction)
         assert isinstance(error, Web3RPCError), repr(error)
         message = error.rpc_response["error"]["message"]

@@ -1,4 +1,4 @@
-"""grpcio with the messages of the file that the demo writes for command line clients, the key in the metadata."""
+"""grpcio with the messages of the file that the demo writes for command line clients. The key is in the metadata."""
 
 import concurrent.futures
 import json
@@ -21,7 +21,7 @@ CHAINS = {
 
 
 def methods(path):
-    """The methods of a file of descriptors: by path, the classes of request and answer."""
+    """Returns the methods of a file of descriptors: by path, the classes of request and answer."""
     with open(path, "rb") as file:
         files = descriptor_pb2.FileDescriptorSet.FromString(file.read()).file
     pool = descriptor_pool.DescriptorPool()

@@ -30,7 +30,7 @@ def checks(chain, check):
         height = typed.getblockcount()
         name = typed.getblockhash(height - 1)
         assert len(name) == 32
-        # Blocks of Dogecoin and Liquid have headers of their own, those of Dash transactions of their own.
+        # Dogecoin and Liquid have their own block headers, Dash its own transactions.
         if chain["name"] not in ("doge", "dash", "liquid"):
             block = typed.getblock(name)
             assert isinstance(block, CBlock) and block.GetHash() == name

@@ -25,7 +25,7 @@ class Owner:
         self.script = CScript([OP_DUP, OP_HASH160, self.hash, OP_EQUALVERIFY, OP_CHECKSIG])
 
     def spend(self, txid, vout, value, script):
-        """A signed transaction that pays an output of `value` back to its owner, less the fee."""
+        """Returns a signed transaction that pays an output of `value` back to its owner, less the fee."""
         script = CScript(script)
         tx = CMutableTransaction([CMutableTxIn(COutPoint(lx(txid), vout))], [CMutableTxOut(value - FEE, self.script)])
         if script == self.script:

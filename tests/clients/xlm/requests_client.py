@@ -43,7 +43,7 @@ INFO = {
 
 
 def quorum(name):
-    """The shape of a node's quorum status; `name` is the shape of nodes' names."""
+    """Returns the shape of a node's quorum status; `name` is the shape of nodes' names."""
     return {
         "node": name,
         "qset": {

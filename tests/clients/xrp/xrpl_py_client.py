@@ -9,7 +9,7 @@ from xrpl.models import AccountInfo, Ledger, Payment, ServerInfo, SubmitOnly, Tx
 from xrpl.transaction import autofill_and_sign, submit_and_wait
 from xrpl.wallet import Wallet
 
-#: The phrase "masterpassphrase", to whose account a fresh ledger gives everything.
+#: The phrase "masterpassphrase". A fresh ledger gives everything to its account.
 SECRET = "snoPBrXtMeMyMHUVTgbuqAfg1SUTb"
 EMPTY = "rrrrrrrrrrrrrrrrrrrrrhoLvTp"
 
