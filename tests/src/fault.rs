@@ -1,8 +1,8 @@
 //! A TCP proxy in front of a node that imitates broken nodes and networks.
 //!
 //! It forwards everything until a [`Mode`] is set; the mode may change at any time. A request and its reply follow the
-//! mode at the arrival of the request's first byte, so a test knows which requests a change affects. Other protocols than
-//! HTTP/1 (TLS, HTTP/2, a WebSocket after its handshake, Redis, PostgreSQL) follow the current mode, byte by byte; modes
+//! mode at the arrival of the request's first byte, so a test knows which requests a change affects. Protocols other than
+//! HTTP/1 (TLS, HTTP/2, a WebSocket after its handshake, Redis, PostgreSQL) follow the current mode for each byte; modes
 //! that need the end of a message forward them.
 //!
 //! ```

@@ -1,5 +1,5 @@
 //! Traffic that needs no history: residents in pairs pay each other the same amount in turns, so that the balance and
-//! the number of payments of each follow from the number of turns that have passed.
+//! the number of payments of each follow from the number of turns so far.
 
 use super::seed::Seed;
 
@@ -9,11 +9,10 @@ pub(crate) struct Barter {
     seed: Seed,
     /// The number of pairs, which take turns.
     pairs: u64,
-    /// The number of turns in each block.
     per_block: u64,
     /// The first block with turns.
     first: u64,
-    /// The largest amount of a turn.
+    /// The maximum amount of a turn.
     most: u64,
 }
 
@@ -24,11 +23,11 @@ pub(crate) struct Turn {
     pub(crate) number: u64,
     /// The pair that pays.
     pub(crate) pair: u64,
-    /// The number of turns that the pair took before.
+    /// The number of the pair's earlier turns.
     pub(crate) round: u64,
-    /// The number of the resident that pays.
+    /// The number of the paying resident.
     pub(crate) payer: u64,
-    /// The number of the resident that is paid.
+    /// The number of the paid resident.
     pub(crate) payee: u64,
     pub(crate) amount: u64,
 }
@@ -38,9 +37,9 @@ pub(crate) struct Turn {
 pub(crate) struct Standing {
     /// The number of its payments.
     pub(crate) sent: u64,
-    /// The change of its balance: negative while the other of the pair holds its payment.
+    /// The change of the balance. It is negative while the other resident of the pair has the payment.
     pub(crate) gain: i64,
-    /// The number of the last turn in which it took part.
+    /// The number of the resident's last turn.
     pub(crate) last: Option<u64>,
 }
 
@@ -49,24 +48,23 @@ impl Barter {
         Barter { seed, pairs, per_block, first, most }
     }
 
-    /// The number of residents, which are numbered from 0.
+    /// Returns the number of residents, which are numbered from 0.
     pub(crate) fn residents(self) -> u64 {
         2 * self.pairs
     }
 
-    /// The number of turns that have passed with block `height`.
+    /// Returns the number of turns up to and including block `height`.
     pub(crate) fn passed(self, height: u64) -> u64 {
         (height + 1).saturating_sub(self.first) * self.per_block
     }
 
-    /// The turns of block `height`.
     pub(crate) fn of_block(self, height: u64) -> impl Iterator<Item = Turn> {
         let end = self.passed(height);
         let begin = if height >= self.first { end - self.per_block } else { end };
         (begin..end).map(move |number| self.turn(number))
     }
 
-    /// The block of a turn, and its index there.
+    /// Returns the block of a turn, and its index there.
     pub(crate) fn place(self, number: u64) -> (u64, usize) {
         (self.first + number / self.per_block, (number % self.per_block) as usize)
     }
@@ -81,12 +79,12 @@ impl Barter {
         1 + self.seed.below("amount", exchange * self.pairs + pair, self.most)
     }
 
-    /// The number of a pair's turns among the first `passed`.
+    /// Returns the number of a pair's turns among the first `passed`.
     pub(crate) fn rounds(self, pair: u64, passed: u64) -> u64 {
         (passed + self.pairs - 1 - pair) / self.pairs
     }
 
-    /// The result of a resident's turns among the first `passed`.
+    /// Returns the result of a resident's turns among the first `passed`.
     pub(crate) fn standing(self, resident: u64, passed: u64) -> Standing {
         let pair = resident / 2;
         let rounds = self.rounds(pair, passed);

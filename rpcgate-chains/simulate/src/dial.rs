@@ -12,7 +12,7 @@ pub struct Dial {
     pub hang_rate: f64,
     /// The shortest time before an answer.
     pub latency: Duration,
-    /// The longest time added to it; the added time is uniformly distributed.
+    /// The maximum additional time, uniformly distributed.
     pub jitter: Duration,
     stream: Stream,
 }
@@ -20,12 +20,12 @@ pub struct Dial {
 /// The fate of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disturbance {
-    /// It is answered after the delay.
+    /// The request is answered after the delay.
     Answer {
         /// The time before the answer.
         delay: Duration,
     },
-    /// It is answered after the delay, with this HTTP status and a body that is not JSON.
+    /// The request is answered after the delay, with this HTTP status and a body that is not JSON.
     Status {
         /// The time before the answer.
         delay: Duration,
@@ -37,12 +37,12 @@ pub enum Disturbance {
         /// The time before the cut.
         delay: Duration,
     },
-    /// It is never answered; the connection stays open.
+    /// The request is never answered; the connection stays open.
     Hang,
 }
 
 impl Dial {
-    /// A healthy node that answers at once.
+    /// Creates the settings of a healthy node that answers at once.
     pub fn new(seed: u64) -> Self {
         Dial {
             error_rate: 0.0,

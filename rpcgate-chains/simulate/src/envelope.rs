@@ -1,27 +1,24 @@
-//! Reads JSON-RPC requests as leniently as real nodes do, and keeps each id as it was written.
+//! A reader of JSON-RPC requests that is as lenient as real nodes and keeps each id as written.
 
 use super::json::Json;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
-/// The body of a request.
 #[derive(Debug)]
 pub(crate) enum Body {
-    /// One value.
     Single(Request),
-    /// An array of values.
     Batch(Vec<Request>),
     /// Not JSON.
     Unreadable,
 }
 
-/// One JSON-RPC request, or the value in its place.
+/// One JSON-RPC request, or a value that is not a request.
 #[derive(Debug, Default)]
 pub(crate) struct Request {
-    /// Whether it was a JSON object.
+    /// True for a JSON object.
     pub(crate) object: bool,
-    /// The id as it was written; `None` if it is absent.
+    /// The id as written; `None` if absent.
     pub(crate) id: Option<String>,
     /// `method`, of any JSON type; null if absent.
     pub(crate) method: Value,
@@ -42,7 +39,7 @@ impl Fault {
         Fault { code, message: message.into(), data: None }
     }
 
-    /// The error object.
+    /// Returns the error object.
     pub(crate) fn json(self) -> Json {
         let mut error = super::json::object! { "code": self.code, "message": self.message };
         if let Some(data) = self.data {
@@ -53,7 +50,6 @@ impl Fault {
 }
 
 impl Body {
-    /// Reads a body.
     pub(crate) fn read(body: &[u8]) -> Self {
         let Ok(whole) = serde_json::from_slice::<&RawValue>(body) else {
             return Body::Unreadable;

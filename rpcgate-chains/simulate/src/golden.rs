@@ -1,4 +1,4 @@
-//! Compares answers with those of real nodes.
+//! Comparison of answers with those of real nodes.
 
 use super::{Simulated, SimulatedRequest};
 use rpcgate_core::clock::Time;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 /// The time at which tests start.
 pub(crate) const NOW: Time = Time::from_secs(1_800_000_000);
 
-/// Posts a body; returns the status and the body.
+/// Posts a body. Returns the status and the body of the answer.
 pub(crate) fn post(node: &mut dyn Simulated, body: &str, now: Time) -> (u16, String) {
     let request = SimulatedRequest { method: &http::Method::POST, path: "/", body: body.as_bytes() };
     let reply = node.handle(&request, now);
@@ -15,7 +15,7 @@ pub(crate) fn post(node: &mut dyn Simulated, body: &str, now: Time) -> (u16, Str
     (reply.status, String::from_utf8(reply.body).expect("UTF-8"))
 }
 
-/// Calls a method; returns the whole answer.
+/// Calls a method and returns the whole answer.
 #[expect(clippy::needless_pass_by_value, reason = "callers write their parameters in place")]
 pub(crate) fn call(node: &mut dyn Simulated, method: &str, params: Value, now: Time) -> Value {
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
@@ -30,7 +30,7 @@ pub(crate) fn result(node: &mut dyn Simulated, method: &str, params: Value, now:
     answer["result"].clone()
 }
 
-/// Calls a method that fails; returns code and message.
+/// Calls a method that fails. Returns code and message.
 #[track_caller]
 pub(crate) fn refusal(node: &mut dyn Simulated, method: &str, params: Value, now: Time) -> (i64, String) {
     let answer = call(node, method, params, now);
@@ -39,7 +39,7 @@ pub(crate) fn refusal(node: &mut dyn Simulated, method: &str, params: Value, now
     (code, error["message"].as_str().expect("a message").to_owned())
 }
 
-/// The answer of a real node to the recorded request `name`.
+/// Returns the answer of a real node to the recorded request `name`.
 pub(crate) fn recorded(fixture: &str, name: &str) -> Value {
     let rows: Vec<Value> = serde_json::from_str(fixture).expect("a fixture");
     let row =
@@ -58,8 +58,8 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Compares member names and types, down to the leaves. Members named in `spare` may exist on one side only. Each
-/// item of an array must have the shape of one of the recorded items.
+/// Compares member names and types recursively. Members named in `spare` may exist on one side only. Each item of an
+/// array must have the shape of one of the recorded items.
 pub(crate) fn same_shape(real: &Value, ours: &Value, spare: &[&str]) -> Result<(), String> {
     match (real, ours) {
         (Value::Object(real), Value::Object(ours)) => {
@@ -94,7 +94,7 @@ pub(crate) fn same_shape(real: &Value, ours: &Value, spare: &[&str]) -> Result<(
     }
 }
 
-/// [`same_shape`], as an assertion.
+/// Asserts [`same_shape`].
 #[track_caller]
 pub(crate) fn assert_shape(name: &str, real: &Value, ours: &Value, spare: &[&str]) {
     if let Err(why) = same_shape(real, ours, spare) {

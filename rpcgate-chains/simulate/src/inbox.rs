@@ -1,9 +1,9 @@
-//! The submissions of clients to one node, in the order in which the node took them.
+//! The submissions of clients to one node, in the order in which the node accepted them.
 
 use super::submission::{SUBMISSION_BYTES, SUBMISSIONS, Submission};
 use rpcgate_core::clock::Time;
 
-/// Submissions that a node has taken, bounded in number and bytes.
+/// Accepted submissions, bounded in number and bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     taken: Vec<Submission>,
@@ -18,7 +18,7 @@ impl Inbox {
         self.before = self.taken.len();
     }
 
-    /// Takes `raw` and returns its index; `None` if there is no room left.
+    /// Stores `raw` and returns its index; `None` if the inbox is full.
     pub(crate) fn take(&mut self, moment: Time, raw: Vec<u8>) -> Option<usize> {
         let bytes = self.bytes + raw.len();
         if self.taken.len() >= SUBMISSIONS || bytes > SUBMISSION_BYTES {
@@ -29,7 +29,7 @@ impl Inbox {
         Some(self.taken.len() - 1)
     }
 
-    /// The submissions of the last request; empty when called again.
+    /// Returns the submissions of the last request; empty on a second call.
     pub(crate) fn newest(&mut self) -> Vec<Submission> {
         let newest = self.taken.get(self.before..).unwrap_or_default().to_vec();
         self.begin_request();

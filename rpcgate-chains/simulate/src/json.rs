@@ -6,15 +6,11 @@ use std::fmt::Write;
 /// A JSON value to be written. Numbers are stored as text, so that `0.00001000` keeps its zeros.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Json {
-    /// `null`
     Null,
-    /// `true` or `false`
     Bool(bool),
     /// A number, already written.
     Number(String),
-    /// A string.
     Text(Cow<'static, str>),
-    /// An array.
     Array(Vec<Json>),
     /// An object, members in order.
     Object(Vec<(Cow<'static, str>, Json)>),
@@ -53,7 +49,7 @@ impl Json {
         }
     }
 
-    /// The value as a text of its own.
+    /// Returns the value as text.
     pub(crate) fn text(&self) -> String {
         let mut out = String::new();
         self.write(&mut out);
@@ -67,7 +63,7 @@ impl Json {
         }
     }
 
-    /// A member of an object.
+    /// Returns a member of an object.
     pub(crate) fn get(&self, name: &str) -> Option<&Json> {
         match self {
             Json::Object(members) => members.iter().find(|(known, _)| known == name).map(|(_, value)| value),
@@ -85,25 +81,25 @@ impl Json {
         }
     }
 
-    /// A big-endian number as `0x` and hex, without leading zeros.
+    /// Returns a big-endian number as `0x` and hex, without leading zeros.
     pub(crate) fn quantity_of(bytes: &[u8]) -> Self {
         let digits = hex::encode(bytes);
         let digits = digits.trim_start_matches('0');
         Json::Text(format!("0x{}", if digits.is_empty() { "0" } else { digits }).into())
     }
 
-    /// A number with a fraction, in the shortest form that keeps its value.
+    /// Returns a number with a fraction, in the shortest form that keeps its value.
     pub(crate) fn float(value: f64) -> Self {
         Json::Number(serde_json::Number::from_f64(value).map_or_else(|| "0".into(), |n| n.to_string()))
     }
 
-    /// An amount of 10^-8 units: `100_000_000` is `1.00000000`.
+    /// Returns an amount of 10^-8 units: `100_000_000` is `1.00000000`.
     pub(crate) fn amount(value: impl Into<u128>) -> Self {
         let value = value.into();
         Json::Number(format!("{}.{:08}", value / 100_000_000, value % 100_000_000))
     }
 
-    /// `0x` and the bytes in hex.
+    /// Returns `0x` and the bytes in hex.
     pub(crate) fn data(bytes: &[u8]) -> Self {
         let mut text = String::with_capacity(2 + 2 * bytes.len());
         text.push_str("0x");
@@ -111,7 +107,7 @@ impl Json {
         Json::Text(text.into())
     }
 
-    /// `0x` and the number in hex, without leading zeros.
+    /// Returns `0x` and the number in hex, without leading zeros.
     pub(crate) fn quantity(value: impl Into<u128>) -> Self {
         Json::Text(format!("{:#x}", value.into()).into())
     }
@@ -175,7 +171,7 @@ impl<T: Into<Json>> From<Option<T>> for Json {
     }
 }
 
-/// An object from its members: `object! { "height": 7u64, "hash": hash }`.
+/// Creates an object from its members: `object! { "height": 7u64, "hash": hash }`.
 macro_rules! object {
     ($($name:literal : $value:expr),* $(,)?) => {
         $crate::json::Json::Object(vec![

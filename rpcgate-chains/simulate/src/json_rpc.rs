@@ -9,7 +9,6 @@ use serde_json::Value;
 
 /// A node's methods, and its dialect of JSON-RPC.
 pub(crate) trait JsonRpc {
-    /// The error with which the node answers.
     type Error;
 
     /// A text that the node writes after every answer.
@@ -17,10 +16,9 @@ pub(crate) trait JsonRpc {
     /// The answer to an empty batch, if the node does not refuse it.
     const EMPTY_BATCH: &'static str = "";
 
-    /// Runs a method.
     fn run(&mut self, method: &str, params: Value, now: Time) -> Result<Json, Self::Error>;
 
-    /// Runs the call of `request`, whose method and parameters are given. `None` if it is not answered now.
+    /// Runs the call of `request` with its method and parameters. Returns `None` if it is not answered now.
     fn run_request(
         &mut self,
         _request: &Request,
@@ -31,23 +29,23 @@ pub(crate) trait JsonRpc {
         Some(self.run(method, params, now))
     }
 
-    /// The error for a body that is not JSON.
+    /// Returns the error for a body that is not JSON.
     fn unreadable() -> Self::Error;
 
-    /// The error for a value that is not a call, alone or in a batch.
+    /// Returns the error for a value that is not a call, alone or in a batch.
     fn not_a_call(request: &Request, is_alone: bool) -> Self::Error;
 
-    /// The error for a batch of this many calls; `None` if the node accepts it.
+    /// Returns the error for a batch of this many calls; `None` if the node accepts it.
     fn refused_batch(_calls: usize) -> Option<Self::Error> {
         None
     }
 
-    /// Whether the node runs the request without an answer.
+    /// Reports whether the node runs the request without an answer.
     fn is_notification(_request: &Request) -> bool {
         false
     }
 
-    /// The HTTP status of an answer that consists of this error alone.
+    /// Returns the HTTP status of an answer that consists of this error alone.
     fn status(_error: &Self::Error) -> u16 {
         200
     }
@@ -62,7 +60,7 @@ pub(crate) fn serve<N: JsonRpc>(node: &mut N, body: &[u8], now: Time) -> NodeRep
     NodeReply::json(status, out)
 }
 
-/// Answers a body or a message: the HTTP status, and the text, which is empty if nothing is answered.
+/// Answers a body or a message. Returns the HTTP status and the text, which is empty without an answer.
 pub(crate) fn written<N: JsonRpc>(node: &mut N, body: &[u8], now: Time) -> (u16, String) {
     let mut out = String::new();
     let status = match Body::read(body) {

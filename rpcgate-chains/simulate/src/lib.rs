@@ -1,20 +1,18 @@
 //! Simulated nodes: state machines that answer like a real blockchain node, for demonstrations and tests.
 //!
 //! A simulated node has no socket, task, file or clock: it takes a request and the time, and answers. TRON and Cosmos
-//! answer gRPC as well, with the same chain behind it ([`Simulated::handle_grpc`]). Its chain is a
-//! function of a seed, the time and the submissions of clients; reads change nothing. Two nodes of one seed agree as long
-//! as no client submits. To restart a node without a reorganisation, pass the [`Submission`]s of the old node to the new
-//! one ([`Simulated::replay`]).
+//! also answer gRPC from the same chain ([`Simulated::handle_grpc`]). The chain is a function of a seed, the time and the
+//! submissions of clients; reads change nothing. Two nodes with the same seed agree until a client submits. To restart a
+//! node without a reorganisation, pass the [`Submission`]s of the old node to the new one ([`Simulated::replay`]).
 //!
-//! Submissions are held in memory and enter the next block that has room for them. An EVM node forgets the oldest ones,
-//! whose effects on accounts remain. Any other node holds [`SUBMISSIONS`] transactions in all and then refuses more, since
-//! the hashes of its blocks cover them.
+//! Submissions are held in memory and enter the next block with space for them. An EVM node forgets the oldest ones,
+//! whose effects on accounts remain. Any other node holds at most [`SUBMISSIONS`] transactions and then refuses more,
+//! since the hashes of its blocks cover them.
 //!
-//! The nodes share two server loops, one for JSON-RPC and one for REST; each adds its methods or paths, its errors and the
-//! form of its answers. Nodes that serve a WebSocket are [`SimulatedStreams`] too.
+//! The nodes share two server loops, one for JSON-RPC and one for REST. Each node adds its methods or paths, its errors
+//! and the form of its answers. Nodes with a WebSocket also implement [`SimulatedStreams`].
 //!
-//! Not simulated: proof of work, script and contract execution beyond one token, and state older than a pruned
-//! node keeps.
+//! Not simulated: proof of work, script and contract execution beyond one token, and state older than a pruned node keeps.
 //!
 //! ```
 //! use rpcgate_simulate::{SimulatedRequest, node};
@@ -81,9 +79,9 @@ pub use xrp::XrpNode;
 pub struct SimulatedRequest<'a> {
     /// The HTTP method.
     pub method: &'a http::Method,
-    /// Path and query as the node sees them, the gateway's chain segment already removed.
+    /// Path and query without the gateway's chain segment.
     pub path: &'a str,
-    /// The whole body.
+    /// The body.
     pub body: &'a [u8],
 }
 
@@ -94,17 +92,16 @@ pub struct NodeReply {
     pub status: u16,
     /// The value of `Content-Type`.
     pub content_type: &'static str,
-    /// The body; empty if there is nothing to answer (a lone notification).
+    /// The body; empty without an answer (for a lone notification).
     pub body: Vec<u8>,
 }
 
 impl NodeReply {
-    /// An answer whose JSON is already written.
+    /// Returns an answer whose JSON is already written.
     pub(crate) fn json(status: u16, body: String) -> Self {
         NodeReply { status, content_type: "application/json", body: body.into_bytes() }
     }
 
-    /// An answer of one JSON value.
     pub(crate) fn of(status: u16, value: &json::Json) -> Self {
         let mut out = String::new();
         value.write(&mut out);
@@ -114,7 +111,7 @@ impl NodeReply {
 
 /// A node that is a state machine.
 pub trait Simulated: Send + std::fmt::Debug {
-    /// Answers one request at `now`. Time that steps back never makes the chain shorter.
+    /// Answers one request at `now`. The chain never gets shorter, even if the time steps back.
     fn handle(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply;
 
     /// Answers one gRPC call at `now`: `path` is `/package.Service/Method`, `message` the only message of the request.
@@ -137,21 +134,21 @@ pub trait Simulated: Send + std::fmt::Debug {
         Err(GrpcFailure::unimplemented(format!("unknown method {path}")))
     }
 
-    /// The height of the newest block at `now`.
+    /// Returns the height of the newest block at `now`.
     fn height(&self, now: Time) -> u64;
 
-    /// The node's WebSocket; `None` if it has none.
+    /// Returns the node's WebSocket; `None` if it has none.
     fn streams(&mut self) -> Option<&mut dyn SimulatedStreams> {
         None
     }
 
-    /// The submissions that the node took with the last request or message, in order; empty on a second call. The next
-    /// request or message clears them.
+    /// Returns the submissions that the node accepted with the last request or message, in order; empty on a second
+    /// call. The next request or message clears them.
     fn submitted(&mut self) -> Vec<Submission>;
 
     /// Replays `past`, in order, into a node that has handled no request yet: everything that [`Simulated::submitted`]
-    /// returned for a node of the same chain and seed. Blocks, receipts, balances and waiting transactions are then the same
-    /// as there. The node skips what it cannot read, or would not accept after the earlier submissions.
+    /// returned for a node of the same chain and seed. Blocks, receipts, balances and waiting transactions are then the
+    /// same as there. The node skips submissions that it cannot read, or would not accept after the earlier ones.
     ///
     /// ```
     /// use rpcgate_simulate::{SimulatedRequest, Simulated, node};
@@ -190,14 +187,14 @@ pub fn node(chain: &str, seed: u64) -> Option<Box<dyn Simulated>> {
     })
 }
 
-/// The full names of the gRPC services that the node of a chain has, by the chain's path name at the gateway; empty for
-/// a chain without any.
+/// Returns the full names of the gRPC services of a chain's node, by the chain's path name at the gateway; empty for a
+/// chain without any.
 pub fn grpc_services(chain: &str) -> &'static [String] {
     schema(chain).map_or(&[], Schema::services)
 }
 
-/// The messages and services of a chain's node, as an encoded `google.protobuf.FileDescriptorSet`: for reflection, and
-/// for command line clients that need descriptors. `None` for a chain without gRPC.
+/// Returns the messages and services of a chain's node, as an encoded `google.protobuf.FileDescriptorSet`: for
+/// reflection, and for command line clients that need descriptors. `None` for a chain without gRPC.
 ///
 /// ```
 /// assert!(rpcgate_simulate::grpc_descriptors("cosmos").is_some_and(|descriptors| !descriptors.is_empty()));

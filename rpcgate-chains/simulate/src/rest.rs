@@ -9,27 +9,24 @@ use rpcgate_core::clock::Time;
 /// A call as a node's routes see it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RestRequest<'a> {
-    /// The HTTP method.
     pub(crate) verb: &'a Method,
     /// The decoded segments of the path.
     pub(crate) path: &'a [&'a str],
     /// The decoded query.
     pub(crate) query: &'a Target,
-    /// The path as it was sent, for nodes that compare it undecoded.
+    /// The path as sent, for nodes that compare it undecoded.
     pub(crate) raw_path: &'a str,
-    /// The query as it was sent.
+    /// The query as sent.
     pub(crate) raw_query: &'a str,
-    /// The whole body.
     pub(crate) body: &'a [u8],
 }
 
 impl RestRequest<'_> {
-    /// Whether the call is a GET or a HEAD. For HEAD the HTTP server omits the body of the answer.
+    /// Reports whether the call is a GET or a HEAD. For HEAD the HTTP server omits the body of the answer.
     pub(crate) fn is_get(&self) -> bool {
         matches!(*self.verb, Method::GET | Method::HEAD)
     }
 
-    /// Whether the call is a POST.
     pub(crate) fn is_post(&self) -> bool {
         *self.verb == Method::POST
     }
@@ -40,7 +37,6 @@ pub(crate) trait Rest {
     /// The node's errors, each with its answer.
     type Error: Into<NodeReply>;
 
-    /// Runs the call of a verb and a path.
     fn run(&mut self, call: RestRequest<'_>, now: Time) -> Result<NodeReply, Self::Error>;
 }
 
@@ -54,22 +50,22 @@ pub(crate) fn serve<N: Rest>(node: &mut N, request: &SimulatedRequest<'_>, now: 
     node.run(call, now).unwrap_or_else(Into::into)
 }
 
-/// The names of a node's methods, if each has a path of its own.
+/// The names of a node's methods, if each has its own path.
 #[derive(Debug)]
 pub(crate) struct MethodNames {
-    /// Methods that read, called by GET.
+    /// Methods that read, called with GET.
     pub(crate) read: &'static [&'static str],
-    /// Methods that need a body, called by POST.
+    /// Methods that need a body, called with POST.
     pub(crate) posted: &'static [&'static str],
 }
 
 impl MethodNames {
-    /// Whether the node has this method.
+    /// Reports whether the node has this method.
     pub(crate) fn is_served(&self, method: &str) -> bool {
         self.read.contains(&method) || self.is_posted(method)
     }
 
-    /// Whether the node has this method and it needs a body.
+    /// Reports whether the node has this method and it needs a body.
     pub(crate) fn is_posted(&self, method: &str) -> bool {
         self.posted.contains(&method)
     }

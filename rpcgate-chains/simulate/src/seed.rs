@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seed(u64);
 
-/// The finishing step of the SplitMix64 generator (Steele, Lea, Flood 2014): each bit of the input affects every
+/// Runs the finishing step of the SplitMix64 generator (Steele, Lea, Flood 2014): each bit of the input affects every
 /// bit of the output.
 fn mix(value: u64) -> u64 {
     let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -14,23 +14,23 @@ fn mix(value: u64) -> u64 {
 }
 
 impl Seed {
-    /// The seed of one chain: nodes of two chains with the same seed have different histories.
+    /// Returns the seed of one chain: nodes of two chains with the same seed have different histories.
     pub(crate) fn of(chain: &str, seed: u64) -> Self {
         Seed(chain.bytes().fold(mix(seed), |sum, byte| mix(sum ^ u64::from(byte))))
     }
 
-    /// A 64-bit number.
+    /// Returns a 64-bit number.
     pub(crate) fn word(self, tag: &str, n: u64) -> u64 {
         let tagged = tag.bytes().fold(self.0, |sum, byte| sum.rotate_left(7).wrapping_add(u64::from(byte)));
         mix(mix(tagged) ^ n)
     }
 
-    /// A number below `bound`, which is not 0.
+    /// Returns a number below `bound`, which is not 0.
     pub(crate) fn below(self, tag: &str, n: u64, bound: u64) -> u64 {
         self.word(tag, n) % bound
     }
 
-    /// `N` bytes.
+    /// Returns `N` bytes.
     pub(crate) fn bytes<const N: usize>(self, tag: &str, n: u64) -> [u8; N] {
         let first = self.word(tag, n);
         let mut out = [0; N];
@@ -41,8 +41,8 @@ impl Seed {
         out
     }
 
-    /// 32 bytes that look random and encode `n`, which [`Seed::reveal`] finds again: a hash by which a block or
-    /// transaction can be looked up without an index.
+    /// Returns 32 bytes that look random and encode `n` for [`Seed::reveal`]: a hash by which a block or transaction
+    /// can be looked up without an index.
     pub(crate) fn hide(self, tag: &str, n: u64) -> [u8; 32] {
         let mut out = self.bytes::<32>(tag, n);
         let mask = self.mask(tag, &out);
@@ -50,7 +50,7 @@ impl Seed {
         out
     }
 
-    /// The number that [`Seed::hide`] encoded in `hash`; `None` for any other 32 bytes.
+    /// Returns the number that [`Seed::hide`] encoded in `hash`; `None` for any other 32 bytes.
     pub(crate) fn reveal(self, tag: &str, hash: &[u8; 32]) -> Option<u64> {
         let tail: [u8; 8] = hash[24..].try_into().ok()?;
         let n = u64::from_be_bytes(tail) ^ self.mask(tag, hash);
@@ -74,12 +74,11 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// A sequence from its start.
     pub(crate) fn new(seed: u64) -> Self {
         Stream { seed: Seed(mix(seed)), drawn: 0 }
     }
 
-    /// The next number, uniformly distributed over 0..1.
+    /// Returns the next number, uniformly distributed over 0..1.
     pub(crate) fn unit(&mut self) -> f64 {
         self.drawn += 1;
         (self.seed.word("stream", self.drawn) >> 11) as f64 / (1u64 << 53) as f64

@@ -4,8 +4,8 @@ use rpcgate_core::clock::Time;
 use std::fmt;
 use std::str::FromStr;
 
-/// The number of client transactions that a UTXO node takes in its whole life, included or waiting. An
-/// EVM node forgets older ones, so no more of its submissions need to be kept.
+/// The maximum number of client transactions that a UTXO node accepts in its whole life, included or waiting. An EVM
+/// node forgets older ones, so no more of its submissions need to be kept.
 pub const SUBMISSIONS: usize = 10_000;
 
 /// The total size of those transactions in bytes, as [`Submission::raw`] counts them.
@@ -26,7 +26,8 @@ pub const SUBMISSION_BYTES: usize = 32 << 20;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Submission {
-    /// The time at which the node took it. It is never before the node's newest block, even if the clock stepped back.
+    /// The time at which the node accepted it. It is never before the node's newest block, even if the clock stepped
+    /// back.
     pub moment: Time,
     /// The signed transaction in its chain's own encoding.
     pub raw: Vec<u8>,

@@ -8,7 +8,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Reads the path and query as a node sees them. A trailing slash has no meaning.
+    /// Reads path and query as a node sees them. A trailing slash has no meaning.
     pub(crate) fn read(target: &str) -> Self {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let path = path.trim_matches('/');
@@ -23,28 +23,27 @@ impl Target {
         Target { segments, query }
     }
 
-    /// The parameters of a query, without a path.
+    /// Creates the parameters of a query, without a path.
     pub(crate) fn of_query(query: Vec<(String, String)>) -> Self {
         Target { segments: Vec::new(), query }
     }
 
-    /// The path's segments.
     pub(crate) fn segments(&self) -> Vec<&str> {
         self.segments.iter().map(String::as_str).collect()
     }
 
-    /// The first value of a parameter.
+    /// Returns the first value of a parameter.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.query.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// All values of a parameter.
+    /// Returns all values of a parameter.
     pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.query.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 }
 
-/// Decodes percent escapes, and `+` in a query; an invalid escape stays as it is.
+/// Decodes percent escapes, and `+` in a query; an invalid escape stays unchanged.
 pub(crate) fn decoded(text: &str, is_query: bool) -> String {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());

@@ -3,8 +3,8 @@
 use super::seed::Seed;
 use rpcgate_core::clock::Time;
 
-/// The moment at which every simulated chain has its starting height: 2026-01-01T00:00:00Z. Earlier times
-/// give lower heights, down to the first block.
+/// The moment at which every simulated chain has its starting height: 2026-01-01T00:00:00Z. Earlier times give lower
+/// heights, down to the first block.
 pub const EPOCH: Time = Time::from_secs(1_767_225_600);
 
 const SLOT_MS: u64 = 3_500;
@@ -20,18 +20,18 @@ pub(crate) struct Timeline {
 }
 
 impl Timeline {
-    /// A chain with height `base` at the epoch and blocks 2 to 5 s apart.
+    /// Creates a chain with height `base` at the epoch and blocks 2 to 5 s apart.
     pub(crate) fn new(seed: Seed, base: u64) -> Self {
         Timeline::paced(seed, base, SLOT_MS, JITTER_MS)
     }
 
-    /// A chain with height `base` at the epoch and a block in every slot of `slot` milliseconds, late
-    /// by less than `jitter` milliseconds. `jitter` is not 0 and at most `slot`.
+    /// Creates a chain with height `base` at the epoch and a block in every slot of `slot` milliseconds, late by less
+    /// than `jitter` milliseconds. `jitter` is not 0 and at most `slot`.
     pub(crate) fn paced(seed: Seed, base: u64, slot: u64, jitter: u64) -> Self {
         Timeline { seed, base, slot, jitter }
     }
 
-    /// The time of block `height`.
+    /// Returns the time of block `height`.
     pub(crate) fn time(self, height: u64) -> Time {
         let jitter = self.seed.below("jitter", height, self.jitter);
         let slot = if height >= self.base {
@@ -42,7 +42,7 @@ impl Timeline {
         Time::from_millis(slot.saturating_add(jitter))
     }
 
-    /// The height of the newest block at `now`. The first block, height 0, always exists.
+    /// Returns the height of the newest block at `now`. The first block, height 0, always exists.
     pub(crate) fn height(self, now: Time) -> u64 {
         let slot = if now >= EPOCH {
             self.base.saturating_add((now.millis() - EPOCH.millis()) / self.slot)

@@ -2,7 +2,7 @@
 
 use rpcgate_core::clock::Time;
 
-/// The year, month and day of a time (Hinnant's civil calendar from a count of days).
+/// Returns the year, month and day of a time (Hinnant's civil calendar from a count of days).
 fn date(time: Time) -> (u64, u64, u64) {
     let days = time.day() + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);
@@ -13,12 +13,12 @@ fn date(time: Time) -> (u64, u64, u64) {
     (era * 400 + year + u64::from(month <= 2), month, day)
 }
 
-/// RFC 3339 with seconds: `2026-01-01T00:00:00Z`.
+/// Writes RFC 3339 with seconds: `2026-01-01T00:00:00Z`.
 pub(crate) fn seconds(time: Time) -> String {
     format!("{}Z", bare(time))
 }
 
-/// RFC 3339 with `nanos` nanoseconds (below a thousand) added, without trailing zeros in the fraction.
+/// Writes RFC 3339 with `nanos` nanoseconds (below a thousand) added, without trailing zeros in the fraction.
 pub(crate) fn nanos(time: Time, nanos: u64) -> String {
     let fraction = format!("{:09}", time.micros() % 1_000_000 * 1_000 + nanos % 1_000);
     let fraction = fraction.trim_end_matches('0');

@@ -3,7 +3,7 @@
 use super::file::{EnumType, FieldKind, MessageField, MessageType, ProtoFile};
 use super::protobuf::Message;
 
-/// The files as an encoded `FileDescriptorSet`, in their order.
+/// Encodes the files as a `FileDescriptorSet`, in order.
 pub(super) fn descriptors(files: &[ProtoFile]) -> Vec<u8> {
     Message::default().items(1, files.iter().map(file)).done()
 }
@@ -67,7 +67,7 @@ fn field(field: &MessageField) -> Message {
         .bytes(10, camel(&field.name))
 }
 
-/// A field's name in canonical JSON, as protoc writes it into descriptors.
+/// Returns a field's name in canonical JSON, as protoc writes it into descriptors.
 fn camel(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     let mut is_start = false;

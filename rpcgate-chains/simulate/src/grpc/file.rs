@@ -35,14 +35,13 @@ pub(crate) struct MessageType {
     pub(crate) enums: Vec<EnumType>,
 }
 
-/// An enumeration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct EnumType {
     pub(crate) name: String,
     pub(crate) values: Vec<(String, u64)>,
 }
 
-/// A method: one request, one answer.
+/// A unary method.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct GrpcMethod {
     pub(crate) name: String,
@@ -50,14 +49,12 @@ pub(crate) struct GrpcMethod {
     pub(crate) output: String,
 }
 
-/// A service.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct GrpcService {
     pub(crate) name: String,
     pub(crate) methods: Vec<GrpcMethod>,
 }
 
-/// The content of a `.proto` file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ProtoFile {
     pub(crate) path: &'static str,

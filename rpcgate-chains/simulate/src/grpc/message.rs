@@ -1,4 +1,4 @@
-//! Messages from JSON and back, by a schema.
+//! Conversion of messages from JSON and back, by a schema.
 
 use super::file::{FieldKind, MessageField};
 use super::protobuf::{Message, Value as Wire, fields, unpacked};
@@ -10,18 +10,18 @@ use base64::engine::general_purpose::STANDARD;
 use rpcgate_core::clock::Time;
 use serde_json::{Map, Value};
 
-/// How deep messages may be nested in a request; a client could overflow the stack otherwise.
+/// The maximum nesting of messages in a request; otherwise a client could overflow the stack.
 const DEPTH: usize = 50;
-/// The last second that a `google.protobuf.Timestamp` may have, in year 9999.
+/// The last second of a `google.protobuf.Timestamp`, in year 9999.
 const LAST_SECOND: u64 = 253_402_300_799;
 
 impl Schema {
-    /// Encodes JSON as the message `name`. Members that the message does not have are left out.
+    /// Encodes JSON as the message `name`. Skips members that the message does not have.
     pub(crate) fn encode(&self, name: &str, value: &Json) -> Vec<u8> {
         self.message(name, value).done()
     }
 
-    /// Decodes the message `name`; `None` if the bytes are not one. Unknown fields are left out.
+    /// Decodes the message `name`; `None` if the bytes are invalid. Skips unknown fields.
     pub(crate) fn decode(&self, name: &str, bytes: &[u8]) -> Option<Value> {
         self.value_of(name, bytes, DEPTH)
     }
@@ -99,7 +99,7 @@ impl Schema {
         }
     }
 
-    /// The number of a field as it is encoded: signed ones as two's complement, fractions as their bits.
+    /// Returns the encoded number of a field: signed ones as two's complement, fractions as their bits.
     fn number(&self, field: &MessageField, value: &Json) -> u64 {
         let digits = match value {
             Json::Bool(value) => return u64::from(*value),
@@ -127,7 +127,7 @@ impl Schema {
         match name {
             "google.protobuf.Timestamp" => {
                 let (seconds, nanos) = (number(1)?, number(2)?);
-                // Moments before 1970 only mark that there is none.
+                // Moments before 1970 only mark an absent time.
                 let micros =
                     (seconds <= LAST_SECOND).then(|| seconds * 1_000_000 + nanos % 1_000_000_000 / 1_000);
                 return Some(micros.map_or(Value::Null, |micros| {

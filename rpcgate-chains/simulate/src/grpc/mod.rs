@@ -1,5 +1,5 @@
-//! gRPC services of simulated nodes: the messages are read from `.proto` files, and the answers are written from the JSON
-//! that the same node answers over HTTP, so that both show one chain.
+//! The gRPC services of simulated nodes. The messages are read from `.proto` files, and the answers are written from
+//! the JSON that the same node answers over HTTP, so that both show one chain.
 
 mod descriptor;
 mod file;
@@ -10,22 +10,22 @@ pub(crate) mod schema;
 
 use std::fmt;
 
-/// How a gRPC call fails: the status that the node ends it with.
+/// The status with which the node ends a failed gRPC call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GrpcFailure {
-    /// The status code, as the gRPC specification numbers them; never 0.
+    /// The status code of the gRPC specification; never 0.
     pub code: u32,
     /// The description of the status.
     pub message: String,
 }
 
 impl GrpcFailure {
-    /// The node has no such service or method (12).
+    /// Returns the status for an unknown service or method (12).
     pub(crate) fn unimplemented(message: impl Into<String>) -> Self {
         GrpcFailure { code: 12, message: message.into() }
     }
 
-    /// The request is not a message, or has values that the method does not accept (3).
+    /// Returns the status for a request that is not a message, or has values that the method does not accept (3).
     pub(crate) fn invalid_argument(message: impl Into<String>) -> Self {
         GrpcFailure { code: 3, message: message.into() }
     }

@@ -1,12 +1,12 @@
-//! The language of `.proto` files, version 3, as far as the files of this crate use it: messages, enumerations and unary
+//! The subset of the `.proto` language, version 3, that the files of this crate use: messages, enumerations and unary
 //! methods, without maps, options and `oneof`.
 
 use super::file::{EnumType, FieldKind, GrpcMethod, GrpcService, MessageField, MessageType, ProtoFile};
 
-/// Parses the file at `path`. Names of types are as they are written there.
+/// Parses the file at `path`. Names of types stay as written.
 ///
 /// # Errors
-/// The path and what is wrong.
+/// The path and the mistake.
 pub(super) fn parse(path: &'static str, text: &str) -> Result<ProtoFile, String> {
     let mut words = Words { rest: words(text) };
     let mut file = ProtoFile { path, ..ProtoFile::default() };
@@ -34,7 +34,7 @@ pub(super) fn parse(path: &'static str, text: &str) -> Result<ProtoFile, String>
     Ok(file)
 }
 
-/// The words of a text: names with their points, numbers, strings with their quotes, and single signs.
+/// Returns the words of a text: names with their points, numbers, strings with their quotes, and single signs.
 fn words(text: &str) -> std::vec::IntoIter<&str> {
     let mut out = Vec::new();
     for line in text.lines() {
@@ -78,7 +78,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// `= number ;`
+    /// Reads `= number ;`.
     fn number(&mut self) -> Result<u64, String> {
         self.expect("=")?;
         let word = self.next()?;

@@ -1,4 +1,4 @@
-//! The encoding of Protocol Buffers (protobuf.dev, "Encoding"), as far as nodes need it.
+//! The part of the Protocol Buffers encoding (protobuf.dev, "Encoding") that nodes need.
 
 /// The value of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,7 @@ fn varint(bytes: &mut &[u8]) -> Option<u64> {
     for shift in (0..64).step_by(7) {
         let (first, rest) = bytes.split_first()?;
         *bytes = rest;
-        // The tenth byte has room for one bit.
+        // The tenth byte has only one bit.
         if shift == 63 && *first > 1 {
             return None;
         }
@@ -52,7 +52,7 @@ fn take<'a>(bytes: &mut &'a [u8], count: u64) -> Option<&'a [u8]> {
     Some(taken)
 }
 
-/// The numbers of a packed list; `None` if the bytes are not one.
+/// Returns the numbers of a packed list; `None` if the bytes are invalid.
 pub(crate) fn unpacked(mut bytes: &[u8]) -> Option<Vec<u64>> {
     let mut out = Vec::new();
     while !bytes.is_empty() {
@@ -61,7 +61,7 @@ pub(crate) fn unpacked(mut bytes: &[u8]) -> Option<Vec<u64>> {
     Some(out)
 }
 
-/// The fields of a message in order; `None` if the bytes are not a message.
+/// Returns the fields of a message in order; `None` if the bytes are not a message.
 pub(crate) fn fields(mut bytes: &[u8]) -> Option<Vec<(u64, Value<'_>)>> {
     let mut out = Vec::new();
     while !bytes.is_empty() {
@@ -107,7 +107,7 @@ impl Message {
         self
     }
 
-    /// Adds a number of 64 bits and fixed width, unless it is 0.
+    /// Adds a 64-bit number of fixed width, unless it is 0.
     pub(crate) fn fixed(mut self, field: u64, bits: u64) -> Self {
         if bits != 0 {
             self.varint(field << 3 | 1);
@@ -142,7 +142,6 @@ impl Message {
         items.into_iter().fold(self, |message, item| message.item(field, item))
     }
 
-    /// The encoded message.
     pub(crate) fn done(self) -> Vec<u8> {
         self.0
     }

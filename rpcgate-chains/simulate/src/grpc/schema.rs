@@ -5,11 +5,11 @@ use super::file::{EnumType, FieldKind, GrpcMethod, MessageField, MessageType, Pr
 use super::parse::parse;
 use std::collections::{HashMap, HashSet};
 
-/// How a node writes bytes and large numbers in JSON.
+/// The form of bytes and large numbers in a node's JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum JsonForm {
-    /// The canonical JSON form of Protocol Buffers: bytes in base64, numbers of 64 bits as text. The members with the
-    /// listed names are decimals with 18 digits after the point, which messages write without the point.
+    /// The canonical JSON form of Protocol Buffers: bytes in base64, 64-bit numbers as text. The listed members are
+    /// decimals with 18 digits after the point, which messages write without the point.
     Canonical { decimals: &'static [&'static str] },
     /// The form of java-tron: bytes in hex, numbers as numbers. A member `x_hex` is the encoding of the message `x`.
     Hex,
@@ -21,7 +21,7 @@ pub(crate) struct Schema {
     pub(crate) form: JsonForm,
     messages: HashMap<String, Vec<MessageField>>,
     enums: HashMap<String, Vec<(String, u64)>>,
-    /// By path: `/package.Service/Method`.
+    /// The methods by path: `/package.Service/Method`.
     methods: HashMap<String, GrpcMethod>,
     services: Vec<String>,
     descriptors: Vec<u8>,
@@ -31,8 +31,7 @@ impl Schema {
     /// Reads `.proto` files, each a path and a text.
     ///
     /// # Errors
-    /// A description of what is wrong: a syntax outside the subset that these files use, or a type that is in none of
-    /// them.
+    /// A description of the mistake: a syntax outside the subset that these files use, or an unknown type.
     pub(crate) fn read(files: &[(&'static str, &str)], form: JsonForm) -> Result<Self, String> {
         let mut files: Vec<ProtoFile> =
             files.iter().map(|(path, text)| parse(path, text)).collect::<Result<_, _>>()?;
@@ -81,33 +80,31 @@ impl Schema {
         }
     }
 
-    /// The method at a path, `/package.Service/Method`.
+    /// Returns the method at a path, `/package.Service/Method`.
     pub(crate) fn method(&self, path: &str) -> Option<&GrpcMethod> {
         self.methods.get(path)
     }
 
-    /// The full names of the services.
+    /// Returns the full names of the services.
     pub(crate) fn services(&self) -> &[String] {
         &self.services
     }
 
-    /// All files, as an encoded `google.protobuf.FileDescriptorSet`.
+    /// Returns all files as an encoded `google.protobuf.FileDescriptorSet`.
     pub(crate) fn descriptors(&self) -> &[u8] {
         &self.descriptors
     }
 
-    /// The fields of a message.
     pub(super) fn fields(&self, message: &str) -> Option<&[MessageField]> {
         self.messages.get(message).map(Vec::as_slice)
     }
 
-    /// The values of an enumeration: names and numbers.
+    /// Returns the names and numbers of an enumeration.
     pub(super) fn values(&self, name: &str) -> &[(String, u64)] {
         self.enums.get(name).map_or(&[], Vec::as_slice)
     }
 }
 
-/// The full names of all types.
 #[derive(Debug, Default)]
 struct TypeNames {
     messages: HashSet<String>,
@@ -124,8 +121,8 @@ impl TypeNames {
         }
     }
 
-    /// The full name of a type that is written as `name` within `scope`: the innermost scope that has it counts. A
-    /// leading point marks a full name.
+    /// Returns the full name of a type that is written as `name` within `scope`: the innermost scope that has it
+    /// counts. A leading point marks a full name.
     fn resolve(&self, scope: &str, name: &str) -> Option<String> {
         let is_known = |name: &String| self.messages.contains(name) || self.enums.contains(name);
         if let Some(full) = name.strip_prefix('.') {

@@ -9,15 +9,14 @@ use serde_json::Value;
 
 /// The outcome of a call on a stream.
 pub(crate) enum StreamCall<E> {
-    /// It needs no session: the node answers as over HTTP. The parameters are returned.
+    /// The call needs no session: the node answers as over HTTP. The parameters are returned.
     Ordinary(Value),
-    /// It is answered by a later push.
+    /// A later push answers it.
     Later,
-    /// It is answered now.
     Answer(Result<Json, E>),
 }
 
-/// A node with methods that exist on streams alone.
+/// A node with methods that exist only on streams.
 pub(crate) trait StreamRpc: JsonRpc + StreamNode {
     /// Runs a call that needs the session.
     fn stream_call(
@@ -44,7 +43,6 @@ pub(crate) fn answer<N: StreamRpc>(
     }
 }
 
-/// A node and the session of one client.
 struct OnStream<'a, N: StreamRpc> {
     node: &'a mut N,
     session: &'a mut N::Session,

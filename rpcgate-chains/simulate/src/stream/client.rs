@@ -40,7 +40,7 @@ impl Client {
         answers.remove(0)
     }
 
-    /// Waits for the next push, and returns all that is pushed then.
+    /// Waits for the next push and returns all its messages.
     #[track_caller]
     pub(crate) fn wait(&mut self) -> Vec<Value> {
         for _ in 0..100 {
@@ -55,7 +55,7 @@ impl Client {
         panic!("nothing is pushed");
     }
 
-    /// Whether anything is subscribed to.
+    /// Reports whether the client has any subscription.
     pub(crate) fn is_waiting(&mut self) -> bool {
         let (id, now) = (self.id, self.now);
         self.node.streams().expect("streams").next_push(id, now).is_some()

@@ -13,11 +13,11 @@ pub enum StreamDisturbance {
     Stall,
     /// The node ends its side of the TCP connection without a close frame. It still reads, and answers nothing.
     HalfClose,
-    /// The node writes bytes that are no frame: reserved bits are set.
+    /// The node writes bytes that are not a frame: reserved bits are set.
     Garbage,
     /// The node writes a close frame whose code may not be sent (1005), and ends its side.
     BadClose,
-    /// The node closes the stream with this code, as it should. A code that may not be sent is not checked.
+    /// The node correctly closes the stream with this code. A code that may not be sent is not checked.
     Close(u16),
     /// Every message is written in pieces of this many bytes, with a pause after each.
     Slow {
@@ -26,18 +26,18 @@ pub enum StreamDisturbance {
         /// The pause.
         pause: Duration,
     },
-    /// What the client has subscribed to is pushed again and again, as fast as the connection takes it.
+    /// The node repeats the pushes of the client's subscriptions as fast as the connection takes them.
     Flood,
 }
 
-/// The fate of one stream.
+/// The behaviour of one stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StreamFate {
     /// The fault; `None` for a healthy stream.
     pub disturbance: Option<StreamDisturbance>,
     /// The number of messages that the node writes before the fault.
     pub after: u64,
-    /// The largest payload of a frame in bytes: longer messages are fragmented. `None` for whole messages.
+    /// The maximum payload of a frame in bytes: longer messages are fragmented. `None` for whole messages.
     pub fragment: Option<usize>,
 }
 
@@ -46,17 +46,17 @@ pub struct StreamFate {
 pub struct StreamDial {
     /// The share of streams with a fault, 0 to 1.
     pub rate: f64,
-    /// The faults, each as likely as any other. If there is none, no stream has a fault.
+    /// The faults, all equally likely. If empty, no stream has a fault.
     pub disturbances: Vec<StreamDisturbance>,
-    /// The least and the largest number of messages that the node writes before a fault; each between is as likely.
+    /// The minimum and the maximum number of messages that the node writes before a fault, uniformly distributed.
     pub after: (u64, u64),
-    /// The largest payload of a frame in bytes; `None` for whole messages.
+    /// The maximum payload of a frame in bytes; `None` for whole messages.
     pub fragment: Option<usize>,
     stream: Stream,
 }
 
 impl StreamDial {
-    /// Healthy streams with whole messages.
+    /// Creates the settings of healthy streams with whole messages.
     pub fn new(seed: u64) -> Self {
         StreamDial {
             rate: 0.0,
@@ -67,7 +67,7 @@ impl StreamDial {
         }
     }
 
-    /// Every stream has this fault after `after` messages.
+    /// Gives every stream this fault after `after` messages.
     pub fn always(disturbance: StreamDisturbance, after: u64) -> Self {
         StreamDial { rate: 1.0, disturbances: vec![disturbance], after: (after, after), ..StreamDial::new(0) }
     }

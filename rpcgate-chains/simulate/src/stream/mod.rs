@@ -1,8 +1,8 @@
-//! The streams of a node: what it answers and pushes on each connection of its WebSocket.
+//! The streams of a node: the answers and pushes on each connection of its WebSocket.
 //!
-//! Like the node, a stream has no socket and no clock. Its owner passes it the messages of the client, and asks it at
-//! the times that it names for what it has to push. A stream holds no queue: it remembers how far it has told the chain,
-//! so that a client that reads slowly makes nothing grow.
+//! Like the node, a stream has no socket and no clock. Its owner passes it the messages of the client, and asks it for
+//! pushes at the times that it names. A stream has no queue: it stores only its position in the chain, so that a slow
+//! client does not increase its memory.
 
 mod call;
 #[cfg(test)]
@@ -16,12 +16,12 @@ use std::collections::HashMap;
 
 /// The number of messages after which [`SimulatedStreams::push`] stops at the next block or transaction.
 pub(crate) const PUSHES: usize = 64;
-/// The most subscriptions of one connection.
+/// The maximum subscriptions of one connection.
 pub(crate) const SUBSCRIPTIONS: usize = 128;
-/// The number of newest blocks that a stream tells. One that is behind by more skips the older blocks.
+/// The number of newest blocks that a stream reports. A stream that is behind by more skips the older blocks.
 pub(crate) const TOLD: u64 = 128;
 
-/// Identifies an open stream of a node.
+/// The identifier of an open stream of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SimulatedStreamId(u64);
 
@@ -50,21 +50,21 @@ pub trait SimulatedStreams {
     /// nothing.
     fn receive(&mut self, id: SimulatedStreamId, message: &[u8], now: Time) -> Vec<String>;
 
-    /// The messages that are due at `now`. Once they are written, ask again: there may be more than fit into one answer.
+    /// Returns the messages that are due at `now`. Once they are written, ask again: there may be more than fit into
+    /// one answer.
     fn push(&mut self, id: SimulatedStreamId, now: Time) -> Vec<String>;
 
-    /// The time at which [`SimulatedStreams::push`] may next return a message, `now` or later; `None` if the client has
-    /// subscribed to nothing. A message or submission of any client may bring it forward.
+    /// Returns the time at which [`SimulatedStreams::push`] may next return a message, `now` or later; `None` without a
+    /// subscription. A message or submission of any client may bring it forward.
     fn next_push(&mut self, id: SimulatedStreamId, now: Time) -> Option<Time>;
 
-    /// Lets the next [`SimulatedStreams::push`] tell the newest block again, for a node that floods its clients.
+    /// Lets the next [`SimulatedStreams::push`] repeat the newest block, for a node that floods its clients.
     fn rewind(&mut self, id: SimulatedStreamId);
 
     /// Closes a stream.
     fn close(&mut self, id: SimulatedStreamId);
 }
 
-/// The open streams of a node.
 #[derive(Debug)]
 pub(crate) struct Sessions<S> {
     opened: u64,
@@ -87,7 +87,7 @@ pub(crate) trait StreamNode {
     /// Answers a message.
     fn receive(&mut self, session: &mut Self::Session, message: &[u8], now: Time, out: &mut Vec<String>);
 
-    /// Writes what is due, and stops once `out` has [`PUSHES`] messages.
+    /// Writes due messages, and stops once `out` has [`PUSHES`] messages.
     fn push(&mut self, session: &mut Self::Session, now: Time, out: &mut Vec<String>);
 
     fn next_push(&mut self, session: &Self::Session, now: Time) -> Option<Time>;
@@ -95,7 +95,7 @@ pub(crate) trait StreamNode {
     fn rewind(&mut self, session: &mut Self::Session);
 }
 
-/// Runs `with` with a session, which is taken out of the node meanwhile.
+/// Runs `with` with a session, which is taken out of the node while it runs.
 fn with_session<N: StreamNode, T>(
     node: &mut N,
     id: SimulatedStreamId,
