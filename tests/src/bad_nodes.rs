@@ -218,7 +218,6 @@ impl NodeTrial {
         TrialResult { trial: self, calls, bad }
     }
 
-    /// Returns 200 for one client and 20 for each of twenty clients.
     fn calls_of_each(self) -> usize {
         if self.clients == 1 { 200 } else { 20 }
     }
@@ -241,7 +240,6 @@ impl TrialResult {
         self.bad.values().sum()
     }
 
-    /// Reports whether at least 99.9 % of the calls were good.
     fn keeps_the_promise(&self) -> bool {
         self.calls > 0 && self.lost() * 1_000 <= self.calls
     }

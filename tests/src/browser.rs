@@ -192,7 +192,6 @@ pub fn is_installed(name: &str) -> bool {
     env::split_paths(&path).any(|folder: PathBuf| folder.join(name).is_file())
 }
 
-/// Reads the port that a driver prints.
 fn port(driver: &mut Child) -> u16 {
     let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines();
     let line = lines.find(|line| line.as_ref().unwrap().contains("started successfully on port")).unwrap();

@@ -98,7 +98,6 @@ impl ExpectedRequest {
     }
 }
 
-/// One call of a request.
 struct Part {
     method: String,
     params: String,

@@ -193,7 +193,6 @@ fn selectors(expression: &str) -> Vec<Selector> {
     found
 }
 
-/// Returns the pairs in `a="b",c=~"d"`.
 fn pairs(body: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut rest = body;

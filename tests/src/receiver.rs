@@ -60,7 +60,6 @@ impl ReceivedDelivery {
     }
 }
 
-/// An action inside the handler of a delivery.
 type Strike = Box<dyn FnOnce() + Send>;
 
 struct Shared {

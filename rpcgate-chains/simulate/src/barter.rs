@@ -10,24 +10,19 @@ pub(crate) struct Barter {
     /// The number of pairs, which take turns.
     pairs: u64,
     per_block: u64,
-    /// The first block with turns.
     first: u64,
     /// The maximum amount of a turn.
     most: u64,
 }
 
-/// One payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Turn {
     /// Its number, counted from 0.
     pub(crate) number: u64,
-    /// The pair that pays.
     pub(crate) pair: u64,
     /// The number of the pair's earlier turns.
     pub(crate) round: u64,
-    /// The number of the paying resident.
     pub(crate) payer: u64,
-    /// The number of the paid resident.
     pub(crate) payee: u64,
     pub(crate) amount: u64,
 }
@@ -35,11 +30,9 @@ pub(crate) struct Turn {
 /// The result of a resident's turns so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Standing {
-    /// The number of its payments.
     pub(crate) sent: u64,
     /// The change of the balance. It is negative while the other resident of the pair has the payment.
     pub(crate) gain: i64,
-    /// The number of the resident's last turn.
     pub(crate) last: Option<u64>,
 }
 

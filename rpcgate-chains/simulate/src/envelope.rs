@@ -9,14 +9,12 @@ use std::collections::BTreeMap;
 pub(crate) enum Body {
     Single(Request),
     Batch(Vec<Request>),
-    /// Not JSON.
     Unreadable,
 }
 
 /// One JSON-RPC request, or a value that is not a request.
 #[derive(Debug, Default)]
 pub(crate) struct Request {
-    /// True for a JSON object.
     pub(crate) object: bool,
     /// The id as written; `None` if absent.
     pub(crate) id: Option<String>,
@@ -26,7 +24,6 @@ pub(crate) struct Request {
     pub(crate) params: Value,
 }
 
-/// A JSON-RPC error of a node.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Fault {
     pub(crate) code: i64,
@@ -39,7 +36,6 @@ impl Fault {
         Fault { code, message: message.into(), data: None }
     }
 
-    /// Returns the error object.
     pub(crate) fn json(self) -> Json {
         let mut error = super::json::object! { "code": self.code, "message": self.message };
         if let Some(data) = self.data {

@@ -15,14 +15,12 @@ pub(crate) fn post(node: &mut dyn Simulated, body: &str, now: Time) -> (u16, Str
     (reply.status, String::from_utf8(reply.body).expect("UTF-8"))
 }
 
-/// Calls a method and returns the whole answer.
 #[expect(clippy::needless_pass_by_value, reason = "callers write their parameters in place")]
 pub(crate) fn call(node: &mut dyn Simulated, method: &str, params: Value, now: Time) -> Value {
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
     serde_json::from_str(&post(node, &body, now).1).expect("JSON")
 }
 
-/// Calls a method and returns its result.
 #[track_caller]
 pub(crate) fn result(node: &mut dyn Simulated, method: &str, params: Value, now: Time) -> Value {
     let answer = call(node, method, params, now);
@@ -94,7 +92,6 @@ pub(crate) fn same_shape(real: &Value, ours: &Value, spare: &[&str]) -> Result<(
     }
 }
 
-/// Asserts [`same_shape`].
 #[track_caller]
 pub(crate) fn assert_shape(name: &str, real: &Value, ours: &Value, spare: &[&str]) {
     if let Err(why) = same_shape(real, ours, spare) {

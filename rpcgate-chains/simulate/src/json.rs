@@ -49,7 +49,6 @@ impl Json {
         }
     }
 
-    /// Returns the value as text.
     pub(crate) fn text(&self) -> String {
         let mut out = String::new();
         self.write(&mut out);
@@ -63,7 +62,6 @@ impl Json {
         }
     }
 
-    /// Returns a member of an object.
     pub(crate) fn get(&self, name: &str) -> Option<&Json> {
         match self {
             Json::Object(members) => members.iter().find(|(known, _)| known == name).map(|(_, value)| value),
@@ -71,7 +69,6 @@ impl Json {
         }
     }
 
-    /// Replaces or adds a member of an object.
     pub(crate) fn set(&mut self, name: &'static str, value: impl Into<Json>) {
         if let Json::Object(members) = self {
             match members.iter_mut().find(|(known, _)| known == name) {

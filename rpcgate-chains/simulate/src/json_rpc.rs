@@ -29,7 +29,6 @@ pub(crate) trait JsonRpc {
         Some(self.run(method, params, now))
     }
 
-    /// Returns the error for a body that is not JSON.
     fn unreadable() -> Self::Error;
 
     /// Returns the error for a value that is not a call, alone or in a batch.

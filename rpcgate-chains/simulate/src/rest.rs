@@ -32,7 +32,6 @@ impl RestRequest<'_> {
     }
 }
 
-/// The routes of a node.
 pub(crate) trait Rest {
     /// The node's errors, each with its answer.
     type Error: Into<NodeReply>;
@@ -60,7 +59,6 @@ pub(crate) struct MethodNames {
 }
 
 impl MethodNames {
-    /// Reports whether the node has this method.
     pub(crate) fn is_served(&self, method: &str) -> bool {
         self.read.contains(&method) || self.is_posted(method)
     }

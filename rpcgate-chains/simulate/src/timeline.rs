@@ -10,7 +10,6 @@ pub const EPOCH: Time = Time::from_secs(1_767_225_600);
 const SLOT_MS: u64 = 3_500;
 const JITTER_MS: u64 = 1_500;
 
-/// The times of one chain's blocks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timeline {
     seed: Seed,
@@ -31,7 +30,6 @@ impl Timeline {
         Timeline { seed, base, slot, jitter }
     }
 
-    /// Returns the time of block `height`.
     pub(crate) fn time(self, height: u64) -> Time {
         let jitter = self.seed.below("jitter", height, self.jitter);
         let slot = if height >= self.base {

@@ -34,7 +34,6 @@ const CALLERS: usize = 32;
 const KEY: &str = "rpcg_trainxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
 /// The key of a caller whose daily limit is one request.
 const SPENT: &str = "rpcg_spentxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
-/// The number of calls in a batch.
 const BATCH: usize = 100;
 /// The size of a large result in bytes, including its quotes.
 const LARGE: usize = 1 << 20;
@@ -349,7 +348,6 @@ impl Message {
     }
 }
 
-/// A node that answers every request at once.
 struct Node;
 
 impl Node {

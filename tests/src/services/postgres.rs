@@ -25,7 +25,6 @@ pub const MISSING: &str = "needs postgresql (apt install postgresql)";
 const FOLDERS: &str = "/usr/lib/postgresql";
 const USER: &str = "rpcgate";
 const PASSWORD: &str = "not a secret";
-/// The password in a URL.
 const ENCODED: &str = "not%20a%20secret";
 /// The user `nobody`: the server does not run as root.
 const NOBODY: u32 = 65_534;

@@ -35,7 +35,6 @@ pub struct RedisServer {
     pid: u32,
 }
 
-/// The TLS settings of a server.
 #[derive(Clone, Debug)]
 struct Tls {
     port: u16,

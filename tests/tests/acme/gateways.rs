@@ -53,7 +53,6 @@ async fn connected(addr: SocketAddr, name: &str, roots: &RootCertStore) -> io::R
     timeout(TIMEOUT, TlsConnector::from(Arc::new(config)).connect(name, stream)).await.unwrap()
 }
 
-/// Returns the authorities in a PEM text.
 fn trusting(pem: &str) -> RootCertStore {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()).unwrap();

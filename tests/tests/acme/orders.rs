@@ -60,7 +60,6 @@ impl Fixture {
         AcmeFolder::new(&self.settings.dir)
     }
 
-    /// Returns the text of the certificate and its key.
     fn held(&self) -> String {
         std::fs::read_to_string(self.folder().certificate()).unwrap()
     }

@@ -5,7 +5,6 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// The result of a run of the program.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) code: Option<i32>,
@@ -14,13 +13,11 @@ pub(crate) struct Finished {
 }
 
 impl Finished {
-    /// Returns the printed lines, as JSON.
     pub(crate) fn json(&self) -> Vec<Value> {
         assert_eq!((self.code, self.messages.as_str()), (Some(0), ""), "{self:?}");
         self.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// Returns the exit code and the error, as JSON.
     pub(crate) fn error(&self) -> (Option<i32>, Value) {
         assert_eq!(self.out, "", "{self:?}");
         (self.code, serde_json::from_str(&self.messages).unwrap())

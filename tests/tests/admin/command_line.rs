@@ -20,7 +20,6 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::time::timeout;
 
-/// A database whose schema is up to date, and a file that names it.
 struct Databases {
     folder: TempDir,
     file: PathBuf,

@@ -13,7 +13,6 @@ use std::time::Duration;
 
 const EMAIL: &str = "ada@example.com";
 
-/// Returns a setup that sends mails over the server at this URL.
 fn setup(url: &str) -> Setup {
     Setup::new()
         .set("admin", "auth_per_minute = 1000")
@@ -27,7 +26,6 @@ fn trusting(url: &str, authority: &Path) -> Setup {
     setup(url).set("admin.mail", &format!("smtp_ca = {authority:?}"))
 }
 
-/// Returns the token in the link of a mail.
 fn token(mail: &Value) -> String {
     let content = mail["content"].as_str().unwrap();
     let (_, rest) = content.split_once("/confirm?token=").unwrap();

@@ -9,7 +9,6 @@ use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The maximum size of a file in bytes.
 const LARGEST: usize = 10 << 20;
 
 async fn service() -> TestService {

@@ -14,7 +14,6 @@ use tempfile::TempDir;
 /// The number of bytes that are cut off the end, byte by byte.
 const TAIL: usize = 4096;
 
-/// A segment of a killed gateway.
 struct Left {
     name: PathBuf,
     bytes: Vec<u8>,
@@ -112,7 +111,6 @@ async fn wherever_a_journal_was_torn_its_complete_records_are_read_once() {
     }
 }
 
-/// Returns a folder for journals of this gateway.
 fn folder(gateway: &Path) -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     fs::copy(gateway, dir.path().join("gateway")).unwrap();

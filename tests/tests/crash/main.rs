@@ -80,7 +80,6 @@ pub(crate) async fn rollups_agree(stored: &StoredUsage, events: &[OwnedRecord]) 
     assert_eq!(rollups, sums(events));
 }
 
-/// Returns the charge of one key.
 pub(crate) fn charged(events: &[OwnedRecord]) -> u64 {
     events.iter().flat_map(|event| &event.lines).map(|line| u64::from(line.cu)).sum()
 }

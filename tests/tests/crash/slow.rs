@@ -12,7 +12,6 @@ use std::sync::{Condvar, Mutex};
 /// The threads of the gateway.
 const WORKERS: usize = 4;
 
-/// A disk that can be blocked and unblocked.
 #[derive(Clone, Debug, Default)]
 struct Frozen(Arc<(Mutex<bool>, Condvar)>);
 

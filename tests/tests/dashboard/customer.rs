@@ -114,7 +114,6 @@ async fn make_first_call(reader: &PageReader, command: String, is_live: bool) {
     reader.sees("Your first call has arrived").await;
 }
 
-/// Adds an endpoint and receives a test event.
 pub(crate) async fn add_webhook(dashboard: &Dashboard, reader: &PageReader, is_live: bool) {
     reader.go("Webhooks").await;
     reader.reads("Webhooks").await;
@@ -143,7 +142,6 @@ pub(crate) async fn add_webhook(dashboard: &Dashboard, reader: &PageReader, is_l
     reader.sees("/hook").await;
 }
 
-/// Requests a higher limit.
 pub(crate) async fn ask_for_more(reader: &PageReader) {
     reader.go("Plan and limits").await;
     reader.reads("Plan and limits").await;
@@ -156,7 +154,6 @@ pub(crate) async fn ask_for_more(reader: &PageReader) {
     reader.sees("Two million requests").await;
 }
 
-/// Writes a ticket with a file.
 pub(crate) async fn ask_for_help(reader: &PageReader) {
     reader.go("Support").await;
     reader.reads("Support").await;

@@ -18,7 +18,6 @@ use std::time::Duration;
 
 const HOUR: u64 = 3_600;
 const DAYS: u64 = 65;
-/// The number of rollups in one shipment.
 const ROWS: usize = 2_000;
 /// Chains with their methods, the most called first.
 const CALLED: [(&str, [&str; 3]); 3] = [
@@ -27,14 +26,12 @@ const CALLED: [(&str, [&str; 3]); 3] = [
     ("polygon", ["eth_call", "eth_blockNumber", "eth_getTransactionReceipt"]),
 ];
 
-/// Texts that users write.
 #[derive(Clone, Debug)]
 pub(crate) struct Words {
     pub(crate) name: String,
     pub(crate) tenant: String,
     pub(crate) project: String,
     pub(crate) keys: Vec<String>,
-    /// The subjects of tickets.
     pub(crate) subjects: Vec<String>,
     pub(crate) text: String,
     pub(crate) answer: String,
@@ -80,7 +77,6 @@ impl Words {
     }
 }
 
-/// Deterministic pseudo-random numbers.
 struct Lots(u64);
 
 impl Lots {

@@ -19,7 +19,6 @@ async fn answered(dashboard: &Dashboard, key: &str, part: &str) {
 
 const SERVED: &str = "\"result\"";
 
-/// Runs all actions on the pages alone.
 pub(crate) async fn works(dashboard: &Dashboard, reader: &PageReader) {
     let words = Words::usual();
     let (owner, _) = two_months(dashboard, &words).await;

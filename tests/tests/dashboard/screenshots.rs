@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{env, fs};
 
-/// Takes a picture in each theme.
 async fn take(reader: &PageReader, path: &str, folder: &Path, width: u64) {
     let name = shape(path).replace('*', "id").trim_matches('/').replace('/', "-");
     let name = if name.is_empty() { "overview".to_owned() } else { name };

@@ -114,7 +114,6 @@ pub(crate) struct Owner {
     pub(crate) user: ApiUser,
     pub(crate) project: String,
     pub(crate) key: String,
-    /// The text of the key.
     pub(crate) text: String,
 }
 
@@ -159,7 +158,6 @@ pub(crate) async fn give_password(reader: &PageReader, email: &str) {
     reader.press("main form[action$=login] button").await;
 }
 
-/// Ends the session from the menu of the account.
 pub(crate) async fn log_out(reader: &PageReader) {
     open_menu(reader).await;
     reader.press("form[action$=logout] button").await;

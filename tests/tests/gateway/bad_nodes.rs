@@ -14,7 +14,6 @@ use std::time::Duration;
 /// The time that most clients wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The good node's time for a call. The bad one takes no time, so it looks quicker where its answers count.
 const WORK: Duration = Duration::from_millis(5);
 
 #[derive(Clone, Copy, Debug)]

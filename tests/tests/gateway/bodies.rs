@@ -1,6 +1,5 @@
 use crate::*;
 
-/// Returns texts that are not JSON.
 fn no_json() -> Vec<Vec<u8>> {
     let mut rows: Vec<Vec<u8>> = [
         "",

@@ -2,7 +2,6 @@
 
 use crate::*;
 
-/// Starts a node with one filter, whose id and changes it returns.
 async fn with_filter(id: &str, change: &str) -> Node {
     let node = Node::evm().await;
     node.result("eth_newFilter", &format!("\"{id}\""));

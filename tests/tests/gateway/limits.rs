@@ -25,7 +25,6 @@ fn chunked(body: &[u8], size: usize) -> Vec<u8> {
     bytes
 }
 
-/// Returns a call of this number of bytes.
 fn sized(bytes: usize) -> String {
     let call = r#"{"jsonrpc":"2.0","id":9,"method":"m","params":[""]}"#;
     call.replace("\"\"", &format!("\"{}\"", "a".repeat(bytes - call.len())))

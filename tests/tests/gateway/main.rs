@@ -65,7 +65,6 @@ pub(crate) const RATE: [&str; 9] = [
 pub(crate) const EVM: [&str; 4] = ["eth", "bsc", "polygon", "avax"];
 pub(crate) const UTXO: [&str; 6] = ["btc", "ltc", "bch", "doge", "dash", "liquid"];
 
-/// Starts a gateway for `/eth` and `/bsc` with one node for both.
 pub(crate) async fn evm() -> (Node, TestGateway, TestClient) {
     let node = Node::evm().await;
     let gateway = Setup::of("eth", &node.url()).node("bsc", &node.url()).start().await;
@@ -73,7 +72,6 @@ pub(crate) async fn evm() -> (Node, TestGateway, TestClient) {
     (node, gateway, client)
 }
 
-/// Starts a gateway for `/btc` with one node.
 pub(crate) async fn utxo() -> (Node, TestGateway, TestClient) {
     let node = Node::utxo().await;
     let gateway = Setup::of("btc", &node.url()).start().await;

@@ -55,7 +55,6 @@ async fn overload(node: &Node, gateway: &TestGateway) {
     assert!(refused > MANY / 2, "{refused}");
 }
 
-/// Returns the value of a series.
 async fn metric(gateway: &TestGateway, series: &str) -> Option<u64> {
     let metrics = TestClient::new(gateway.server.metrics_addr().unwrap(), None);
     let page = metrics.send("GET", "/metrics", &[], b"").await.text();

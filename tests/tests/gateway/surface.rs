@@ -20,7 +20,6 @@ async fn post(client: &TestClient, path: &str, body: &Value) -> (u16, Value) {
     (reply.status, reply.json())
 }
 
-/// Returns the result of a JSON-RPC 2.0 call.
 async fn result(client: &TestClient, chain: &str, method: &str, params: &Value) -> Value {
     let call = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
     let (status, answer) = post(client, &format!("/{chain}"), &call).await;

@@ -24,7 +24,6 @@ fn servers(spans: &[CollectedSpan]) -> Vec<&CollectedSpan> {
     spans.iter().filter(|span| span.is_server).collect()
 }
 
-/// Returns the children of this span.
 fn below<'s>(spans: &'s [CollectedSpan], server: &CollectedSpan) -> Vec<&'s CollectedSpan> {
     spans.iter().filter(|span| span.trace == server.trace && span.parent == server.id).collect()
 }

@@ -21,7 +21,6 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-/// The deadline that clients send with their calls.
 const DEADLINE: Duration = Duration::from_secs(2);
 
 /// The good node's time for a call. The bad one takes no time, so it looks quicker where its answers count.
@@ -32,7 +31,6 @@ const ACCOUNT: &str = "/protocol.Wallet/GetAccount";
 
 const GOOD: &[u8] = b"good";
 
-/// The fault of a node.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     /// None, but its answers take their time.
@@ -81,7 +79,6 @@ const KINDS: &[(&str, Fault)] = &[
     ("gRPC: refuses connections", Fault::Refuses),
 ];
 
-/// A node that stops when dropped.
 struct GrpcNode {
     url: String,
     _raw: Option<RawNode>,

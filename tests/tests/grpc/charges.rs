@@ -13,7 +13,6 @@ async fn site(address: &str) -> Site {
     Site::new(Setup::new().set("chains.tron", &format!("nodes = [\"{address}\"]\ntimeout = \"1s\""))).await
 }
 
-/// Returns the line of the only call.
 async fn line(site: &Site) -> OwnedLine {
     until("its record is there", || !site.gateway.records().is_empty()).await;
     let lines = site.gateway.lines();

@@ -124,7 +124,6 @@ fn whole(body: Bytes) -> UnsyncBoxBody<Bytes, Error> {
     Full::new(body).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// The end of an answer that breaks off.
 enum Break {
     Reset,
     End,

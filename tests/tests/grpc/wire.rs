@@ -51,7 +51,6 @@ impl Decoder for Raw {
     }
 }
 
-/// A gateway that serves TLS on both of its addresses.
 pub(crate) struct Site {
     pub(crate) gateway: TestGateway,
     certificate: TestCertificate,
@@ -64,7 +63,6 @@ impl Site {
         Site { gateway, certificate }
     }
 
-    /// Returns the gRPC address.
     pub(crate) fn grpc(&self) -> SocketAddr {
         self.gateway.server.grpc_addr().unwrap()
     }

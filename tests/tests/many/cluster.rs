@@ -9,15 +9,12 @@ use rpcgate_tests::stored_key::SECRET;
 use rpcgate_tests::stored_usage::StoredUsage;
 use std::net::SocketAddr;
 
-/// Limits that no test reaches.
 pub(crate) const PLENTY: &str =
     "per_minute = 1000000\nper_hour = 2000000\nper_day = 3000000\nheavy_per_minute = 1000000";
 
-/// The log messages of a gateway about its counters.
 const TOGETHER: &str = "counting together";
 const ALONE: &str = "counts alone";
 
-/// Several gateways with one PostgreSQL and one Redis server.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     pub(crate) postgres: Postgres,
@@ -151,7 +148,6 @@ pub(crate) async fn in_step(cluster: &Cluster, addrs: &[SocketAddr]) {
     assert!(tokio::time::timeout(TIMEOUT, look).await.is_ok(), "they count alone");
 }
 
-/// An answer, and the arrival of its request.
 #[derive(Clone, Debug)]
 pub(crate) struct Heard {
     pub(crate) reply: TestReply,
@@ -187,7 +183,6 @@ pub(crate) async fn rush(
     all
 }
 
-/// Returns the arrival of a request, from its id.
 fn arrival(reply: &TestReply) -> Time {
     let id: RequestId = reply.header("x-request-id").unwrap().parse().unwrap();
     Time::from_millis((id.0 >> 80) as u64)

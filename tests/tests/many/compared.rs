@@ -24,7 +24,6 @@ fn counted(redis: &RedisServer, key: &TestKey) -> (u64, u64) {
     (requests.first().copied().unwrap_or(0), units.iter().sum())
 }
 
-/// Waits until exactly these requests and units are counted.
 async fn agrees(redis: &RedisServer, key: &TestKey, served: (u64, u64)) {
     let look = async {
         while counted(redis, key) != served {
@@ -44,7 +43,6 @@ async fn serve(processes: &[&Process], key: &TestKey, each: usize, served: &mut 
     }
 }
 
-/// Waits until all records of the gateways are in the database.
 async fn shipped(cluster: &Cluster, processes: &[&Process]) {
     let stored = cluster.stored_usage().await;
     for process in processes {

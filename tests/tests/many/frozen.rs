@@ -20,7 +20,6 @@ async fn served(
     served.fold((0, 0), |(calls, units), one| (calls + 1, units + one.reply.cu()))
 }
 
-/// Calls until a call is refused.
 async fn until_refused(
     process: &Process,
     key: &TestKey,

@@ -2,7 +2,6 @@ use crate::cluster::rush;
 use crate::*;
 use rpcgate_core::caller::ProjectQuota;
 
-/// The most expensive call.
 const WEIGHT: u64 = 75;
 
 /// Checks that parallel calls at several gateways use up a ceiling, and overrun it by one call at most.

@@ -10,7 +10,6 @@ use std::fs;
 use std::path::PathBuf;
 use tempfile::TempDir;
 
-/// A certificate authority, and a folder for its certificates.
 struct Authority {
     folder: TempDir,
     issuer: CertifiedIssuer<'static, KeyPair>,
@@ -30,7 +29,6 @@ impl Authority {
         Authority { folder, issuer }
     }
 
-    /// Returns the file of its own certificate.
     fn file(&self) -> PathBuf {
         self.folder.path().join("ca.pem")
     }

@@ -13,7 +13,6 @@ use tokio::sync::Notify;
 /// The number of comparisons after a gateway has gone.
 const COMPARISONS: u64 = 6;
 
-/// The recorded usage of all gateways.
 #[derive(Debug)]
 struct Recorded {
     restored: Mutex<Restored>,
@@ -44,13 +43,11 @@ impl Seed for Recorded {
     }
 }
 
-/// Returns the requests of the hour and the day.
 fn windows_in(redis: &RedisServer, settings: &RedisSettings, caller: &Caller) -> [u64; 2] {
     [('h', NOW.hour()), ('d', NOW.day())]
         .map(|(span, at)| number(redis, &format!("GET {}", window_name(settings, caller.key, span, at))))
 }
 
-/// Waits until the counters equal the recorded usage.
 async fn agreed(redis: &RedisServer, settings: &RedisSettings, caller: &Caller, requests: u64, units: u64) {
     let look = async {
         loop {

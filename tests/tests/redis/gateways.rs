@@ -108,7 +108,6 @@ pub(crate) fn number(redis: &RedisServer, command: &str) -> u64 {
     number.trim().parse().unwrap_or(0)
 }
 
-/// Returns a name in Redis with the prefix of these gateways.
 pub(crate) fn named(settings: &RedisSettings, name: &str) -> String {
     format!("{}{name}", settings.prefix)
 }

@@ -19,14 +19,11 @@ pub(crate) struct PoolRules {
     pub(crate) calls_per_hedge: Option<(u64, u64)>,
 }
 
-/// A call with unique parameters.
 #[derive(Debug)]
 struct UniqueCall {
     begun: Duration,
     is_write: bool,
-    /// The nodes that have received it.
     nodes: Vec<usize>,
-    /// The number of nodes that work on it.
     working: usize,
     /// True if a second node received it while the first worked on it.
     has_second: bool,
@@ -75,7 +72,6 @@ impl NodeArrivals {
         }
     }
 
-    /// Counts a client's call.
     pub(crate) fn ask(&mut self) {
         self.asked += 1;
     }

@@ -32,7 +32,6 @@ pub(crate) const PRICES: [(&str, u64); 6] = [
     ("eth_sendRawTransaction", 20),
 ];
 
-/// The calls of a request by identifier.
 #[derive(Debug)]
 pub(crate) struct AskedCalls {
     pub(crate) calls: BTreeMap<String, (&'static str, Value)>,
@@ -44,13 +43,11 @@ pub(crate) struct AskedCalls {
 }
 
 impl AskedCalls {
-    /// Returns the maximum cost.
     pub(crate) fn units(&self) -> u64 {
         self.calls.values().map(|(method, _)| price(method)).sum()
     }
 }
 
-/// The answer to a client.
 #[derive(Debug)]
 pub(crate) struct GotAnswer<'a> {
     pub(crate) status: u16,
@@ -68,7 +65,6 @@ impl GotAnswer<'_> {
 /// A chain as the clients of a world know it.
 #[derive(Clone, Debug)]
 pub(crate) struct KnownChain {
-    /// The path.
     pub(crate) name: &'static str,
     pub(crate) blocks: Arc<Mutex<ForkingChain>>,
     /// True if a node may report a height above that of the chain.
@@ -76,7 +72,6 @@ pub(crate) struct KnownChain {
 }
 
 impl KnownChain {
-    /// Checks the answer to a request of this key.
     pub(crate) fn check(
         &self,
         key: &str,

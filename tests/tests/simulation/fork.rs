@@ -3,7 +3,6 @@
 use crate::{Dice, Duration, between};
 use std::collections::BTreeMap;
 
-/// The number of blocks at the start.
 const FIRST: u64 = 1_000;
 /// The maximum number of blocks that one reorganisation replaces: fewer than the depth at which Ethereum's blocks are
 /// final.

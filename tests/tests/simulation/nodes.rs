@@ -10,11 +10,9 @@ use std::sync::{Arc, Mutex};
 use tokio::io::duplex;
 use tokio::time::{sleep, timeout};
 
-/// The number of nodes of a chain.
 pub(crate) const NODES: usize = 3;
 /// The maximum lag of a node, which may still be on a replaced branch.
 pub(crate) const BEHIND: Duration = Duration::from_secs(20);
-/// The maximum time of an answer.
 const SLOWEST: Duration = Duration::from_secs(5);
 /// The number of blocks by which a node lies about its height.
 pub(crate) const LIE: u64 = 500;
@@ -33,7 +31,6 @@ struct Mood {
     slow: bool,
 }
 
-/// The result of a request.
 #[derive(Clone, Copy, Debug)]
 enum Outcome {
     Answer,
@@ -80,12 +77,10 @@ impl UnreliableNodes {
         Arc::new(nodes)
     }
 
-    /// Returns the dialer of a node.
     pub(crate) fn dialer(self: &Arc<Self>, node: usize) -> Arc<dyn Dialer> {
         Arc::new(NodeDialer { nodes: self.clone(), node })
     }
 
-    /// Gives each node a new mood.
     pub(crate) fn change(&self) {
         let NodesState { moods, dice, .. } = &mut *self.state.lock().unwrap();
         for mood in moods {

@@ -47,7 +47,6 @@ pub(crate) struct SimulationReport {
     pub(crate) hits: u64,
     pub(crate) left: u64,
     pub(crate) reorganisations: u64,
-    /// Recorded requests whose client has no answer.
     pub(crate) in_flight: u64,
     /// Arrivals at nodes (`crate::arrivals`), and the calls that were sent with those of other clients.
     pub(crate) repeats: u64,
@@ -84,12 +83,10 @@ impl SimulationReport {
         *self.by_minute.entry((key.to_owned(), minute)).or_default() += 1;
     }
 
-    /// Records a request that was refused with 429.
     pub(crate) fn limited(&mut self, key: &str, minute: u64) {
         self.refused.push((key.to_owned(), minute));
     }
 
-    /// Records a call that was refused for the quota.
     pub(crate) fn over_quota(&mut self, key: &str) {
         let known = self.uses.entry(key.to_owned()).or_default();
         known.refused_at.get_or_insert(known.asked_units);

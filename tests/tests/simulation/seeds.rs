@@ -18,7 +18,6 @@ fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().map_or(otherwise, |value| value.parse().unwrap())
 }
 
-/// The events of all worlds.
 #[derive(Default)]
 struct Findings {
     worlds: u64,

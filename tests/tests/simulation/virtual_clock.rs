@@ -25,7 +25,6 @@ impl VirtualClock {
         VirtualClock { origin: Instant::now(), before, looked, set: AtomicI64::new(set) }
     }
 
-    /// Sets the wall clock forward or back.
     pub(crate) fn jump(&self, seconds: i64) {
         self.set.fetch_add(seconds * 1_000_000, Relaxed);
     }

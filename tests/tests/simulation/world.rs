@@ -35,9 +35,7 @@ use tokio::time::sleep;
 /// The HTTP stack, as it is served.
 pub(crate) type Stack = HttpStack;
 
-/// The number of lives of the process.
 const LIVES: u64 = 2;
-/// The seconds of the longest life.
 const LONGEST: u64 = 240;
 /// The interval of probes of the nodes, of changes of their moods, and of changes of drained nodes.
 const PROBE: Duration = Duration::from_secs(5);

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use crate::source::{Kind, Source};
 use crate::{none, tree};
 
-/// Keywords that introduce a type or a trait.
 const TYPE_KEYWORDS: &[&str] = &["struct", "enum", "union", "trait", "type"];
 
 /// Words that no identifier may contain, each with the standard term that replaces it. A word is one part of a name in

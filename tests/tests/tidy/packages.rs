@@ -3,7 +3,6 @@
 use crate::source::{Kind, Source};
 use crate::{none, tree};
 
-/// The packaged libraries.
 const LIBRARIES: &[&str] = &["rpcgate-core", "rpcgate-layers", "rpcgate-chains"];
 
 /// The beginnings of citations of documents outside of the package.

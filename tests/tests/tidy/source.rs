@@ -59,7 +59,6 @@ impl Source {
         self.path.starts_with("rpcgate-") && self.path.contains("/src/")
     }
 
-    /// Returns the tokens outside tests.
     pub(crate) fn code(&self) -> impl Iterator<Item = &Token> {
         self.tokens.iter().filter(|token| !token.test && token.kind != Kind::Doc)
     }
@@ -80,7 +79,6 @@ impl Source {
         hits.into_iter()
     }
 
-    /// Returns every path in the code.
     pub(crate) fn paths(&self) -> Vec<Named> {
         let code: Vec<_> = self.tokens.iter().filter(|token| token.kind != Kind::Doc).collect();
         let mut named = Vec::new();
@@ -123,7 +121,6 @@ impl Source {
         named
     }
 
-    /// Returns `path:line: what`.
     pub(crate) fn at(&self, line: usize, what: &str) -> String {
         format!("{}:{line}: {what}", self.path)
     }

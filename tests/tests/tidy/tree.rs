@@ -18,7 +18,6 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
-/// Reads a file that must exist.
 pub(crate) fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
@@ -35,7 +34,6 @@ pub(crate) fn top() -> Vec<String> {
     names
 }
 
-/// Returns every file, sorted.
 pub(crate) fn files() -> Vec<File> {
     let mut files = Vec::new();
     for name in top() {

@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tempfile::TempDir;
 
 const DOCUMENT: &str = include_str!("../../../docs/running.md");
-/// Longer than any month.
 const A_MONTH: Duration = Duration::from_secs(32 * 86_400);
 /// The time of one step of the chain: two to four blocks.
 const WINDOW: Duration = Duration::from_secs(36);
@@ -88,7 +87,6 @@ impl Shell {
     }
 }
 
-/// The data that a tenant sees.
 #[derive(PartialEq, Debug)]
 struct Seen {
     usage: [Value; 2],
@@ -139,7 +137,6 @@ async fn calls(client: &TestClient, count: u64) {
     }
 }
 
-/// Returns the heights of the blocks in these deliveries.
 fn heights(received: &[ReceivedDelivery]) -> BTreeSet<u64> {
     received.iter().map(|delivery| height_of(&delivery.event())).collect()
 }

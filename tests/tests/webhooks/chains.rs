@@ -11,7 +11,6 @@ const SEED: u64 = 7;
 /// The chains whose nodes also serve WebSocket.
 const STREAMS: [&str; 3] = ["eth", "xrp", "cardano"];
 
-/// One node for each of several chains.
 #[derive(Debug)]
 pub(crate) struct Chains {
     pub(crate) clock: Arc<ManualClock>,
@@ -29,7 +28,6 @@ impl Chains {
         Chains { clock, nodes }
     }
 
-    /// Returns the configuration with these nodes.
     pub(crate) fn setup(&self) -> Setup {
         let mut setup = lenient(Setup::new());
         for (chain, node) in &self.nodes {
@@ -49,7 +47,6 @@ impl Chains {
         self.nodes[chain].set_dial(dial);
     }
 
-    /// Returns the current height of a chain.
     pub(crate) fn height(&self, chain: &str) -> u64 {
         ComingBlocks::of(chain).height(self.clock.now())
     }
@@ -77,7 +74,6 @@ impl ComingBlocks {
         serde_json::from_slice(&self.node.handle(&request, now).body).unwrap()
     }
 
-    /// Returns the result of a call at this time.
     pub(crate) fn call(&mut self, method: &str, params: &Value, now: Time) -> Value {
         let call = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         self.post("/", &call, now)["result"].take()

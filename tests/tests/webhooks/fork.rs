@@ -6,7 +6,6 @@ use std::sync::Mutex;
 
 /// The height of the block from which the chain is followed.
 const FIRST: u64 = 1_000_000;
-/// The confirmations that the endpoints wait for.
 const CONFIRMATIONS: [u64; 3] = [0, 2, 3];
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -105,7 +104,6 @@ fn is_marked(event: &Value, mark: &str) -> bool {
     event["data"]["data"][mark] == true
 }
 
-/// Returns the hashes of the blocks in events with this mark.
 fn marked(received: &[ReceivedDelivery], mark: &str) -> BTreeSet<String> {
     let marked = received.iter().map(ReceivedDelivery::event).filter(|event| is_marked(event, mark));
     marked.map(|event| event["data"]["block_hash"].as_str().unwrap().to_owned()).collect()

@@ -21,7 +21,6 @@ struct Killed {
     owner: ApiUser,
     project: String,
     endpoint: String,
-    /// The height from which the chain is followed.
     from: u64,
     /// For each kill the deliveries that had arrived and were not marked: exactly these, or some of these.
     exactly: Vec<BTreeSet<String>>,
@@ -75,7 +74,6 @@ impl Killed {
         (killed, process)
     }
 
-    /// Waits until the chain is followed up to its current height.
     async fn followed(&self) {
         let store = Store::open(&url_of(&self.site.database()), false).await.unwrap();
         let height = Some(self.chains.height("eth"));
@@ -87,7 +85,6 @@ impl Killed {
         store.close().await;
     }
 
-    /// Returns the number of arrivals of each delivery.
     fn arrivals(&self) -> BTreeMap<String, usize> {
         let mut arrivals = BTreeMap::new();
         for delivery in self.receiver.received() {

@@ -72,12 +72,10 @@ pub(crate) async fn endpoint(
     (id, secret)
 }
 
-/// Returns all deliveries to an endpoint with this status.
 pub(crate) async fn deliveries(owner: &ApiUser, endpoint: &str, status: &str) -> Vec<Value> {
     owner.all(&format!("/webhooks/{endpoint}/deliveries?status={status}&limit=1000")).await
 }
 
-/// Waits until these endpoints have no pending delivery.
 pub(crate) async fn all_delivered(owner: &ApiUser, endpoints: &[&str]) {
     let is_quiet = async || {
         for endpoint in endpoints {
@@ -91,7 +89,6 @@ pub(crate) async fn all_delivered(owner: &ApiUser, endpoints: &[&str]) {
     until_within(3 * TIMEOUT, "everything is delivered", is_quiet).await;
 }
 
-/// Returns the height of the block of an event.
 pub(crate) fn height_of(event: &Value) -> u64 {
     event["data"]["block_num"].as_u64().unwrap()
 }

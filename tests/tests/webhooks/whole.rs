@@ -4,7 +4,6 @@ use super::chains::ComingBlocks;
 use crate::*;
 
 const CHAINS: [&str; 5] = ["eth", "btc", "xrp", "tron", "cardano"];
-/// The types of events of blocks.
 const KINDS: [&str; 4] = ["new_block", "token_transfer", "contract_event", "address_activity"];
 /// The time of one step: Cardano has a block that mints in 80 seconds, and the others have dozens of blocks.
 const WINDOW: Duration = Duration::from_secs(100);
@@ -24,7 +23,6 @@ fn url() -> Option<String> {
     None
 }
 
-/// Returns the events of one type on one chain.
 fn of_kind(received: &[Value], chain: &str, kind: &str) -> Vec<Value> {
     let is_wanted = |event: &&Value| event["chain"] == chain && event["event_type"] == kind;
     received.iter().filter(is_wanted).cloned().collect()
@@ -44,7 +42,6 @@ fn bodies(received: &[ReceivedDelivery]) -> Vec<Vec<u8>> {
     bodies
 }
 
-/// A service, its owner's endpoint, and the receiver.
 struct Endpoint {
     chains: Chains,
     receiver: WebhookReceiver,
@@ -95,7 +92,6 @@ impl Endpoint {
         endpoint
     }
 
-    /// Waits until all chains are followed up to now.
     async fn follow(&self) {
         for chain in CHAINS {
             let height = Some(self.chains.height(chain));
@@ -130,7 +126,6 @@ impl Endpoint {
         received
     }
 
-    /// Returns the first attempt at a test event.
     async fn tested(&self) -> ReceivedDelivery {
         let id = self.test().await;
         until("a test event arrives", || !self.attempts(&id).is_empty()).await;

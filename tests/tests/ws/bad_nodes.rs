@@ -14,7 +14,6 @@ use std::time::Duration;
 /// handshake for a while, so clients allow more time than for a call.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The fault of a node.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     /// A handshake gets these bytes, and the connection ends (FIN).
@@ -23,7 +22,6 @@ enum Fault {
     Stalls(&'static str),
     /// The connection is reset (RST) instead of an answer.
     Resets,
-    /// A connection is closed as soon as it is accepted.
     ClosesConnections,
     Refuses,
 }

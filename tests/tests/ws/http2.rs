@@ -48,7 +48,6 @@ impl Secured {
         Secured { gateway: certificate.used_by(setup).start().await, certificate }
     }
 
-    /// Opens an HTTP/2 connection to this address.
     async fn tls(&self, addr: SocketAddr) -> TlsStream<TcpStream> {
         let mut roots = rustls::RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(self.certificate.pem.as_bytes()).unwrap()).unwrap();
@@ -82,7 +81,6 @@ impl Secured {
     }
 }
 
-/// Returns a handshake with this `:protocol`.
 fn connect(target: &str, protocol: &'static str) -> Request<()> {
     let mut request = Request::new(());
     *request.method_mut() = Method::CONNECT;

@@ -16,10 +16,8 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Bytes, Message};
 
-/// The behaviour of a node towards its streams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Behaviour {
-    /// It answers.
     Answers,
     /// It neither reads nor writes, and keeps its connections open.
     Stalls,
@@ -29,7 +27,6 @@ pub(crate) enum Behaviour {
     Dies,
 }
 
-/// The content of a node's streams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Content {
     /// Every message comes back.
@@ -47,7 +44,6 @@ struct Shared {
     opened: AtomicUsize,
     sent: AtomicUsize,
     pings: AtomicUsize,
-    /// The time of the last sent message.
     last: Mutex<Instant>,
 }
 
@@ -84,7 +80,6 @@ impl StreamNode {
         self.shared.behaviour.send_replace(behaviour);
     }
 
-    /// Returns the number of open streams.
     pub(crate) fn open(&self) -> usize {
         self.shared.open.load(Relaxed)
     }

@@ -26,7 +26,6 @@ pub(crate) enum Seen {
     Pong(Vec<u8>),
     /// A close frame with its code, if it has one, and its reason.
     Close(Option<u16>, String),
-    /// The connection is closed.
     End,
 }
 
@@ -53,7 +52,6 @@ pub(crate) fn call(text: &str) -> String {
     format!("{BEFORE}{text}{BEHIND}")
 }
 
-/// Returns the text of a [`call`].
 pub(crate) fn called(message: &[u8]) -> Option<&[u8]> {
     message.strip_prefix(BEFORE.as_bytes())?.strip_suffix(BEHIND.as_bytes())
 }
@@ -87,7 +85,6 @@ pub(crate) fn target(name: &str) -> String {
     format!("/ws/eth?apikey={}", key(name))
 }
 
-/// The answer to a refused handshake.
 #[derive(Debug)]
 pub(crate) struct RefusedHandshake {
     pub(crate) status: u16,
@@ -111,7 +108,6 @@ impl Stream {
         Stream::handshake(gateway, &target(name), "").await
     }
 
-    /// Opens a stream with this handshake.
     pub(crate) async fn handshake(
         gateway: SocketAddr,
         target: &str,
@@ -155,7 +151,6 @@ impl Stream {
         Ok(Stream { read: StreamReader { read, fragments: None }, write })
     }
 
-    /// Writes octets unchanged.
     pub(crate) async fn raw(&mut self, bytes: &[u8]) {
         self.write.write_all(bytes).await.unwrap();
     }

@@ -1,6 +1,5 @@
 //! The content of `.proto` files.
 
-/// The type of a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum FieldKind {
     Double,
@@ -17,7 +16,6 @@ pub(crate) enum FieldKind {
     Enumeration(String),
 }
 
-/// A field of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MessageField {
     pub(crate) name: String,

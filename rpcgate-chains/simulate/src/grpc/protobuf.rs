@@ -1,6 +1,5 @@
 //! The part of the Protocol Buffers encoding (protobuf.dev, "Encoding") that nodes need.
 
-/// The value of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Value<'a> {
     /// A number of any width.
@@ -137,7 +136,6 @@ impl Message {
         self
     }
 
-    /// Adds the items of a list.
     pub(crate) fn items<T: AsRef<[u8]>>(self, field: u64, items: impl IntoIterator<Item = T>) -> Self {
         items.into_iter().fold(self, |message, item| message.item(field, item))
     }

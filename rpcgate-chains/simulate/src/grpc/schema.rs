@@ -15,7 +15,6 @@ pub(crate) enum JsonForm {
     Hex,
 }
 
-/// The types and methods of a node's services.
 #[derive(Debug)]
 pub(crate) struct Schema {
     pub(crate) form: JsonForm,
@@ -85,7 +84,6 @@ impl Schema {
         self.methods.get(path)
     }
 
-    /// Returns the full names of the services.
     pub(crate) fn services(&self) -> &[String] {
         &self.services
     }

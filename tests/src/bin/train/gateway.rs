@@ -8,7 +8,6 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-/// The interval of polling.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// A running gateway. It is killed when this is dropped.

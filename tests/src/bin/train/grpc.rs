@@ -10,7 +10,6 @@ const PATH: &str = "/cosmos.bank.v1beta1.Query/SupplyOf";
 const REQUEST: &[u8] = b"\0\0\0\0\x07\x0a\x05uatom";
 const ANSWER: &[u8] = b"\0\0\0\0\x19\x0a\x17\x0a\x05uatom\x12\x0e12345678901234";
 
-/// The number of calls that a client has in flight.
 const IN_FLIGHT: usize = 4;
 
 // Types and flags of frames.

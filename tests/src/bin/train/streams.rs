@@ -111,7 +111,6 @@ fn frame(first: u8, payload: &[u8], mask: Option<[u8; 4]>) -> Vec<u8> {
     frame
 }
 
-/// Reads a frame: its first byte and its payload.
 fn read(stream: &mut impl Read) -> io::Result<(u8, Vec<u8>)> {
     let mut head = [0; 2];
     stream.read_exact(&mut head)?;

@@ -62,7 +62,6 @@ async fn enrolled(user: &ApiUser, clock: &ManualClock) -> (AuthenticatorApp, Vec
     (app, serde_json::from_value(activated["recovery_codes"].clone()).unwrap())
 }
 
-/// Returns the token of a log-in that waits for a second factor.
 async fn begun(service: &TestService, email: &str, password: &str) -> Value {
     let form = json!({ "email": email, "password": password });
     let mut begun = done(&service.anonymous(), "/auth/login", &form).await;

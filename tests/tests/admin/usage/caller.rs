@@ -74,7 +74,6 @@ enum Fate {
     Failed,
 }
 
-/// A client with one key.
 #[derive(Debug)]
 pub(crate) struct Caller {
     world: Arc<World>,
@@ -87,9 +86,7 @@ pub(crate) struct Caller {
     lists: Lists,
     dice: Dice,
     next: usize,
-    /// The client's own count.
     pub(crate) calls: Vec<Call>,
-    /// All received errors.
     pub(crate) reported: BTreeSet<String>,
     /// The UTC day of the last answer with the state of the day's window, and the used requests.
     pub(crate) used: (u64, u64),
@@ -119,16 +116,12 @@ const UTXO: [&str; 7] = [
     "getmempoolentry",
 ];
 
-/// A method on which the node hangs up.
 pub(crate) const CUT: &str = "hang_up";
 /// Methods that the nodes answer with the error [`NO`].
 pub(crate) const ERRING: [&str; 2] = ["eth_getCode", "getmempoolentry"];
-/// The text of that error.
 pub(crate) const NO: &str = "the node says no";
-/// A chain without a node.
 pub(crate) const AWAY: &str = "avax";
 
-/// Returns the weight of a method.
 fn weight(chain: &str, method: &str) -> u64 {
     match (chain, method) {
         ("eth" | "bsc" | AWAY, "eth_chainId") => 0,

@@ -24,7 +24,6 @@ use std::time::Duration;
 use tally::{Call, Rows, Sums, Who, add, moment, rows, shown, sums, total};
 use tokio::time::{sleep, timeout};
 
-/// The two tenants, their calls, and the users who may see them.
 struct Town {
     service: TestService,
     clock: Arc<ManualClock>,
@@ -41,7 +40,6 @@ impl Town {
         calls.filter(|call| call.who.tenant == tenant).cloned().collect()
     }
 
-    /// Sends this number of requests from all clients at the same time.
     async fn traffic(&mut self, requests: usize) {
         let sending: Vec<_> =
             self.callers.drain(..).map(|caller| tokio::spawn(caller.send(requests))).collect();
@@ -54,7 +52,6 @@ impl Town {
         self.callers.iter_mut().find(|caller| caller.tag == key).unwrap()
     }
 
-    /// Returns the deleted project.
     fn gone(&self) -> &str {
         let caller = self.callers.iter().find(|caller| caller.tag == "gone");
         &caller.unwrap().who.project

@@ -18,13 +18,10 @@ pub(crate) const SUMS: [&str; 8] = [
 /// The names of the sums that are zero here: there are no streams, and no time passes during a call.
 const ZEROES: [&str; 4] = ["ws_connections", "ws_refused", "ws_messages", "avg_latency_ms"];
 
-/// The values of [`SUMS`].
 pub(crate) type Sums = [u64; 8];
 
-/// The rows of a view by group.
 pub(crate) type Rows = BTreeMap<Vec<String>, Sums>;
 
-/// The key of a call.
 #[derive(Clone, Debug)]
 pub(crate) struct Who {
     pub(crate) tenant: usize,

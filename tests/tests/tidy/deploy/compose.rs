@@ -19,7 +19,6 @@ const BALANCER: &str = "examples/deploy/compose/haproxy.cfg";
 const COMPOSE_CONFIG: &str = "examples/deploy/compose/rpcgate.toml";
 const SECRETS: &str = "examples/deploy/compose/secrets";
 
-/// The files that are deployed together.
 struct Deployment {
     services: BTreeMap<String, Value>,
     mounts: BTreeSet<String>,
@@ -85,7 +84,6 @@ fn mounts(service: &Value) -> Vec<(&str, &str, &str)> {
     mounts
 }
 
-/// Returns rights that a service has and does not need.
 fn rights(service: &Value) -> Vec<String> {
     let mut findings = Vec::new();
     let user = service["user"].as_str().unwrap_or_default();

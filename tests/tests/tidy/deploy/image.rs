@@ -12,12 +12,10 @@ const IMAGE: &str = "Containerfile";
 const IGNORED: &str = ".dockerignore";
 const IMAGE_CONFIG: &str = "examples/deploy/image/rpcgate.toml";
 
-/// One `FROM` with its steps.
 #[derive(Debug)]
 struct Stage {
     name: String,
     base: String,
-    /// The keyword and the rest of the line.
     steps: Vec<(String, String)>,
 }
 
@@ -57,7 +55,6 @@ fn steps<'s>(stages: &'s [Stage], name: &str) -> Vec<&'s (String, String)> {
     all
 }
 
-/// Returns the last value of `keyword`.
 fn last<'s>(steps: &[&'s (String, String)], keyword: &str) -> &'s str {
     steps.iter().rev().find(|(found, _)| found == keyword).map_or("", |(_, rest)| rest.as_str())
 }

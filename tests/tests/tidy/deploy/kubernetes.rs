@@ -17,7 +17,6 @@ const FOLDER: &str = "examples/deploy/kubernetes/";
 /// The minimum time before a hanging process is restarted.
 const PATIENCE: u64 = 30;
 
-/// All manifests, each with its file.
 struct Manifests {
     documents: Vec<Value>,
     text: String,
@@ -35,12 +34,10 @@ impl Manifests {
         self.documents.iter().filter(move |document| kinds.iter().any(|kind| document["kind"] == *kind))
     }
 
-    /// Returns the resources that run pods.
     fn workloads(&self) -> impl Iterator<Item = &Value> {
         self.of(&["StatefulSet", "Deployment", "DaemonSet", "Job", "CronJob"])
     }
 
-    /// Returns the configuration file.
     fn file(&self) -> &str {
         let file = self.of(&["ConfigMap"]).find_map(|map| map["data"]["rpcgate.toml"].as_str());
         file.unwrap_or_default()

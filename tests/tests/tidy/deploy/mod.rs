@@ -23,7 +23,6 @@ use crate::{none, tree};
 /// and the databases.
 const AFTER_GRACE: Duration = Duration::from_secs(15);
 
-/// The user of the image.
 const USER: u64 = 10_001;
 
 /// The content of every secret.
@@ -118,7 +117,6 @@ fn documents(text: &str) -> Vec<Value> {
     serde_saphyr::from_multiple(text).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Returns the texts in the list `value`.
 fn texts(value: &Value) -> Vec<&str> {
     value.as_array().into_iter().flatten().filter_map(Value::as_str).collect()
 }

@@ -41,13 +41,11 @@ pub(super) fn path(unit: &str) -> String {
     format!("{FOLDER}{unit}.service")
 }
 
-/// Returns the settings of a unit, in order.
 fn settings(text: &str) -> Vec<(&str, &str)> {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     lines.filter_map(|line| line.split_once('=')).collect()
 }
 
-/// Returns the account that a unit runs under.
 pub(super) fn user(text: &str) -> &str {
     settings(text).into_iter().find(|(key, _)| *key == "User").map_or("root", |(_, user)| user)
 }

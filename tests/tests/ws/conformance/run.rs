@@ -12,15 +12,12 @@ use tokio::time::timeout;
 /// The pieces in which the octets of a case are written.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Pieces {
-    /// All at once.
     Whole,
-    /// Frame by frame.
     Frames,
     /// This number of octets at a time.
     Octets(usize),
 }
 
-/// The end of a case.
 #[derive(Clone, Debug)]
 pub(super) enum End {
     /// The client closes with 1000 after the last answer and gets 1000 back.
@@ -150,7 +147,6 @@ async fn write_out(mut write: OwnedWriteHalf, frames: Vec<Vec<u8>>, pieces: Piec
     write
 }
 
-/// A gateway in front of an echo node.
 pub(crate) struct Suite {
     _node: StreamNode,
     gateway: TestGateway,

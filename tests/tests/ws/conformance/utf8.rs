@@ -5,7 +5,6 @@ use crate::stream::{CONTINUATION, FIN, Seen, TEXT, frame};
 
 const KOSME: &[u8] = "\u{3ba}\u{1f79}\u{3c3}\u{3bc}\u{3b5}".as_bytes();
 
-/// Returns a text of these fragments.
 fn text(parts: &[&[u8]]) -> Vec<Vec<u8>> {
     let one = |(n, part): (usize, &&[u8])| {
         let opcode = if n == 0 { TEXT } else { CONTINUATION };
