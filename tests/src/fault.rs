@@ -1,9 +1,9 @@
 //! A TCP proxy in front of a node that imitates broken nodes and networks.
 //!
 //! It forwards everything until a [`Mode`] is set; the mode may change at any time. A request and its reply follow the
-//! mode at the arrival of the request's first byte, so a test knows which requests a change affects. Protocols other than
-//! HTTP/1 (TLS, HTTP/2, a WebSocket after its handshake, Redis, PostgreSQL) follow the current mode for each byte; modes
-//! that need the end of a message forward them.
+//! mode at the arrival of the request's first byte, so a test knows which requests a change affects. Protocols other
+//! than HTTP/1 (TLS, HTTP/2, a WebSocket after its handshake, Redis, PostgreSQL) follow the current mode for each byte;
+//! modes that need the end of a message forward them.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> std::io::Result<()> {

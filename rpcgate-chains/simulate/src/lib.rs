@@ -1,9 +1,10 @@
 //! Simulated nodes: state machines that answer like a real blockchain node, for demonstrations and tests.
 //!
 //! A simulated node has no socket, task, file or clock: it takes a request and the time, and answers. TRON and Cosmos
-//! also answer gRPC from the same chain ([`Simulated::handle_grpc`]). The chain is a function of a seed, the time and the
-//! submissions of clients; reads change nothing. Two nodes with the same seed agree until a client submits. To restart a
-//! node without a reorganisation, pass the [`Submission`]s of the old node to the new one ([`Simulated::replay`]).
+//! also answer gRPC from the same chain ([`Simulated::handle_grpc`]). The chain is a function of a seed, the time and
+//! the submissions of clients; reads change nothing. Two nodes with the same seed agree until a client submits. To
+//! restart a node without a reorganisation, pass the [`Submission`]s of the old node to the new one
+//! ([`Simulated::replay`]).
 //!
 //! Submissions are held in memory and enter the next block with space for them. An EVM node forgets the oldest ones,
 //! whose effects on accounts remain. Any other node holds at most [`SUBMISSIONS`] transactions and then refuses more,
@@ -12,7 +13,8 @@
 //! The nodes share two server loops, one for JSON-RPC and one for REST. Each node adds its methods or paths, its errors
 //! and the form of its answers. Nodes with a WebSocket also implement [`SimulatedStreams`].
 //!
-//! Not simulated: proof of work, script and contract execution beyond one token, and state older than a pruned node keeps.
+//! Not simulated: proof of work, script and contract execution beyond one token, and state older than a pruned node
+//! keeps.
 //!
 //! ```
 //! use rpcgate_simulate::{SimulatedRequest, node};

@@ -1,4 +1,5 @@
-//! The cookies of a browser: the value of one is a part of a header, ends with it, and is never that of a different name.
+//! The cookies of a browser: the value of one is a part of a header, ends with it, and is never that of a different
+//! name.
 #![no_main]
 
 use http::header::{COOKIE, HeaderMap, HeaderValue};

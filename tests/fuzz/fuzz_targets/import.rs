@@ -1,5 +1,5 @@
-//! A file of a different gateway: every text is read or refused with the position of the error, and the result can be read
-//! as our configuration, except for variables that are not set.
+//! A file of a different gateway: every text is read or refused with the position of the error, and the result can be
+//! read as our configuration, except for variables that are not set.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

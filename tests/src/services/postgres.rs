@@ -255,7 +255,8 @@ impl Postgres {
     }
 
     fn create(&self, name: &str, options: &[&str]) -> Result<(), String> {
-        // A command that runs as another user is forked from the test process, which copies the page tables of a gigabyte.
+        // A command that runs as another user is forked from the test process, which copies the page tables of a
+        // gigabyte.
         let mut createdb = self.in_folder(Command::new(self.binaries.join("createdb")));
         createdb.args(["--host", "127.0.0.1", "--port", &self.port.to_string(), "--username", USER]);
         createdb

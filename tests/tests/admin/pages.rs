@@ -75,7 +75,7 @@ async fn log_out(reader: &PageReader) {
     assert_eq!(reader.path().await, "/login");
 }
 
-/// Reports whether a foreign script has run, and the number of foreign scripts and images on the page.
+/// Returns whether no foreign script has run, and the number of foreign scripts and images on the page.
 async fn strange(reader: &PageReader) -> Value {
     let script = "return [window.owned === undefined, \
                   document.querySelectorAll('script:not([src^=\"static/\"]), img').length]";

@@ -30,7 +30,7 @@ async fn send(node: &Node, gateway: &TestGateway, name: &str, calls: usize) -> V
     sent
 }
 
-/// Sends [`MANY`] calls, which the node answers after this time. Returns the number of refused ones.
+/// Sends `MANY` calls, which the node answers after this time. Returns the number of refused ones.
 async fn round(node: &Node, gateway: &TestGateway, millis: u64) -> usize {
     node.hold();
     let sent = send(node, gateway, "default", MANY).await;

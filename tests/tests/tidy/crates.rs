@@ -59,8 +59,8 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Crates of ours that the tests of a different one need. The manifest has only their path, so that the published manifest
-/// does not contain them.
+/// Crates of ours that the tests of a different one need. The manifest has only their path, so that the published
+/// manifest does not contain them.
 const FOR_TESTS: &[(&str, &str)] = &[
     ("rpcgate-chains", "rpcgate-simulate"),
     ("rpcgate-import", "rpcgate-layers"),

@@ -1,4 +1,4 @@
-//! The descriptors of `.proto` files (`google/protobuf/descriptor.proto`), which reflection and command line clients read.
+//! The descriptors of `.proto` files (`google/protobuf/descriptor.proto`) for reflection and command line clients.
 
 use super::file::{EnumType, FieldKind, MessageField, MessageType, ProtoFile};
 use super::protobuf::Message;
