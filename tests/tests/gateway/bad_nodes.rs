@@ -83,6 +83,7 @@ enum Fault {
     Silent,
     /// Bytes that are not HTTP, as from a port that expects TLS.
     TlsAlert,
+    /// Connections are refused.
     Refuses,
 }
 
