@@ -130,7 +130,7 @@ pub struct GatewayChecks {
     pub redis: fn(&Config) -> Result<(), String>,
 }
 
-/// What became of a file.
+/// A converted file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Imported {

@@ -19,7 +19,7 @@ const ROWS: &[(&str, &[&str])] = &[
     ("is none", &["is none", "are none"]),
     ("anew", &["anew"]),
     ("stands", &["stand for", "stand in", "stand beside", "stands for", "stands in", "stands beside"]),
-    ("by now", &["by now", "of another", "such a one", "the like"]),
+    ("by now", &["by now", "of another |", "such a one", "the like"]),
 ];
 
 /// The row of documentation comments that open with a clause instead of a noun or a verb.

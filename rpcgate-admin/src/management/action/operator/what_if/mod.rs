@@ -143,7 +143,7 @@ async fn answer(
     slot.run(move || fold::answer(&basis, effects, unfollowed)).await
 }
 
-/// What a question changes, and for whom.
+/// Collects the changes of a question, and the tenants that they concern.
 async fn basis(app: &AppState, slot: &Arc<WhatIfSlot>, question: &WhatIf) -> Result<Basis, ActionError> {
     let now = app.now();
     let config = app.config_in_force().await?;
