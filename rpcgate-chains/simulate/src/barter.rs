@@ -1,5 +1,5 @@
-//! Traffic that needs no history: residents in pairs pay each other the same amount in turns, so that the balance and
-//! the number of payments of each follow from the number of turns so far.
+//! Traffic that needs no history: residents in pairs take turns to pay each other the same amount. The number of turns
+//! gives the balance and the number of payments of each resident.
 
 use super::seed::Seed;
 
@@ -31,7 +31,7 @@ pub(crate) struct Turn {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Standing {
     pub(crate) sent: u64,
-    /// The change of the balance. It is negative while the other resident of the pair has the payment.
+    /// The change of the balance, negative while the other resident of the pair has the payment.
     pub(crate) gain: i64,
     pub(crate) last: Option<u64>,
 }

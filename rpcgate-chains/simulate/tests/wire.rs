@@ -1,6 +1,6 @@
-//! Every node frames its answers as recorded: bodies that are not a call, notifications, ids of every kind, batches, verbs
-//! and paths. `RPCGATE_WRITE_GOLDEN=1 cargo test -p rpcgate-simulate --test wire` records the answers again, which is right
-//! only if a node's own software answers differently.
+//! Checks that every node frames its answers as recorded: bodies that are not a call, notifications, ids of every kind,
+//! batches, verbs and paths. `RPCGATE_WRITE_GOLDEN=1 cargo test -p rpcgate-simulate --test wire` records the answers
+//! again. Record only after a change in the behaviour of a node's real software.
 
 #![expect(clippy::unwrap_used, reason = "all of this is a test: what goes wrong fails it")]
 
@@ -12,7 +12,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 const RECORDING: &str = "golden/wire.txt";
-/// The recording has longer answers by their length and hash.
+/// The maximum length of a recorded answer; longer answers are recorded by length and hash.
 const SHOWN: usize = 400;
 
 /// Chains that speak JSON-RPC, with a method that takes no parameters.
@@ -60,7 +60,7 @@ const BODIES: &[&str] = &[
     "[{\"method\":\"M\"}]",
 ];
 
-/// Paths of chains that speak REST, or REST beside JSON-RPC.
+/// Paths of chains that speak REST, or both REST and JSON-RPC.
 const PATHS: &[(&str, &[&str])] = &[
     ("xlm", &["/", "/info", "/info/", "/%69nfo", "/quorum?compact=true", "/metrics?enable=ledger", "/none"]),
     (

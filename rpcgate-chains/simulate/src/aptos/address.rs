@@ -1,6 +1,5 @@
 //! Addresses of accounts and their text form.
 
-/// The address of an account.
 pub(crate) type Address = [u8; 32];
 
 /// The account of the framework, `0x1`.
@@ -10,7 +9,7 @@ pub(crate) const FRAMEWORK: Address = {
     address
 };
 
-/// An address as the API writes it: 64 digits, or a single one for a system address.
+/// Returns an address as the API writes it: 64 digits, or a single one for a system address.
 pub(crate) fn name(address: &Address) -> String {
     match address {
         [zeros @ .., last] if *last < 16 && zeros.iter().all(|byte| *byte == 0) => format!("0x{last:x}"),

@@ -1,6 +1,5 @@
-//! Binary Canonical Serialization (BCS), as far as transactions need it.
+//! The subset of Binary Canonical Serialization (BCS) that transactions need.
 
-/// The bytes that remain to be read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reader<'a>(&'a [u8]);
 
@@ -9,7 +8,6 @@ impl<'a> Reader<'a> {
         Reader(bytes)
     }
 
-    /// Returns all unread bytes.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.0
     }

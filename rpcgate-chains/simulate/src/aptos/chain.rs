@@ -38,13 +38,10 @@ pub(crate) enum Kind {
     Metadata,
     /// A transfer of a resident.
     Turn(Turn),
-    /// A transaction of a client.
     Client(Arc<Tx>),
-    /// The epilogue of the block.
     Epilogue,
 }
 
-/// The outcome of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) gas_used: u64,
@@ -52,7 +49,6 @@ pub(crate) struct Outcome {
     pub(crate) failure: String,
 }
 
-/// A transaction in a block.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) version: u64,
@@ -62,7 +58,6 @@ pub(crate) struct Entry {
     pub(crate) outcome: Outcome,
 }
 
-/// The state of one chain.
 #[derive(Debug)]
 pub(crate) struct Chain {
     pub(crate) seed: Seed,
@@ -106,38 +101,37 @@ impl Chain {
         self.timeline.height(now).max(self.head)
     }
 
-    /// The time of block `height`.
     pub(crate) fn time(&self, height: u64) -> Time {
         self.timeline.time(height)
     }
 
-    /// The height of the oldest block that is kept.
+    /// Returns the height of the oldest block that is kept.
     pub(crate) fn lowest(&self) -> u64 {
         self.head.saturating_sub(KEPT)
     }
 
-    /// The epoch and round of a block.
+    /// Returns the epoch and round of a block.
     pub(crate) fn round(height: u64) -> (u64, u64) {
         ((height / EPOCH_BLOCKS).saturating_sub(EPOCHS_LESS), height % EPOCH_BLOCKS + 1)
     }
 
-    /// The height of the first block in the epoch of block `height`.
+    /// Returns the height of the first block in the epoch of block `height`.
     pub(crate) fn epoch_start(height: u64) -> u64 {
         height - height % EPOCH_BLOCKS
     }
 
-    /// The first version of block `height`.
+    /// Returns the first version of block `height`.
     pub(crate) fn first_version(&self, height: u64) -> u64 {
         let clients = self.heights.partition_point(|known| *known < height) as u64;
         VERSIONS + 2 * height + transfers(height) + clients
     }
 
-    /// The newest version of the ledger.
+    /// Returns the newest version of the ledger.
     pub(crate) fn version(&self) -> u64 {
         self.first_version(self.head + 1) - 1
     }
 
-    /// The height of the block with a version, if the node keeps it.
+    /// Returns the height of the block with a version, if the node keeps it.
     pub(crate) fn block_of(&self, version: u64) -> Result<u64, Fault> {
         if version < self.first_version(self.lowest()) {
             return Err(Fault::pruned("version_pruned", &format!("Ledger version({version})")));
@@ -168,13 +162,13 @@ impl Chain {
         }
     }
 
-    /// The next sequence number of a sender, counting waiting transactions.
+    /// Returns the next sequence number of a sender, counting waiting transactions.
     fn expected(&self, sender: &Address) -> u64 {
         let known = self.state.account(sender, self.head).unwrap_or_default().sequence;
         known + self.waiting.iter().filter(|(_, tx)| tx.sender == *sender).count() as u64
     }
 
-    /// A transaction that is not in a block yet.
+    /// Returns a transaction that is not in a block yet.
     pub(crate) fn pending(&self, hash: &[u8; 32]) -> Option<Arc<Tx>> {
         let waiting = self.waiting.iter().map(|(_, tx)| tx).chain(self.parked.values());
         waiting.into_iter().find(|tx| tx.hash == *hash).cloned()
@@ -249,7 +243,7 @@ impl Chain {
         Ok(tx)
     }
 
-    /// Takes the submissions of another node of this chain.
+    /// Replays the submissions of a node of the same chain.
     pub(crate) fn replay(&mut self, past: &[Submission]) {
         for Submission { moment, raw } in past {
             self.advance(*moment);
@@ -259,7 +253,7 @@ impl Chain {
         self.inbox.begin_request();
     }
 
-    /// The outcome that a transaction would have now.
+    /// Returns the outcome that a transaction would have now.
     pub(crate) fn run(&self, tx: &Tx) -> Outcome {
         let fail = |failure: &str| Outcome { gas_used: TRANSFER_GAS, failure: failure.into() };
         let Some((to, amount)) = tx.call.transfer() else {
@@ -304,12 +298,12 @@ impl Chain {
         outcome
     }
 
-    /// The hash of block `height` and of its own entries. It does not cover what clients sent.
+    /// Returns the hash of block `height` and of its own entries. It does not cover what clients sent.
     pub(crate) fn block_hash(&self, height: u64) -> [u8; 32] {
         self.seed.hide("block", height)
     }
 
-    /// The transactions of block `height` in order.
+    /// Returns the transactions of block `height` in order.
     pub(crate) fn entries(&self, height: u64) -> Vec<Entry> {
         let own =
             |place: u64, kind, gas| (self.seed.hide("transaction", height << 24 | place), kind, plain(gas));
@@ -335,7 +329,7 @@ impl Chain {
         self.entries(height).into_iter().find(|entry| is_kept && entry.hash == *hash)
     }
 
-    /// The committed transactions of a client, ordered by sequence number.
+    /// Returns the committed transactions of a client, ordered by sequence number.
     pub(crate) fn sent(&self, sender: &Address) -> Vec<Entry> {
         let mine = |entry: &Entry| matches!(&entry.kind, Kind::Client(tx) if tx.sender == *sender);
         self.included.keys().flat_map(|height| self.entries(*height)).filter(mine).collect()

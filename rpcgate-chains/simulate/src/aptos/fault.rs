@@ -3,7 +3,6 @@
 use crate::NodeReply;
 use crate::json::{Json, object};
 
-/// An error of the API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) status: u16,
@@ -18,42 +17,38 @@ impl Fault {
         Fault { status, code, message, vm: None }
     }
 
-    /// The path or the query cannot be parsed.
+    /// Returns the path or the query cannot be parsed.
     pub(crate) fn web(message: impl Into<String>) -> Self {
         Fault::new(400, "web_framework_error", message.into())
     }
 
-    /// The path does not exist.
     pub(crate) fn no_path() -> Self {
         Fault::new(404, "web_framework_error", "not found".into())
     }
 
-    /// The path does not support the verb.
     pub(crate) fn no_verb() -> Self {
         Fault::new(405, "web_framework_error", "method not allowed".into())
     }
 
-    /// The input is not accepted.
     pub(crate) fn input(message: impl Into<String>) -> Self {
         Fault::new(400, "invalid_input", message.into())
     }
 
-    /// An object that does not exist, and the key by which it was looked up.
+    /// Returns an object that does not exist, and the key by which it was looked up.
     pub(crate) fn missing(code: &'static str, what: &str, by: &str) -> Self {
         Fault::new(404, code, format!("{what} not found by {by}"))
     }
 
-    /// A version or block that was pruned.
+    /// Returns a version or block that was pruned.
     pub(crate) fn pruned(code: &'static str, what: &str) -> Self {
         Fault::new(410, code, format!("{what} has been pruned"))
     }
 
-    /// The node is full.
     pub(crate) fn full() -> Self {
         Fault::new(507, "mempool_is_full", "Mempool is full".into())
     }
 
-    /// The virtual machine refuses a transaction before running it.
+    /// Returns the virtual machine refuses a transaction before running it.
     pub(crate) fn machine(name: &str, code: u64) -> Self {
         let message = format!("Invalid transaction: Type: Validation Code: {name}");
         Fault { vm: Some(code), ..Fault::new(400, "vm_error", message) }

@@ -10,7 +10,7 @@ use crate::json::{Json, object};
 const SUPPLY: &str = "119500000000000000";
 
 impl Chain {
-    /// The resources of `0x1` by type, without those that every account has.
+    /// Returns the resources of `0x1` by type, without those that every account has.
     pub(crate) fn framework(&self) -> Vec<(&'static str, Json)> {
         let (epoch, _) = Self::round(self.head);
         let micros = |height| Json::from(self.time(height).micros().to_string());

@@ -69,7 +69,7 @@ impl AptosNode {
         AptosNode { chain: Chain::new(seed) }
     }
 
-    /// The version at which a request reads state; it must be one that the ledger has.
+    /// Returns the version at which a request reads state; it must be one that the ledger has.
     fn version(&self, target: &Target) -> Result<u64, Fault> {
         let newest = self.chain.version();
         let Some(version) = parameter(target, "ledger_version")? else {
@@ -158,7 +158,7 @@ impl AptosNode {
         }
     }
 
-    /// The transactions of an account by sequence number; the last ones if no start is given.
+    /// Returns the transactions of an account by sequence number; the last ones if no start is given.
     fn sent(&self, text: &str, target: &Target) -> Result<Json, Fault> {
         let (address, account) = self.account(text, target)?;
         let limit = limit(target)?;
@@ -264,7 +264,7 @@ impl AptosNode {
         }
     }
 
-    /// The bytes of a transaction that was sent as BCS or as JSON: the content type does not say which.
+    /// Returns the bytes of a transaction that was sent as BCS or as JSON: the content type does not say which.
     fn raw(body: &[u8]) -> Result<Vec<u8>, Fault> {
         match serde_json::from_slice::<serde_json::Value>(body) {
             Ok(value) => Tx::encode(&value)

@@ -6,7 +6,6 @@ use super::state::{Account, RESIDENT_GAS};
 use super::tx::{CHAIN, COIN, Call, Tx, request, sha3, shown_signature};
 use crate::json::{Json, object};
 
-/// The address of the system account.
 const SYSTEM: &str = "0x1";
 
 /// The resource type of an account.
@@ -29,7 +28,7 @@ pub(crate) fn handle(address: &Address, number: u64) -> Json {
     object! { "counter": "0", "guid": object! { "id": id } }
 }
 
-/// The account resource in the given state.
+/// Returns the account resource in the given state.
 pub(crate) fn account_resource(address: &Address, account: &Account) -> Json {
     let none = || object! { "for": object! { "vec": Json::Array(Vec::new()) } };
     object! {
@@ -46,7 +45,7 @@ pub(crate) fn account_resource(address: &Address, account: &Account) -> Json {
     }
 }
 
-/// The coin resource of an account.
+/// Returns the coin resource of an account.
 pub(crate) fn coin_resource(address: &Address, account: &Account) -> Json {
     object! {
         "type": STORE,
@@ -66,8 +65,8 @@ fn change(address: &Address, kind: &str, resource: Json) -> Json {
     }
 }
 
-/// The modules that can be read, and their functions: name, parameters, return types,
-/// whether they are view functions, whether they have a type parameter.
+/// The readable modules and their functions: name, parameters, return types, whether they are view functions, and
+/// whether they have a type parameter.
 type Function = (&'static str, &'static [&'static str], &'static [&'static str], bool, bool);
 const MODULES: [(&str, &[Function]); 2] = [
     (
@@ -89,7 +88,7 @@ const MODULES: [(&str, &[Function]); 2] = [
     ),
 ];
 
-/// The ABI of a system module.
+/// Returns the ABI of a system module.
 pub(crate) fn module(wanted: &str) -> Option<Json> {
     let (module, functions) = MODULES.iter().find(|(module, _)| *module == wanted)?;
     let texts = |texts: &[&'static str]| texts.iter().copied().map(Json::from).collect::<Vec<_>>();
@@ -110,7 +109,7 @@ pub(crate) fn module(wanted: &str) -> Option<Json> {
 }
 
 impl Chain {
-    /// The answer to `GET /v1`.
+    /// Returns the answer to `GET /v1`.
     pub(crate) fn ledger(&self) -> Json {
         object! {
             "chain_id": CHAIN,
@@ -125,7 +124,7 @@ impl Chain {
         }
     }
 
-    /// A block, with its transactions if requested.
+    /// Returns a block, with its transactions if requested.
     pub(crate) fn block(&self, height: u64, with_transactions: bool) -> Json {
         let mut out = object! {
             "block_height": height.to_string(),
@@ -141,7 +140,7 @@ impl Chain {
         out
     }
 
-    /// The members at the start of every committed transaction.
+    /// Returns the members at the start of every committed transaction.
     fn front(&self, entry: &Entry) -> Json {
         let word = |tag: &str| Json::data(&self.seed.bytes::<32>(tag, entry.version));
         // The state has a checkpoint at the end of each block.
@@ -160,7 +159,7 @@ impl Chain {
         }
     }
 
-    /// The changes and events of a transfer.
+    /// Returns the changes and events of a transfer.
     fn effects(&self, entry: &Entry, from: &Address, to: Option<(Address, u64)>) -> (Json, Json) {
         let state = |address: &Address| self.state.account(address, entry.height).unwrap_or_default();
         let sender = state(from);
@@ -201,7 +200,7 @@ impl Chain {
         out
     }
 
-    /// A committed transaction.
+    /// Returns a committed transaction.
     pub(crate) fn shown(&self, entry: &Entry) -> Json {
         let timestamp = self.time(entry.height).micros().to_string();
         match &entry.kind {
@@ -214,7 +213,7 @@ impl Chain {
                     types: Vec::new(),
                     arguments: vec![turn.to.to_vec(), turn.amount.to_le_bytes().to_vec()],
                 };
-                // The key is unknown, so random bytes take the place of the signature.
+                // The key is unknown, so the signature is random bytes.
                 let signature =
                     shown_signature(&turn.key, &self.seed.bytes::<64>("signature", entry.version));
                 let limits = [2_000, RESIDENT_GAS.1, self.time(entry.height).secs() + 20];
@@ -264,7 +263,7 @@ impl Chain {
         }
     }
 
-    /// A pending transaction.
+    /// Returns a pending transaction.
     pub(crate) fn shown_pending(tx: &Tx) -> Json {
         let mut out = object! { "hash": Json::data(&tx.hash) };
         if let (Json::Object(members), Json::Object(more)) = (&mut out, tx.json()) {
@@ -274,7 +273,7 @@ impl Chain {
         out
     }
 
-    /// A transaction as it would be shown in the newest block.
+    /// Returns a transaction as it would be shown in the newest block.
     pub(crate) fn shown_simulated(&self, tx: &Tx) -> Json {
         let (version, height, outcome) = (self.version(), self.head, self.run(tx));
         let kind = Kind::Client(std::sync::Arc::new(tx.clone()));

@@ -23,7 +23,6 @@ const DEVELOPERS: [&str; 5] = [
     "6e7a1cdd29b0b78fd13af4c5598feff4ef2a97166e3ca6f2e4fbfccd80505bf1",
 ];
 
-/// An account.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Account {
     /// The sequence number of its next transaction.
@@ -42,39 +41,36 @@ pub(crate) struct Turn {
     pub(crate) amount: u64,
 }
 
-/// All accounts.
 #[derive(Debug)]
 pub(crate) struct State {
     seed: Seed,
     base: u64,
-    /// The accounts that make the chain's own traffic. In an even block one of a pair sends to the other, which sends
-    /// the same amount back in the block after it. Balances move that way, and no sum over all blocks
-    /// is needed to know them.
+    /// The accounts that make the chain's own traffic. In an even block, one account of a pair sends to the other,
+    /// which returns the same amount in the next block. Balances change without the need to sum over all blocks.
     residents: Vec<(Address, [u8; 32])>,
     /// Octas that clients sent to residents.
     gifts: BTreeMap<Address, u64>,
     accounts: BTreeMap<Address, Account>,
 }
 
-/// The address of an Ed25519 key: the hash of the key and its scheme.
+/// Returns the address of an Ed25519 key: the hash of the key and its scheme.
 fn of_key(key: &[u8]) -> Address {
     sha3(&[key, &[0]].concat())
 }
 
-/// The number of transfers in all blocks of the round before `place`.
+/// Returns the number of transfers in all blocks of the round before `place`.
 pub(crate) fn transfers(height: u64) -> u64 {
     let whole: u64 = (0..GROUPS).map(|group| 2 * pairs(group)).sum();
     let part: u64 = (0..height % ROUND).map(|place| pairs(place / 2)).sum();
     height / ROUND * whole + part
 }
 
-/// The number of trading pairs of a group.
 fn pairs(group: u64) -> u64 {
     PAIRS.get((group % 4) as usize).copied().unwrap_or(0)
 }
 
 impl State {
-    /// The state before any transaction of a client, for a chain that starts at height `base`.
+    /// Returns the state before any transaction of a client, for a chain that starts at height `base`.
     pub(crate) fn new(seed: Seed, base: u64) -> Self {
         let residents = (0..4 * GROUPS).map(|n| {
             let key: [u8; 32] = seed.bytes("key", n);
@@ -92,13 +88,13 @@ impl State {
         }
     }
 
-    /// The position of a resident in the round; `None` for one that never sends.
+    /// Returns the position of a resident in the round; `None` for one that never sends.
     fn place(n: u64) -> Option<u64> {
         let (group, pair, role) = (n / 4, n % 4 / 2, n % 2);
         (pair < pairs(group)).then_some(2 * group + role)
     }
 
-    /// The number of transactions that resident `n` has sent up to block `height`.
+    /// Returns the number of transactions that resident `n` has sent up to block `height`.
     fn sent(n: u64, height: u64) -> u64 {
         Self::place(n).map_or(0, |place| (height + ROUND - place) / ROUND)
     }
@@ -107,7 +103,7 @@ impl State {
         1 + self.seed.below("amount", couple << 1 | pair, 20 * APT)
     }
 
-    /// The chain's own transfers in block `height`.
+    /// Returns the chain's own transfers in block `height`.
     pub(crate) fn turns(&self, height: u64) -> Vec<Turn> {
         let (couple, role) = (height / 2, height % 2);
         let group = couple % GROUPS;
@@ -126,12 +122,12 @@ impl State {
         self.residents.iter().position(|(known, _)| known == address).map(|n| n as u64)
     }
 
-    /// The block in which a resident sent the transaction with this sequence number.
+    /// Returns the block in which a resident sent the transaction with this sequence number.
     pub(crate) fn turn_of(&self, address: &Address, sequence: u64) -> Option<u64> {
         Some(Self::place(self.number(address)?)? + sequence * ROUND)
     }
 
-    /// An account after block `height`; `None` for an address that never received coins.
+    /// Returns an account after block `height`; `None` for an address that never received coins.
     pub(crate) fn account(&self, address: &Address, height: u64) -> Option<Account> {
         let Some(n) = self.number(address) else {
             return self.accounts.get(address).copied();
@@ -151,7 +147,7 @@ impl State {
         Some(Account { sequence, balance })
     }
 
-    /// The account of a client that sends; residents send only the chain's own traffic.
+    /// Returns the account of a client that sends; residents send only the chain's own traffic.
     pub(crate) fn sender(&mut self, address: &Address) -> Option<&mut Account> {
         self.accounts.get_mut(address)
     }

@@ -28,7 +28,7 @@ fn text(value: &Value) -> u64 {
     value.as_str().unwrap_or_else(|| panic!("{value} is no text")).parse().unwrap()
 }
 
-/// A transfer by the first developer that expires after a minute.
+/// Returns a transfer by the first developer that expires after a minute.
 fn signed(sequence: u64, to: Address, amount: u64) -> Vec<u8> {
     transfer(1, sequence, to, amount, NOW.secs() + 60, 100)
 }
@@ -61,7 +61,7 @@ fn asked() -> Value {
     })
 }
 
-/// The members of each kind of transaction in the types of the official client.
+/// Returns the members of each kind of transaction in the types of the official client.
 fn known(kind: &str) -> Value {
     let guid = json!({ "creation_number": "", "account_address": "" });
     let event = |data: Value| json!({ "guid": guid, "sequence_number": "", "type": "", "data": data });

@@ -12,7 +12,6 @@ pub(crate) const CHAIN: u8 = 1;
 /// The type of the chain's own coin.
 pub(crate) const COIN: &str = "0x1::aptos_coin::AptosCoin";
 
-/// SHA3-256.
 pub(crate) fn sha3(bytes: &[u8]) -> [u8; 32] {
     Sha3_256::digest(bytes).into()
 }
@@ -84,12 +83,12 @@ impl Call {
         Some(self.arguments.iter().fold(writer, |writer, argument| writer.bytes(argument)))
     }
 
-    /// The path of the function: `0x1::module::function`.
+    /// Returns the path of the function: `0x1::module::function`.
     pub(crate) fn path(&self) -> String {
         format!("{}::{}::{}", name(&self.address), self.module, self.function)
     }
 
-    /// The receiver and amount, if the call is a transfer of the chain's own coin.
+    /// Returns the receiver and amount, if the call is a transfer of the chain's own coin.
     pub(crate) fn transfer(&self) -> Option<(Address, u64)> {
         let types: Vec<_> = self.types.iter().map(String::as_str).collect();
         let arguments: Vec<_> = self.arguments.iter().map(Vec::as_slice).collect();
@@ -102,7 +101,7 @@ impl Call {
         }
     }
 
-    /// The payload as the API shows it.
+    /// Returns the payload as the API shows it.
     pub(crate) fn json(&self) -> Json {
         let arguments = match self.transfer() {
             Some((to, amount)) => vec![Json::from(name(&to)), Json::from(amount.to_string())],
@@ -140,7 +139,6 @@ fn digits(value: &serde_json::Value) -> Option<u64> {
     value.as_str().map_or_else(|| value.as_u64(), |text| text.parse().ok())
 }
 
-/// The hash of a transaction with these signed bytes, by which the chain knows it.
 fn hash(signed: &[u8]) -> [u8; 32] {
     sha3(&[&sha3(b"APTOS::Transaction")[..], &[0], signed].concat())
 }
@@ -177,8 +175,8 @@ impl Tx {
         reader.rest().is_empty().then_some(tx)
     }
 
-    /// Reads a transaction that was written as JSON and returns its bytes. The arguments must be those of a transfer:
-    /// without the module's code, the encoding of other functions' arguments is unknown.
+    /// Reads a transaction in JSON and returns its bytes. Only transfers are accepted: without the module's code, the
+    /// encoding of other functions' arguments is unknown.
     pub(crate) fn encode(tx: &serde_json::Value) -> Option<Vec<u8>> {
         let payload = &tx["payload"];
         if payload["type"] != "entry_function_payload" {
@@ -213,18 +211,18 @@ impl Tx {
         Some(writer.length(0).bytes(&key).bytes(&signed).done())
     }
 
-    /// Whether the signature is that of the sender's key.
+    /// Reports whether the signature is valid for the sender's key.
     pub(crate) fn is_signed(&self) -> bool {
         let message = [&sha3(b"APTOS::RawTransaction")[..], &self.unsigned].concat();
         UnparsedPublicKey::new(&ED25519, self.key).verify(&message, &self.signature).is_ok()
     }
 
-    /// The authentication key, which decides whose signature an account accepts.
+    /// Returns the authentication key, which decides whose signature an account accepts.
     pub(crate) fn authentication_key(&self) -> Address {
         sha3(&[&self.key[..], &[0]].concat())
     }
 
-    /// The members that a transaction has both before and after it is committed.
+    /// Returns the members that a transaction has both before and after it is committed.
     pub(crate) fn json(&self) -> Json {
         request(
             self.sender,
@@ -240,12 +238,12 @@ fn signature(tx: &Tx) -> Json {
     shown_signature(&tx.key, &tx.signature)
 }
 
-/// A signature as the API shows it.
+/// Returns a signature as the API shows it.
 pub(crate) fn shown_signature(key: &[u8], signature: &[u8]) -> Json {
     object! { "public_key": Json::data(key), "signature": Json::data(signature), "type": "ed25519_signature" }
 }
 
-/// The part that the sender requests; `limits` are the most gas, its price and the expiration.
+/// Returns the members that the sender sets; `limits` are the maximum gas, its price and the expiration.
 pub(crate) fn request(
     sender: Address,
     sequence: u64,
@@ -270,7 +268,7 @@ pub(crate) mod tests {
     /// Signed by the official client with the key of 32 bytes 1.
     const BYTES: &str = "7df415e5b21bdaa8b2946e8f1f4278b39904e51a69627494cd3e6f2996732fbd00000000000000000200000000000000000000000000000000000000000000000000000000000000010d6170746f735f6163636f756e74087472616e73666572000220090909090909090909090909090909090909090909090909090909090909090908c409000000000000d007000000000000640000000000000000b33f71000000000100208a88e3dd7409f195fd52db2d3cba5d72ca6709bf1d94121bf3748801b40f6f5c40e8c6e9c0eafd36b0fbfe332b5c7f28dc17c2b8ae01337fe2d1e1b67b657a4cc0a2c119c4bda859cb65e809ec1e0f829b6a67caa3446576bb009e53a30d210409";
 
-    /// The bytes of a transfer by developer `n`, whose key is 32 bytes `n`.
+    /// Returns the bytes of a transfer by developer `n`, whose key is 32 bytes `n`.
     pub(crate) fn transfer(
         n: u8,
         sequence: u64,

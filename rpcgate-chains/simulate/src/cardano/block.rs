@@ -40,7 +40,7 @@ impl Tx {
 }
 
 impl Chain {
-    /// The residents' transaction in block `height`. Its signatures are random, since the keys do not exist.
+    /// Returns the residents' transaction in block `height`. Its signatures are random, since the keys do not exist.
     fn traffic_in_block(&self, height: u64) -> Json {
         let (inputs, outputs, fee) = self.traffic(height);
         let id = outputs.first().map_or([0; 32], |((id, _), _)| *id);
@@ -62,7 +62,8 @@ impl Chain {
         }
     }
 
-    /// The transaction in block `height` that mints tokens by a script. The script does not run, and its code is random.
+    /// Returns the transaction in block `height` that mints tokens by a script. The script does not run, and its code
+    /// is random.
     fn minting_in_block(&self, height: u64) -> Option<Json> {
         let (spent, ((id, _), made), fee) = self.minting(height)?;
         let policy = || hex::encode(self.policy()).into();
@@ -93,7 +94,6 @@ impl Chain {
         })
     }
 
-    /// Block `height`.
     pub(super) fn block(&self, height: u64) -> Json {
         let included = self.included(height);
         let mut transactions = vec![self.traffic_in_block(height)];

@@ -1,4 +1,4 @@
-//! CBOR (RFC 8949), as far as transactions need it.
+//! The subset of CBOR (RFC 8949) that transactions need.
 
 /// The deepest nesting that is read.
 const DEPTH: usize = 64;
@@ -20,12 +20,12 @@ pub(super) enum Kind<'a> {
     Text,
     Array(Vec<Item<'a>>),
     Map(Vec<(Item<'a>, Item<'a>)>),
-    /// A simple value by its number: `true`, `false`, `null` and the like.
+    /// A simple value by its number, such as `true`, `false` or `null`.
     Simple(u64),
 }
 
 impl<'a> Item<'a> {
-    /// Reads all of `bytes` as one value, or says what is wrong with them.
+    /// Reads all of `bytes` as one value. An error is the reason why they are invalid.
     pub(super) fn read(bytes: &'a [u8]) -> Result<Self, String> {
         let mut reader = Reader { bytes, at: 0 };
         let item = reader.item(0)?;
@@ -35,22 +35,20 @@ impl<'a> Item<'a> {
         Ok(item)
     }
 
-    /// The number.
     pub(super) fn number(&self) -> Option<u64> {
         if let Kind::Number(number) = self.kind { Some(number) } else { None }
     }
 
-    /// The bytes.
     pub(super) fn data(&self) -> Option<&[u8]> {
         if let Kind::Bytes(bytes) = &self.kind { Some(bytes) } else { None }
     }
 
-    /// The items of an array, or of a set.
+    /// Returns the items of an array, or of a set.
     pub(super) fn items(&self) -> Option<&[Item<'a>]> {
         if let Kind::Array(items) = &self.kind { Some(items) } else { None }
     }
 
-    /// The value of a key that is a number.
+    /// Returns the value of a key that is a number.
     pub(super) fn under(&self, key: u64) -> Option<&Item<'a>> {
         let Kind::Map(pairs) = &self.kind else {
             return None;
@@ -80,7 +78,7 @@ impl<'a> Reader<'a> {
             (5, length) => {
                 Kind::Map(self.many(length, |reader| Ok((reader.item(depth + 1)?, reader.item(depth + 1)?)))?)
             }
-            // A tag describes the value, whose meaning its position already gives here.
+            // A tag adds nothing: the position of the value already gives its meaning.
             (6, Some(_)) => self.item(depth + 1)?.kind,
             (7, Some(number)) => Kind::Simple(number),
             _ => return Err(format!("unexpected break at offset {start}")),
@@ -88,7 +86,7 @@ impl<'a> Reader<'a> {
         Ok(Item { bytes: &self.bytes[start..self.at], kind })
     }
 
-    /// The major type of a value and its argument; no argument for an indefinite length.
+    /// Returns the major type of a value and its argument; no argument for an indefinite length.
     fn head(&mut self) -> Result<(u8, Option<u64>), String> {
         let first = self.take(1)?[0];
         let width = match first & 0x1f {
@@ -124,7 +122,7 @@ impl<'a> Reader<'a> {
     ) -> Result<Vec<T>, String> {
         let mut out = Vec::new();
         match length {
-            // Each item takes at least a byte, so that a large length alone reserves no memory.
+            // Each item takes at least one byte; the bound stops a large length from reserving memory.
             Some(length) => {
                 for _ in 0..length {
                     out.push(one(self)?);

@@ -22,7 +22,7 @@ const PAIRS: u64 = 16;
 /// The fee that each of a pair pays, in lovelace.
 const HALF_FEE: u64 = 87_000;
 const ADA: u64 = 1_000_000;
-/// Tokens are minted in every so many blocks: this many, for this fee.
+/// The minting of tokens: the interval in blocks, the amount and the fee.
 const MINT_BLOCKS: u64 = 4;
 pub(super) const MINTED: u64 = 1_000;
 const MINT_FEE: u64 = 310_000;
@@ -35,7 +35,6 @@ struct Coin {
     spent: Option<u64>,
 }
 
-/// The state of one chain.
 #[derive(Debug)]
 pub(super) struct Chain {
     pub(super) seed: Seed,
@@ -49,7 +48,7 @@ pub(super) struct Chain {
     pub(super) inbox: Inbox,
 }
 
-/// The address of the key whose secret half is the number `n` as 32 bytes.
+/// Returns the address of the key whose secret half is the number `n` as 32 bytes.
 fn developer(n: u8) -> Option<Vec<u8>> {
     let mut secret = [0; 32];
     secret[31] = n;
@@ -57,7 +56,7 @@ fn developer(n: u8) -> Option<Vec<u8>> {
     Some(account(&hash28(pair.public_key().as_ref())))
 }
 
-/// The address of a key hash, without a staking part.
+/// Returns the address of a key hash, without a staking part.
 fn account(hash: &[u8; 28]) -> Vec<u8> {
     [&[0x61], &hash[..]].concat()
 }
@@ -82,48 +81,46 @@ impl Chain {
         }
     }
 
-    /// The height of the newest block at `now`, without advancing to it.
+    /// Returns the height of the newest block at `now`, without advancing to it.
     pub(super) fn height(&self, now: Time) -> u64 {
         self.timeline.height(now).max(self.head)
     }
 
-    /// `now`, or the time of the newest block if the clock stepped back behind it.
+    /// Returns `now`, or the time of the newest block if the clock stepped back behind it.
     pub(super) fn moment(&self, now: Time) -> Time {
         now.max(self.timeline.time(self.head))
     }
 
-    /// The slot of block `height`.
     pub(super) fn slot(&self, height: u64) -> u64 {
         self.timeline.time(height).secs().saturating_sub(SLOT_ZERO)
     }
 
-    /// The Unix time of block `height`, in seconds.
+    /// Returns the Unix time of block `height`, in seconds.
     pub(super) fn time(&self, height: u64) -> u64 {
         self.timeline.time(height).secs()
     }
 
-    /// The time of block `height`.
     pub(super) fn moment_of(&self, height: u64) -> Time {
         self.timeline.time(height)
     }
 
-    /// The slot and the id of block `height`.
+    /// Returns the slot and the id of block `height`.
     pub(super) fn point(&self, height: u64) -> Json {
         object! { "slot": self.slot(height), "id": hex::encode(self.seed.hide("block", height)) }
     }
 
-    /// The height of the block with this slot and id.
+    /// Returns the height of the block with this slot and id.
     pub(super) fn find(&self, slot: u64, id: &[u8; 32]) -> Option<u64> {
         let height = self.seed.reveal("block", id)?;
         ((FIRST..=self.head).contains(&height) && self.slot(height) == slot).then_some(height)
     }
 
-    /// The tip of the chain.
+    /// Returns the tip of the chain.
     pub(super) fn tip(&self) -> Json {
         self.point(self.head)
     }
 
-    /// The transaction of the residents whose turn is in block `height`: its inputs, outputs and fee.
+    /// Returns the transaction of the residents whose turn is in block `height`: its inputs, outputs and fee.
     pub(super) fn traffic(&self, height: u64) -> (Vec<Reference>, Vec<(Reference, Output)>, u64) {
         let places = [0, 1].map(|side| 2 * (height % PAIRS) + side);
         let spent = places.map(|place| self.resident(place, height - 1));
@@ -133,12 +130,12 @@ impl Chain {
         (spent.map(|(reference, _)| reference).into(), made.into(), fee)
     }
 
-    /// The transactions of clients in block `height`.
+    /// Returns the transactions of clients in block `height`.
     pub(super) fn included(&self, height: u64) -> &[Tx] {
         self.included.get(&height).map_or(&[], Vec::as_slice)
     }
 
-    /// The single output of a resident as of block `head`, created in the last block in which its pair took its turn.
+    /// Returns a resident's only output as of block `head`. The last block with its pair's turn created it.
     fn resident(&self, place: u64, head: u64) -> (Reference, Output) {
         let (pair, side) = (place / 2, place % 2);
         let height = head.saturating_sub((head + PAIRS - pair) % PAIRS);
@@ -152,12 +149,12 @@ impl Chain {
         ((self.seed.hide("transaction", height), side), output)
     }
 
-    /// The hash of the script by which tokens are minted.
+    /// Returns the hash of the script by which tokens are minted.
     pub(super) fn policy(&self) -> [u8; 28] {
         self.seed.bytes("policy", 0)
     }
 
-    /// The single output of the minter as of block `head`, which holds all tokens.
+    /// Returns the single output of the minter as of block `head`, which holds all tokens.
     fn mint(&self, head: u64) -> (Reference, Output) {
         let height = head - head % MINT_BLOCKS;
         let turns = (height.cast_signed() - BASE.cast_signed()) / MINT_BLOCKS.cast_signed();
@@ -168,7 +165,7 @@ impl Chain {
         ((self.seed.hide("mint", height), 0), output)
     }
 
-    /// The transaction in block `height` that mints tokens, if there is one: its input, output and fee.
+    /// Returns the transaction in block `height` that mints tokens, if there is one: its input, output and fee.
     pub(super) fn minting(&self, height: u64) -> Option<(Reference, (Reference, Output), u64)> {
         if !height.is_multiple_of(MINT_BLOCKS) {
             return None;
@@ -178,7 +175,7 @@ impl Chain {
         Some((spent, made, fee))
     }
 
-    /// All outputs that are unspent as of the newest block.
+    /// Returns all outputs that are unspent as of the newest block.
     pub(super) fn unspent(&self) -> impl Iterator<Item = (Reference, Output)> + '_ {
         let own = (0..2 * PAIRS).map(|place| self.resident(place, self.head)).chain([self.mint(self.head)]);
         let clients = self
@@ -188,7 +185,7 @@ impl Chain {
         own.chain(clients.map(|(reference, coin)| (*reference, coin.output.clone())))
     }
 
-    /// An output that no block and no waiting transaction has spent.
+    /// Returns an output that no block and no waiting transaction has spent.
     fn spendable(&self, reference: &Reference) -> Option<Output> {
         match self.coins.get(reference) {
             Some(coin) => coin.spent.is_none().then(|| coin.output.clone()),
@@ -294,7 +291,7 @@ impl Chain {
     }
 }
 
-/// The error for a refusal without a code of its own.
+/// Returns the error for a refusal without a code of its own.
 fn mempool(why: &'static str) -> Fault {
     let message = "The transaction is not taken into the mempool.".to_owned();
     Fault { code: 3997, message, data: Some(object! { "unexpectedError": why }) }

@@ -13,7 +13,6 @@ use serde_json::Value;
 const ERAS: [&str; 6] = ["shelley", "allegra", "mary", "alonzo", "babbage", "conway"];
 
 impl CardanoNode {
-    /// Runs a method.
     pub(super) fn call(&mut self, method: &str, params: &Value, now: Time) -> Result<Json, Fault> {
         let chain = &self.chain;
         Ok(match method {
@@ -95,7 +94,7 @@ impl CardanoNode {
         Ok(rows.map(|(reference, output)| output.json(&reference)).collect::<Vec<_>>().into())
     }
 
-    /// The answer to `GET /health`, which the official client requests before it connects.
+    /// Returns the answer to `GET /health`, which the official client requests before it connects.
     pub(super) fn health(&self, now: Time) -> Json {
         let chain = &self.chain;
         let slot = chain.slot(chain.head);
@@ -126,7 +125,7 @@ impl CardanoNode {
     }
 }
 
-/// The hashes of keys in a query for reward accounts: in hex, or in reward accounts of Bech32.
+/// Returns the hashes of keys in a query for reward accounts: in hex, or in reward accounts of Bech32.
 fn credentials(params: &Value) -> Result<Vec<[u8; 28]>, Fault> {
     let lists = ["keys", "scripts"].map(|name| params[name].as_array().map_or(&[][..], Vec::as_slice));
     let read = |item: &Value| {
@@ -136,14 +135,14 @@ fn credentials(params: &Value) -> Result<Vec<[u8; 28]>, Fault> {
     lists.concat().iter().map(read).collect()
 }
 
-/// The bytes of a transaction in hex.
+/// Returns the bytes of a transaction in hex.
 fn cbor(params: &Value) -> Result<Vec<u8>, Fault> {
     let text = params["transaction"]["cbor"].as_str();
     let text = text.ok_or_else(|| invalid("field 'transaction' must be an object with a field 'cbor'"))?;
     hex::decode(text).map_err(|_| undecodable("failed to decode payload from base16"))
 }
 
-/// The error of Ogmios for bytes that are not a transaction: the reason in each era.
+/// Returns the error of Ogmios for bytes that are not a transaction: the reason in each era.
 fn undecodable(why: &str) -> Fault {
     let rows = ERAS.map(|era| (era.into(), Json::from(why.to_owned())));
     let message =

@@ -25,7 +25,7 @@ const BATCH: usize = 1_000;
 ///
 /// Four addresses without a staking part hold 10,000 ADA each; their secret keys are the numbers 1 to 4 as 32 bytes.
 /// Only plain transfers are accepted: tokens, scripts, certificates and governance are refused. The chain's own traffic
-/// mints tokens in every fourth block. A client can follow the chain block by block over WebSocket, and not over HTTP.
+/// mints tokens in every fourth block. A client can follow the chain block by block only over WebSocket.
 #[derive(Debug)]
 pub struct CardanoNode {
     chain: Chain,
@@ -91,7 +91,7 @@ impl JsonRpc for CardanoNode {
     }
 }
 
-/// The error of Ogmios for a request that it does not understand.
+/// Returns the error of Ogmios for a request that it does not understand.
 fn invalid(what: &str) -> Fault {
     Fault::new(-32_600, format!("Invalid request: {what}."))
 }

@@ -21,12 +21,12 @@ const NETWORK_START: u64 = 1_506_203_091;
 /// The start of the network.
 pub(super) const START: &str = "2017-09-23T21:44:51Z";
 
-/// The epoch of a slot.
+/// Returns the epoch of a slot.
 pub(super) fn epoch(slot: u64) -> u64 {
     slot.saturating_sub(SHELLEY.0) / EPOCH_SLOTS + SHELLEY.1
 }
 
-/// The start of the present era.
+/// Returns the start of the present era.
 pub(super) fn era_start() -> Json {
     let slot = (CONWAY - SHELLEY.1) * EPOCH_SLOTS + SHELLEY.0;
     // The network started this long before slot 0.
@@ -45,7 +45,7 @@ const ERAS: [(u64, u64, u64); 7] = [
     (CONWAY, EPOCH_SLOTS, 1_000),
 ];
 
-/// The eras from the first to the present one, by which clients convert slots to times.
+/// Returns the eras from the first to the present one, by which clients convert slots to times.
 pub(super) fn era_summaries() -> Json {
     let bound = |epoch: u64| {
         let (seconds, slot) = match epoch.checked_sub(SHELLEY.1) {
@@ -61,7 +61,7 @@ pub(super) fn era_summaries() -> Json {
     let rows = ERAS.iter().zip(ends).map(|((start, slots, millis), end)| {
         object! {
             "start": bound(*start),
-            // The present era lasts as long as no other one is agreed on: it is certain for an epoch or two.
+            // The current era has no known end before the next one is agreed on; only one or two epochs are certain.
             "end": bound(end.unwrap_or(CONWAY + 1_000)),
             "parameters": object! {
                 "epochLength": *slots,
@@ -73,7 +73,7 @@ pub(super) fn era_summaries() -> Json {
     rows.collect::<Vec<_>>().into()
 }
 
-/// The configuration with which an era began; `None` for an era without one.
+/// Returns the configuration with which an era began; `None` for an era without one.
 pub(super) fn genesis(era: &str) -> Option<Json> {
     Some(match era {
         "byron" => object! {
@@ -116,7 +116,7 @@ pub(super) fn genesis(era: &str) -> Option<Json> {
     })
 }
 
-/// A value of `lovelace` and no other asset.
+/// Returns a value of `lovelace` and no other asset.
 pub(super) fn ada(lovelace: u64) -> Json {
     object! { "ada": object! { "lovelace": lovelace } }
 }
@@ -151,7 +151,7 @@ fn thresholds(rows: &[(&'static str, &'static str)]) -> Json {
     out
 }
 
-/// The protocol parameters. All script cost models are the same here, since no script runs.
+/// Returns the protocol parameters. All script cost models are the same here, since no script runs.
 pub(super) fn parameters() -> Json {
     let costs = |count: usize| Json::from(vec![100u64; count]);
     object! {

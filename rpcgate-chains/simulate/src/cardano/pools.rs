@@ -50,7 +50,7 @@ impl Chain {
         Json::Object(rows.collect())
     }
 
-    /// The reward accounts of these credentials that are registered: those of the owners of pools, who delegate to them.
+    /// Returns the registered reward accounts of these credentials: those of pool owners, who delegate to their pools.
     pub(super) fn reward_accounts(&self, credentials: &[[u8; 28]]) -> Json {
         let found = |credential: &[u8; 28]| {
             let n = (0..POOLS).find(|n| self.seed.bytes::<28>("owner", *n) == *credential)?;
@@ -68,7 +68,7 @@ impl Chain {
         credentials.iter().filter_map(found).collect::<Vec<_>>().into()
     }
 
-    /// The rewards of the pools in the running epoch.
+    /// Returns the rewards of the pools in the running epoch.
     pub(super) fn provenance(&self) -> Json {
         let epoch = epoch(self.slot(self.head));
         let active: u64 = (0..POOLS).map(|n| self.stake(n)).sum();

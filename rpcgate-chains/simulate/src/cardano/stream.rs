@@ -21,16 +21,16 @@ const ACQUIRED: u64 = 2_160;
 /// The position of one client in the chain.
 #[derive(Debug, Default)]
 pub(crate) struct Session {
-    /// The height of the last block that it was told; `None` for the origin.
+    /// The height of the last block that was sent to the client; `None` for the origin.
     told: Option<u64>,
-    /// Whether it knows that it is there: the first answer says so.
+    /// `true` once the first answer has reported the position to the client.
     is_placed: bool,
     /// The ids of the calls that wait for a block.
     waiting: VecDeque<Option<String>>,
 }
 
 impl Session {
-    /// The answer to `nextBlock`, if there is one at this time.
+    /// Returns the answer to `nextBlock`, if there is one at this time.
     fn next_block(&mut self, chain: &Chain) -> Option<Json> {
         let tip = chain.tip_with_height();
         if !self.is_placed {
@@ -142,7 +142,7 @@ impl StreamNode for CardanoNode {
 
     fn receive(&mut self, session: &mut Session, message: &[u8], now: Time, out: &mut Vec<String>) {
         self.begin(now);
-        // Blocks that calls wait for come before the answers to later calls.
+        // Blocks for waiting calls precede the answers to later calls.
         self.push(session, now, out);
         answer(self, session, message, now, out);
     }
@@ -167,7 +167,7 @@ impl StreamNode for CardanoNode {
         Some(if is_late { now } else { self.chain.moment_of(session.next()) })
     }
 
-    /// Ogmios pushes nothing that was not asked for.
+    /// Ogmios sends only answers to requests.
     fn rewind(&mut self, _: &mut Session) {}
 }
 

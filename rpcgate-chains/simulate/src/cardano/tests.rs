@@ -47,7 +47,7 @@ fn account(n: u8) -> Vec<u8> {
     [&[0x61], &hash28(key(n).public_key().as_ref())[..]].concat()
 }
 
-/// The head of a CBOR value.
+/// Returns the head of a CBOR value.
 fn head(major: u8, number: u64) -> Vec<u8> {
     match number {
         0..24 => vec![major << 5 | number as u8],
@@ -60,7 +60,7 @@ fn bytes(data: &[u8]) -> Vec<u8> {
     [head(2, data.len() as u64), data.to_vec()].concat()
 }
 
-/// A transaction of inputs, outputs, a fee and a last slot, signed by the keys `signers`.
+/// Returns a transaction of inputs, outputs, a fee and a last slot, signed by the keys `signers`.
 fn transaction(
     inputs: &[(Vec<u8>, u64)],
     outputs: &[(Vec<u8>, u64)],
@@ -93,7 +93,7 @@ fn transaction(
     ([head(4, 4), body, witnesses, vec![0xf5, 0xf6]].concat(), hex::encode(id))
 }
 
-/// The outputs of developer `n`.
+/// Returns the outputs of developer `n`.
 fn coins(node: &mut CardanoNode, n: u8, now: Time) -> Value {
     result(node, "queryLedgerState/utxo", json!({ "addresses": [bech32("addr", &account(n))] }), now)
 }
@@ -204,11 +204,11 @@ fn unspent_outputs_move_with_the_chain_and_are_found_by_reference() {
     let next = result(&mut node, "queryLedgerState/utxo", json!({}), later(45));
     let rows = all.as_array().expect("rows").iter();
     let gone = rows.filter(|row| !next.as_array().expect("rows").contains(row));
-    // The minter's output has tokens beside its coins.
+    // The minter's output has tokens as well as coins.
     let has_tokens = |row: &&Value| row["value"].as_object().is_some_and(|value| value.len() > 1);
     let (minted, gone): (Vec<_>, Vec<_>) = gone.partition(has_tokens);
     assert!((2..=6).contains(&gone.len()) && minted.len() <= 1, "{gone:?} {minted:?}");
-    // The outputs that are gone were created anew, less the fees.
+    // The spent outputs were created again, less the fees.
     let fees = gone.len() as u64 * 87_000 + minted.len() as u64 * 310_000;
     assert_eq!(total(&all) - total(&next), fees);
 }

@@ -15,7 +15,6 @@ const TOKEN: &[u8] = b"SIM";
 /// A reference to an output: its transaction, and its index there.
 pub(super) type Reference = ([u8; 32], u64);
 
-/// One output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Output {
     pub(super) address: Vec<u8>,
@@ -24,7 +23,6 @@ pub(super) struct Output {
     pub(super) tokens: Option<(u64, [u8; 28])>,
 }
 
-/// A transaction.
 #[derive(Debug, Clone)]
 pub(super) struct Tx {
     /// The hash of its body.
@@ -34,27 +32,27 @@ pub(super) struct Tx {
     pub(super) inputs: Vec<Reference>,
     pub(super) outputs: Vec<Output>,
     pub(super) fee: u64,
-    /// The slots in which it is valid: the first, and the first in which it is not valid any more.
+    /// The validity interval in slots: the first valid slot, and the first slot after it that is not valid.
     pub(super) valid: (Option<u64>, Option<u64>),
     /// Public keys and their signatures.
     pub(super) signatures: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Whether it contains tokens or any field that is not simulated.
+    /// `true` if it contains tokens or any field that is not simulated.
     pub(super) is_more: bool,
-    /// Whether it would run scripts.
+    /// `true` if it would run scripts.
     pub(super) has_scripts: bool,
 }
 
-/// The hash of a transaction.
+/// Returns the hash of a transaction.
 pub(super) fn hash32(bytes: &[u8]) -> [u8; 32] {
     Blake2b::<U32>::digest(bytes).into()
 }
 
-/// The hash of a key.
+/// Returns the hash of a key.
 pub(super) fn hash28(bytes: &[u8]) -> [u8; 28] {
     Blake2b::<U28>::digest(bytes).into()
 }
 
-/// Bytes in bech32 behind the prefix `word`.
+/// Returns bytes in bech32 behind the prefix `word`.
 pub(super) fn bech32(word: &str, bytes: &[u8]) -> String {
     let text = Hrp::parse(word).ok().and_then(|word| bech32::encode::<Bech32>(word, bytes).ok());
     text.unwrap_or_default()
@@ -77,13 +75,13 @@ pub(super) fn reward_credential(text: &str) -> Option<[u8; 28]> {
     (word.as_str() == "stake" && *kind == 0xe1).then_some(hash)?.try_into().ok()
 }
 
-/// An amount of the token by its name.
+/// Returns an amount of the token by its name.
 pub(super) fn assets(amount: u64) -> Json {
     Json::Object(vec![(hex::encode(TOKEN).into(), amount.into())])
 }
 
 impl Output {
-    /// The output as Ogmios shows it.
+    /// Returns the output as Ogmios shows it.
     pub(super) fn json(&self, (id, index): &Reference) -> Json {
         object! {
             "transaction": object! { "id": hex::encode(id) },
@@ -102,7 +100,7 @@ impl Output {
         value
     }
 
-    /// The hash of the key that may spend it; `None` for a script.
+    /// Returns the hash of the key that may spend it; `None` for a script.
     pub(super) fn key(&self) -> Option<&[u8]> {
         let is_key = self.address.first().is_some_and(|head| head >> 4 & 1 == 0);
         if is_key { self.address.get(1..29) } else { None }
@@ -110,7 +108,7 @@ impl Output {
 }
 
 impl Tx {
-    /// Reads a transaction, or says what is wrong with the bytes.
+    /// Reads a transaction. An error is the reason why its bytes are invalid.
     pub(super) fn read(bytes: &[u8]) -> Result<Self, String> {
         let whole = Item::read(bytes)?;
         let parts = whole.items().filter(|parts| (3..=4).contains(&parts.len()));
@@ -154,7 +152,7 @@ impl Tx {
         })
     }
 
-    /// The keys whose signatures do not match.
+    /// Returns the keys whose signatures do not match.
     pub(super) fn forged(&self) -> Vec<String> {
         let is_good = |key: &[u8], signature: &[u8]| {
             UnparsedPublicKey::new(&ED25519, key).verify(&self.id, signature).is_ok()
@@ -163,7 +161,7 @@ impl Tx {
         forged.map(|(key, _)| hex::encode(key)).collect()
     }
 
-    /// The smallest fee for its size.
+    /// Returns the smallest fee for its size.
     pub(super) fn least_fee(&self) -> u64 {
         FEE_PER_BYTE * self.size as u64 + FEE
     }
@@ -176,7 +174,7 @@ fn reference(item: &Item<'_>) -> Option<Reference> {
     }
 }
 
-/// An output in its old or new form, and whether it is only coins at an address.
+/// Returns an output in its old or new form, and whether it is only coins at an address.
 fn output(item: &Item<'_>) -> Option<(Output, bool)> {
     let (address, value, rest) = match item.items() {
         Some([address, value, rest @ ..]) => (address, value, !rest.is_empty()),

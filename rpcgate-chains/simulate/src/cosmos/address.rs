@@ -14,25 +14,24 @@ pub(crate) const OPERATOR: &str = "cosmosvaloper";
 /// The prefix of a consensus key's address.
 pub(crate) const CONSENSUS: &str = "cosmosvalcons";
 
-/// SHA-256.
 pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
     let mut out = [0; 32];
     out.copy_from_slice(digest(&SHA256, bytes).as_ref());
     out
 }
 
-/// The address of a secp256k1 key.
+/// Returns the address of a secp256k1 key.
 pub(crate) fn of_key(key: &[u8]) -> Address {
     Ripemd160::digest(sha256(key)).to_vec()
 }
 
-/// The text of an address; empty if the prefix is not valid bech32.
+/// Returns the text of an address; empty if the prefix is not valid bech32.
 pub(crate) fn text(prefix: &str, address: &[u8]) -> String {
     let hrp = Hrp::parse(prefix);
     hrp.ok().and_then(|hrp| bech32::encode::<Bech32>(hrp, address).ok()).unwrap_or_default()
 }
 
-/// Reads an address, or says what is wrong with it.
+/// Reads an address. An error is the reason why it is invalid.
 pub(crate) fn read(prefix: &str, text: &str) -> Result<Address, String> {
     if text.trim().is_empty() {
         return Err("empty address string is not allowed".into());

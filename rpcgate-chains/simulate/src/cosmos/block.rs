@@ -9,7 +9,7 @@ use crate::json::{Json, object};
 use crate::target::Target;
 use crate::utc;
 
-/// The root of a list as CometBFT computes it (RFC 6962): leaves and nodes are hashed with a leading byte that
+/// Returns the root of a list as CometBFT computes it (RFC 6962): leaves and nodes are hashed with a leading byte that
 /// distinguishes them, and the size of the left half is the largest power of two.
 fn root(leaves: &[[u8; 32]]) -> [u8; 32] {
     match leaves {
@@ -34,7 +34,7 @@ pub(crate) enum BlockForm {
 }
 
 impl BlockForm {
-    /// A hash, or an address of a consensus key.
+    /// Returns a hash, or an address of a consensus key.
     fn hash(self, bytes: impl AsRef<[u8]>) -> String {
         match self {
             BlockForm::Rest | BlockForm::Sdk => base64(bytes),
@@ -64,13 +64,13 @@ impl Chain {
         Ok(height)
     }
 
-    /// The time of a block as text.
+    /// Returns the time of a block as text.
     pub(crate) fn moment(&self, height: u64) -> String {
         utc::nanos(self.time(height), self.seed.below("nanos", height, 1_000))
     }
 
-    /// The hash of block `height`. It does not cover what clients sent, so that it can be computed without all blocks
-    /// below it.
+    /// Returns the hash of block `height`. It does not cover client transactions, so that it can be computed without
+    /// the blocks below.
     pub(crate) fn id(&self, height: u64, form: BlockForm) -> Json {
         let parts = object! { "total": 1u32, "hash": form.hash(self.seed.bytes::<32>("parts", height)) };
         let hash = form.hash(self.seed.hide("block", height));
@@ -80,7 +80,7 @@ impl Chain {
         }
     }
 
-    /// The height of the kept block with this hash.
+    /// Returns the height of the kept block with this hash.
     pub(crate) fn height_of(&self, hash: &[u8; 32]) -> Option<u64> {
         self.seed.reveal("block", hash).filter(|height| (self.lowest()..=self.head).contains(height))
     }
@@ -111,7 +111,7 @@ impl Chain {
         }
     }
 
-    /// The commit that made block `height` final.
+    /// Returns the commit that made block `height` final.
     pub(crate) fn commit(&self, height: u64, form: BlockForm) -> Json {
         let is_comet = form == BlockForm::Comet;
         let flag = |name: &'static str, number: u32| if is_comet { number.into() } else { Json::from(name) };

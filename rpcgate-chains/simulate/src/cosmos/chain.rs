@@ -13,7 +13,6 @@ use rpcgate_core::clock::Time;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
-/// The chain id.
 pub(crate) const CHAIN: &str = "cosmoshub-4";
 /// The number of blocks that a node keeps: those of a day.
 pub(crate) const KEPT: u64 = 14_400;
@@ -35,18 +34,17 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// An error of the SDK: its code, and its text without the common ending.
+    /// Returns an error of the SDK: its code, and its text without the common ending.
     fn refused(code: u32, log: impl Into<String>) -> Self {
         Outcome { code, log: log.into(), gas_used: 0 }
     }
 
-    /// The codespace of the code.
+    /// Returns the codespace of the code.
     pub(crate) fn codespace(&self) -> &'static str {
         if self.code == 0 { "" } else { "sdk" }
     }
 }
 
-/// A transaction in a block.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) tx: Arc<Tx>,
@@ -70,7 +68,6 @@ struct Index {
     last: u64,
 }
 
-/// The state of one chain.
 #[derive(Debug)]
 pub(crate) struct Chain {
     pub(crate) seed: Seed,
@@ -91,7 +88,7 @@ fn entry_gas(tx: &Tx) -> u64 {
     36_000 + 10 * tx.raw.len() as u64 + 1_000 * tx.content.signatures.len() as u64
 }
 
-/// The gas of a whole transaction.
+/// Returns the gas of a whole transaction.
 pub(crate) fn gas(tx: &Tx) -> u64 {
     let coins: usize = tx.content.sends.iter().map(|send| send.amount.len()).sum();
     entry_gas(tx) + 21_500 * tx.content.sends.len() as u64 + 4_200 * coins as u64
@@ -102,7 +99,7 @@ fn out_of_gas(wanted: u64, used: u64) -> Outcome {
     Outcome { gas_used: used, ..Outcome::refused(11, log) }
 }
 
-/// The required signers, in the order of the messages.
+/// Returns the required signers, in the order of the messages.
 fn signers(content: &Content) -> Result<Vec<Address>, String> {
     let mut out: Vec<Address> = Vec::new();
     for send in &content.sends {
@@ -120,13 +117,13 @@ fn signers(content: &Content) -> Result<Vec<Address>, String> {
     Ok(out)
 }
 
-/// The account that pays the fee.
+/// Returns the account that pays the fee.
 fn payer(content: &Content, signers: &[Address]) -> Address {
     let named = address::read(ACCOUNT, &content.payer).ok();
     named.or_else(|| signers.first().cloned()).unwrap_or_default()
 }
 
-/// Whether the SDK accepts a denomination: a letter, then 2 to 127 letters, digits and a few signs.
+/// Reports whether the SDK accepts a denomination: a letter, then 2 to 127 letters, digits and a few signs.
 pub(crate) fn is_denom(denom: &str) -> bool {
     let good = |c: u8| c.is_ascii_alphanumeric() || b"/:._-".contains(&c);
     (3..=128).contains(&denom.len())
@@ -154,12 +151,11 @@ impl Chain {
         self.timeline.height(now).max(self.head)
     }
 
-    /// The time of block `height`.
     pub(crate) fn time(&self, height: u64) -> Time {
         self.timeline.time(height)
     }
 
-    /// The height of the oldest block that is kept.
+    /// Returns the height of the oldest block that is kept.
     pub(crate) fn lowest(&self) -> u64 {
         self.head.saturating_sub(KEPT).max(1)
     }
@@ -197,7 +193,7 @@ impl Chain {
         (Some(tx), outcome)
     }
 
-    /// Takes the submissions of another node of this chain.
+    /// Replays the submissions of a node of the same chain.
     pub(crate) fn replay(&mut self, past: &[Submission]) {
         for Submission { moment, raw } in past {
             self.advance(*moment);
@@ -207,8 +203,8 @@ impl Chain {
         self.inbox.begin_request();
     }
 
-    /// Whether a transaction is valid in the next block, after all that wait; returns the gas that it will use.
-    /// A request for the gas alone skips the checks of signatures, fees and gas limits.
+    /// Checks a transaction for the next block, after all waiting transactions; returns the gas that it will use. If
+    /// not `in_earnest`, skips the checks of signatures, fees and gas limits.
     pub(crate) fn check(&self, tx: &Tx, in_earnest: bool) -> Result<u64, Outcome> {
         let content = &tx.content;
         let refuse = |code, log: String| Err(Outcome::refused(code, log));
@@ -395,7 +391,7 @@ impl Chain {
         Ok(out)
     }
 
-    /// The gas that a transaction would use if it were delivered now, or its error.
+    /// Returns the gas that a transaction would use if it were delivered now, or its error.
     pub(crate) fn simulate(&self, tx: &Tx) -> Result<u64, Outcome> {
         let used = self.check(tx, false)?;
         self.tried(&tx.content.sends).map_err(|(index, code, why)| {
@@ -405,7 +401,8 @@ impl Chain {
         Ok(used)
     }
 
-    /// The chain's own transactions in block `height`. Their signatures are random, since the keys do not exist.
+    /// Returns the chain's own transactions in block `height`. Their signatures are random, since the keys do not
+    /// exist.
     fn traffic(&self, height: u64) -> Vec<Entry> {
         let entry = |(n, turn): (usize, state::Turn)| {
             let id = height << 8 | n as u64;
@@ -427,26 +424,25 @@ impl Chain {
         self.state.turns(height).into_iter().enumerate().map(entry).collect()
     }
 
-    /// Whether block `height` may have a transfer from or to an address.
+    /// Reports whether block `height` may have a transfer from or to an address.
     pub(crate) fn may_concern(&self, height: u64, party: &Address) -> bool {
         let turns = self.state.turns(height);
         self.included.contains_key(&height)
             || turns.iter().any(|turn| turn.from == *party || turn.to == *party)
     }
 
-    /// The transactions that wait for a block.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = &Arc<Tx>> {
         self.waiting.iter().map(|(_, tx)| tx)
     }
 
-    /// The transactions of block `height`.
+    /// Returns the transactions of block `height`.
     pub(crate) fn entries(&self, height: u64) -> Vec<Entry> {
         let mut out = self.traffic(height);
         out.extend(self.included.get(&height).into_iter().flatten().cloned());
         out
     }
 
-    /// A transaction of a kept block.
+    /// Returns a transaction of a kept block.
     pub(crate) fn find(&mut self, hash: &[u8; 32]) -> Option<Entry> {
         let lowest = self.lowest();
         if let Some((height, n)) = self.places.get(hash) {

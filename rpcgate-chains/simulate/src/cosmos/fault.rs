@@ -3,26 +3,24 @@
 use crate::NodeReply;
 use crate::json::{Json, object};
 
-/// An error of the API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// The gRPC code.
     pub(crate) code: u32,
     pub(crate) message: String,
 }
 
 impl Fault {
-    /// An error without a code of its own.
+    /// Returns an error without a code of its own.
     pub(crate) fn unknown(message: impl Into<String>) -> Self {
         Fault { code: 2, message: message.into() }
     }
 
-    /// The request is invalid.
+    /// Returns the request is invalid.
     pub(crate) fn argument(message: impl Into<String>) -> Self {
         Fault { code: 3, message: message.into() }
     }
 
-    /// The requested object does not exist.
+    /// Returns the requested object does not exist.
     pub(crate) fn not_found(message: impl Into<String>) -> Self {
         Fault { code: 5, message: message.into() }
     }
@@ -32,7 +30,7 @@ impl Fault {
         Fault { code: 12, message: "Not Implemented".into() }
     }
 
-    /// The HTTP status of grpc-gateway for the code.
+    /// Returns the HTTP status of grpc-gateway for the code.
     pub(crate) fn status(&self) -> u16 {
         match self.code {
             3 => 400,

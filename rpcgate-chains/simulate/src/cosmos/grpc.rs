@@ -73,8 +73,8 @@ const SERVICES: &[(&str, &str)] = &[
     ("/cosmos.tx.v1beta1.Service/", "tx/v1beta1"),
 ];
 
-/// The methods that read, with the rest of their paths; those of one name have one path. A member in braces is part of
-/// the path, every other one is in the query.
+/// The read methods with the rest of their paths. Methods of the same name share one path. A member in braces is part
+/// of the path; every other member is in the query.
 const PATHS: &[(&str, &str)] = &[
     ("Account", "accounts/{address}"),
     ("AccountInfo", "account_info/{address}"),
@@ -111,7 +111,7 @@ const PATHS: &[(&str, &str)] = &[
     ("Validators", "validators"),
 ];
 
-/// The services of the node.
+/// Returns the services of the node.
 pub(crate) fn services() -> &'static Schema {
     &SCHEMA
 }
@@ -147,7 +147,7 @@ impl CosmosNode {
         let mut segments: Vec<String> = start.split('/').map(str::to_owned).collect();
         for part in rest.split('/') {
             segments.push(match member(part) {
-                // An absent member has its default, which REST could not express.
+                // An absent member has its default, which the REST query cannot express.
                 Some(name) => match query.iter().position(|(known, _)| known == name) {
                     Some(at) => query.swap_remove(at).1,
                     None if name == "height" => "0".to_owned(),
@@ -161,12 +161,12 @@ impl CosmosNode {
     }
 }
 
-/// The member that a part of a path in [`PATHS`] stands for.
+/// Returns the member that a path segment of [`PATHS`] names in braces.
 fn member(part: &str) -> Option<&str> {
     part.strip_prefix('{')?.strip_suffix('}')
 }
 
-/// The text of grpc-go for a path that no service has.
+/// Returns the text of grpc-go for a path that no service has.
 fn unknown(path: &str) -> GrpcFailure {
     let name = path.trim_start_matches('/');
     let (service, method) = name.split_once('/').unwrap_or((name, ""));
@@ -178,8 +178,8 @@ fn unknown(path: &str) -> GrpcFailure {
     })
 }
 
-/// Writes the members of a request as query parameters: those of a message inside it with its name and a point before
-/// their own.
+/// Writes the members of a request as query parameters. Members of a nested message have its name and a point as their
+/// prefix.
 fn parameters(before: &str, request: &Value, out: &mut Vec<(String, String)>) {
     match request {
         Value::Object(members) => {

@@ -94,7 +94,7 @@ fn mint(chain: &Chain, path: &[&str]) -> Result<Json, Fault> {
     }
 }
 
-/// The limits of blocks and evidence.
+/// Returns the limits of blocks and evidence.
 fn consensus_params() -> Json {
     object! {
         "block": object! { "max_bytes": "22020096", "max_gas": "75000000" },

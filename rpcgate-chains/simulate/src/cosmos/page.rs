@@ -9,7 +9,7 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 /// The number of items in a page if the request does not set it.
 const ITEMS: u64 = 100;
 
-/// Bytes as base64.
+/// Returns bytes as base64.
 pub(crate) fn base64(bytes: impl AsRef<[u8]>) -> String {
     STANDARD.encode(bytes)
 }
@@ -78,7 +78,7 @@ impl Page {
         if self.reverse {
             items.reverse();
         }
-        // A request without a limit gets the total count as well.
+        // A request without a limit also gets the total count.
         let (limit, count) = if self.limit == 0 { (ITEMS, true) } else { (self.limit, self.count) };
         let skipped = if self.key.is_empty() {
             usize::try_from(self.offset).unwrap_or(usize::MAX)

@@ -14,7 +14,7 @@ use serde_json::Value;
 /// The default and the largest number of transactions in a page of a search.
 const FOUND: u64 = 100;
 
-/// The encoded responses of the messages.
+/// Returns the encoded responses of the messages.
 pub(crate) fn responses(sends: &[Send]) -> Vec<u8> {
     let answers = sends.iter().map(|_| Message::default().bytes(1, SENT));
     Message::default().items(2, answers).done()
@@ -52,12 +52,12 @@ fn message_events(sends: &[Send]) -> Vec<Json> {
     out
 }
 
-/// The address of the module that collects fees.
+/// Returns the address of the module that collects fees.
 fn collector() -> String {
     super::state::name(&super::address::sha256(b"fee_collector")[..20])
 }
 
-/// The events of a transaction.
+/// Returns the events of a transaction.
 pub(crate) fn events(entry: &Entry) -> Vec<Json> {
     let content = &entry.tx.content;
     let mut out = Vec::new();
@@ -79,7 +79,7 @@ pub(crate) fn events(entry: &Entry) -> Vec<Json> {
     out
 }
 
-/// The answer to a broadcast: the transaction is not in a block yet.
+/// Returns the answer to a broadcast: the transaction is not in a block yet.
 fn taken(hash: String, code: u32, codespace: &'static str, log: String) -> Json {
     let response = object! {
         "height": "0", "txhash": hash, "codespace": codespace, "code": code, "data": "", "raw_log": log,
@@ -132,7 +132,7 @@ impl Condition {
             "message.sender" | "transfer.sender" | "coin_spent.spender" => Ok(Condition::Sender(value)),
             "transfer.recipient" | "coin_received.receiver" => Ok(Condition::Recipient(value)),
             "message.action" => Ok(Condition::Action(value)),
-            // No event has any other attribute here.
+            // No event has other attributes here.
             _ => Ok(Condition::Action(String::new())),
         }
     }
@@ -184,7 +184,7 @@ impl Chain {
         Ok(object! { "tx": entry.tx.json(), "tx_response": self.response(&entry) })
     }
 
-    /// The transactions of the kept blocks for which all conditions hold.
+    /// Returns the transactions of the kept blocks for which all conditions hold.
     pub(crate) fn matching(&mut self, texts: &[&str]) -> Result<Vec<Entry>, Fault> {
         let conditions = texts.iter().map(|text| Condition::read(text)).collect::<Result<Vec<_>, _>>()?;
         let mut range = (self.lowest(), self.head);

@@ -16,7 +16,6 @@ const BONDED: u64 = 60;
 const JAILED: u64 = 12;
 const MILLION: u128 = 1_000_000;
 
-/// A validator.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Validator {
     seed: Seed,
@@ -24,7 +23,7 @@ pub(crate) struct Validator {
 }
 
 impl Validator {
-    /// The address of the operator.
+    /// Returns the address of the operator.
     fn operator(self) -> [u8; 20] {
         self.seed.bytes("operator", self.n)
     }
@@ -33,7 +32,7 @@ impl Validator {
         self.seed.bytes("consensus key", self.n)
     }
 
-    /// The address of the consensus key: the first 20 bytes of the key's hash.
+    /// Returns the address of the consensus key: the first 20 bytes of the key's hash.
     pub(crate) fn consensus(self) -> Vec<u8> {
         sha256(&self.key())[..20].to_vec()
     }
@@ -50,7 +49,7 @@ impl Validator {
         }
     }
 
-    /// The delegated tokens, in `uatom`: the first validators have the most.
+    /// Returns the delegated tokens, in `uatom`: the first validators have the most.
     fn tokens(self) -> u128 {
         let share = if self.is_bonded() { 24_000_000 / (u128::from(self.n) + 2) } else { 2_000 };
         (share * MILLION) + u128::from(self.seed.below("tokens", self.n, 900_000_000_000))
@@ -102,7 +101,7 @@ fn coin(amount: u128) -> Json {
     object! { "denom": COIN, "amount": amount.to_string() }
 }
 
-/// The key of a store in which an address follows its length.
+/// Returns the key of a store in which an address follows its length.
 fn key(address: &[u8]) -> Vec<u8> {
     let mut key = vec![address.len() as u8];
     key.extend_from_slice(address);
@@ -123,12 +122,12 @@ impl Chain {
         (0..BONDED + JAILED).map(move |n| Validator { seed, n })
     }
 
-    /// The validators that produce blocks.
+    /// Returns the validators that produce blocks.
     pub(crate) fn bonded(&self) -> impl Iterator<Item = Validator> {
         self.validators().filter(|validator| validator.is_bonded())
     }
 
-    /// The consensus address of the proposer of block `height`.
+    /// Returns the consensus address of the proposer of block `height`.
     pub(crate) fn proposer(&self, height: u64) -> Vec<u8> {
         Validator { seed: self.seed, n: self.seed.below("proposer", height, BONDED) }.consensus()
     }
@@ -139,7 +138,8 @@ impl Chain {
         found.ok_or_else(|| Fault::not_found(format!("validator {operator} not found")))
     }
 
-    /// The delegations of an account: one in two accounts has bonded to one validator or two. Clients cannot delegate.
+    /// Returns the delegations of an account: one in two accounts has bonded to one validator or two. Clients cannot
+    /// delegate.
     fn delegations(&self, delegator: &[u8]) -> Vec<(Validator, u128)> {
         let Some(account) =
             self.state.account(delegator, self.head).filter(|account| account.number >= 1_000)
@@ -239,7 +239,7 @@ impl Chain {
         }
     }
 
-    /// The validators of block `height` by voting power, each with its power and its priority as a proposer.
+    /// Returns the validators of block `height` by voting power, each with its power and its priority as a proposer.
     pub(crate) fn powers(&self, height: u64) -> Vec<(Validator, u64, i64)> {
         let mut bonded: Vec<_> = self.bonded().map(|one| ((one.tokens() / MILLION) as u64, one)).collect();
         bonded.sort_by_key(|(power, one)| (std::cmp::Reverse(*power), one.n));

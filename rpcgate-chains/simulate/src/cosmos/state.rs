@@ -64,12 +64,11 @@ const MODULES: [(&str, u128); 6] = [
 /// Coins by denomination.
 pub(crate) type Coins = BTreeMap<String, u128>;
 
-/// The denomination of a coin that came over this channel (ICS 20).
+/// Returns the denomination of a coin that came over this channel (ICS 20).
 fn voucher(trace: &str) -> String {
     format!("ibc/{}", hex::encode_upper(sha256(trace.as_bytes())))
 }
 
-/// An account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Account {
     pub(crate) number: u64,
@@ -79,9 +78,8 @@ pub(crate) struct Account {
     pub(crate) coins: Coins,
 }
 
-/// An account that makes the chain's own traffic. In an even block one of a pair sends to the other, which sends
-/// the same amount back in the block after it. Balances move that way, and no sum over all blocks
-/// is needed to know them.
+/// An account that makes the chain's own traffic. In an even block, one account of a pair sends to the other, which
+/// returns the same amount in the next block. Balances change without the need to sum over all blocks.
 #[derive(Debug, Clone)]
 struct Resident {
     address: Address,
@@ -100,7 +98,6 @@ pub(crate) struct Turn {
     pub(crate) amount: u128,
 }
 
-/// All accounts.
 #[derive(Debug)]
 pub(crate) struct State {
     seed: Seed,
@@ -119,7 +116,7 @@ fn add(coins: &mut Coins, coin: &Coin) {
 }
 
 impl State {
-    /// The state before any transaction of a client, for a chain that starts at height `base`.
+    /// Returns the state before any transaction of a client, for a chain that starts at height `base`.
     pub(crate) fn new(seed: Seed, base: u64) -> Self {
         let residents = (0..4 * GROUPS).map(|n| {
             let mut key = vec![2 + (n & 1) as u8];
@@ -158,12 +155,12 @@ impl State {
         }
     }
 
-    /// The number of trading pairs of a group.
+    /// Returns the number of trading pairs of a group.
     fn pairs(&self, group: u64) -> u64 {
         self.seed.below("traffic", group, 3)
     }
 
-    /// The number of transactions that resident `n` has sent up to block `height`.
+    /// Returns the number of transactions that resident `n` has sent up to block `height`.
     fn sent(&self, n: u64, height: u64) -> u64 {
         let (group, pair, role) = (n / 4, n % 4 / 2, n % 2);
         if pair < self.pairs(group) { (height + ROUND - 2 * group - role) / ROUND } else { 0 }
@@ -173,7 +170,7 @@ impl State {
         u128::from(1 + self.seed.below("amount", couple << 1 | pair, 50_000_000))
     }
 
-    /// The chain's own transfers in block `height`.
+    /// Returns the chain's own transfers in block `height`.
     pub(crate) fn turns(&self, height: u64) -> Vec<Turn> {
         let (couple, role) = (height / 2, height % 2);
         let group = couple % GROUPS;
@@ -213,7 +210,7 @@ impl State {
         Some(Account { number: resident.number, sequence, key, coins })
     }
 
-    /// An account after block `height`; `None` for an address that never received coins.
+    /// Returns an account after block `height`; `None` for an address that never received coins.
     pub(crate) fn account(&self, address: &[u8], height: u64) -> Option<Account> {
         match self.residents.iter().position(|resident| resident.address == address) {
             Some(n) => self.resident(n, height),
@@ -221,7 +218,7 @@ impl State {
         }
     }
 
-    /// All accounts, ordered by address.
+    /// Returns all accounts, ordered by address.
     pub(crate) fn all(&self, height: u64) -> Vec<(Address, Account)> {
         let residents = self.residents.iter().enumerate();
         let residents =
@@ -232,7 +229,7 @@ impl State {
         all
     }
 
-    /// The account of a client that sends; residents send only the chain's own traffic.
+    /// Returns the account of a client that sends; residents send only the chain's own traffic.
     pub(crate) fn sender(&mut self, address: &[u8]) -> Option<&mut Account> {
         self.accounts.get_mut(address)
     }
@@ -253,7 +250,7 @@ impl State {
         coins.iter().for_each(|coin| add(purse, coin));
     }
 
-    /// The total supply after block `height`.
+    /// Returns the total supply after block `height`.
     pub(crate) fn supply(&self, height: u64) -> Coins {
         let grown = |from: u64, to: u64| MINTED * u128::from(to.saturating_sub(from));
         let own = (SUPPLY + grown(self.base, height)).saturating_sub(grown(height, self.base));
@@ -262,7 +259,7 @@ impl State {
     }
 }
 
-/// Takes the coins of a transfer from its sender, or says what is missing.
+/// Takes the coins of a transfer from its sender. An error names the missing coins.
 pub(crate) fn take(coins: &mut Coins, wanted: &[Coin]) -> Result<(), String> {
     let mut left = coins.clone();
     for coin in wanted {
@@ -283,7 +280,7 @@ pub(crate) fn take(coins: &mut Coins, wanted: &[Coin]) -> Result<(), String> {
     Ok(())
 }
 
-/// The text of an account's address.
+/// Returns the text of an account's address.
 pub(crate) fn name(address: &[u8]) -> String {
     text(super::address::ACCOUNT, address)
 }

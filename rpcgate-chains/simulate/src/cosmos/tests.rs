@@ -49,7 +49,7 @@ fn atoms(amount: u128) -> Vec<Coin> {
     vec![Coin { denom: "uatom".into(), amount }]
 }
 
-/// A signed transfer of the first developer, whose account has number 900.
+/// Returns a signed transfer of the first developer, whose account has number 900.
 fn transfer(to: &str, amount: Vec<Coin>, sequence: u64, mode: Mode, change: impl FnOnce(&mut Content)) -> Tx {
     let key = SigningKey::from_slice(&hex::decode(DEVELOPER_KEY).unwrap()).unwrap();
     let public = key.verifying_key().to_sec1_point(true).as_bytes().to_vec();
@@ -179,7 +179,7 @@ fn transfers_of_residents_move_their_balances() {
             }
         }
         for (address, change) in changes {
-            // A request for a later moment advances a chain, so each moment is requested from a node of its own.
+            // A request at a later time advances a chain, so each time has a separate node.
             let before = balance(&mut CosmosNode::new(7), &address, now);
             let after = balance(&mut CosmosNode::new(7), &address, next);
             assert_eq!(after as i128 - before as i128, change, "{address}");

@@ -100,7 +100,6 @@ impl Mode {
     }
 }
 
-/// A signer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Signer {
     /// Its compressed secp256k1 key; may be omitted if the chain knows it.
@@ -149,7 +148,7 @@ fn read_any(value: Value<'_>) -> Option<(String, &[u8])> {
     Some((url, bytes))
 }
 
-/// The bytes of one compressed key, which are exactly 33.
+/// Returns the bytes of one compressed key, which are exactly 33.
 fn read_key(value: Value<'_>) -> Result<Vec<u8>, String> {
     let (url, bytes) = read_any(value).ok_or("broken public key")?;
     if url != KEY {
@@ -260,7 +259,7 @@ impl Tx {
         Tx { hash: sha256(&raw), content, raw, body, auth }
     }
 
-    /// Decodes a transaction, or says what is wrong with its bytes.
+    /// Decodes a transaction. An error is the reason why its bytes are invalid.
     pub(crate) fn decode(raw: &[u8]) -> Result<Self, String> {
         let (mut content, mut body, mut auth) = (Content::default(), Vec::new(), Vec::new());
         for (field, value) in fields(raw).ok_or("unexpected EOF")? {
@@ -277,12 +276,12 @@ impl Tx {
         Ok(Tx { hash: sha256(raw), content, raw: raw.to_vec(), body, auth })
     }
 
-    /// The hash as text.
+    /// Returns the hash as text.
     pub(crate) fn name(&self) -> String {
         hex::encode_upper(self.hash)
     }
 
-    /// The bytes that a signer signs.
+    /// Returns the bytes that a signer signs.
     pub(crate) fn signed(&self, mode: Mode, chain: &str, account: u64, sequence: u64) -> Vec<u8> {
         match mode {
             Mode::Direct => Message::default()
@@ -295,7 +294,7 @@ impl Tx {
         }
     }
 
-    /// The JSON of the Amino encoding: members sorted by name.
+    /// Returns the JSON of the Amino encoding: members sorted by name.
     fn amino(&self, chain: &str, account: u64, sequence: u64) -> String {
         let coins = |coins: &[Coin]| -> Vec<_> {
             let coin =
@@ -329,7 +328,7 @@ impl Tx {
         text.replace('&', "\\u0026").replace('<', "\\u003c").replace('>', "\\u003e")
     }
 
-    /// The transaction as the API shows it.
+    /// Returns the transaction as the API shows it.
     pub(crate) fn json(&self) -> Json {
         let content = &self.content;
         let coins = |coins: &[Coin]| coins.iter().map(Coin::json).collect::<Vec<_>>();
@@ -369,7 +368,7 @@ impl Tx {
     }
 }
 
-/// A secp256k1 key as the API shows it.
+/// Returns a secp256k1 key as the API shows it.
 pub(crate) fn key_json(key: &[u8]) -> Json {
     object! { "@type": KEY, "key": base64(key) }
 }

@@ -30,7 +30,7 @@ fn bloom<'a>(logs: impl Iterator<Item = &'a Log>) -> [u8; 256] {
     out
 }
 
-/// A stand-in for the root over some hashes; the tree itself is not built.
+/// Returns a placeholder for the root over some hashes; the tree is not built.
 fn root(tag: &[u8], entries: &[Entry]) -> Json {
     if entries.is_empty() {
         return EMPTY_ROOT.into();
@@ -57,7 +57,7 @@ impl Chain {
         block
     }
 
-    /// The pending block: the next height, without hash, nonce and miner.
+    /// Returns the pending block: the next height, without hash, nonce and miner.
     pub(crate) fn pending_json(&self, full: bool) -> Json {
         let height = self.head + 1;
         let mut block = self.header_json(height, &[]);
@@ -77,7 +77,7 @@ impl Chain {
         block
     }
 
-    /// The header of block `height`, with its size.
+    /// Returns the header of block `height`, with its size.
     pub(crate) fn header_json(&self, height: u64, entries: &[Entry]) -> Json {
         let parent: Word = height.checked_sub(1).map_or([0; 32], |parent| self.hash(parent));
         let gas_used: u64 = entries.iter().map(|entry| entry.gas_used).sum();
@@ -141,7 +141,7 @@ impl Chain {
         out
     }
 
-    /// A transaction that waits in the pool.
+    /// Returns a transaction that waits in the pool.
     pub(crate) fn waiting_json(&self, tx: &super::tx::Tx, from: &super::network::Address) -> Json {
         let mut out = tx.json(from);
         for name in ["blockHash", "blockNumber", "transactionIndex", "blockTimestamp"] {
@@ -151,7 +151,7 @@ impl Chain {
         out
     }
 
-    /// The receipts of block `height`.
+    /// Returns the receipts of block `height`.
     pub(crate) fn receipts(&self, height: u64) -> Vec<Json> {
         let entries = self.entries(height);
         let (mut total, mut first_log) = (0, 0);
@@ -185,7 +185,7 @@ impl Chain {
         out
     }
 
-    /// A log with its position.
+    /// Returns a log with its position.
     pub(crate) fn log_json(
         &self,
         log: &Log,

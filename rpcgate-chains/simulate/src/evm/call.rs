@@ -10,7 +10,6 @@ use crate::envelope::Fault;
 use crate::json::{Json, object};
 use serde_json::Value;
 
-/// The transaction object of a call.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Call {
     pub(crate) from: Address,
@@ -60,7 +59,6 @@ impl Call {
     }
 }
 
-/// The result of a call.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) output: Vec<u8>,
@@ -110,7 +108,7 @@ impl Chain {
         Ok(Ran { output, gas })
     }
 
-    /// What a contract returns to `from` on the state after block `height`; nothing, if none of this address runs here.
+    /// Returns a contract's output for `from` on the state after block `height`; empty if no contract runs at `to`.
     pub(crate) fn output(
         &self,
         from: Address,
@@ -128,7 +126,7 @@ impl Chain {
         }
     }
 
-    /// `eth_simulateV1`: each call on its own, on the state of block `height`.
+    /// Answers `eth_simulateV1`: each call runs alone on the state of block `height`.
     pub(crate) fn simulate(&self, options: &Value, height: u64) -> Result<Json, Fault> {
         let Some(states) =
             options.get("blockStateCalls").and_then(Value::as_array).filter(|list| !list.is_empty())

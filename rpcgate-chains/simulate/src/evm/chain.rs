@@ -34,7 +34,6 @@ pub(crate) struct Entry {
     pub(crate) created: Option<Address>,
 }
 
-/// The state of one chain.
 #[derive(Debug)]
 pub(crate) struct Chain {
     pub(crate) network: &'static Network,
@@ -64,8 +63,8 @@ impl Chain {
         }
     }
 
-    /// Advances to the blocks of `now` and includes transactions of the pool. Each block includes what it would have
-    /// included had a client read at that moment: the content of blocks does not depend on when clients read.
+    /// Advances to the blocks of `now` and includes transactions of the pool. The content of a block does not depend on
+    /// the times at which clients read.
     pub(crate) fn advance(&mut self, now: Time) {
         let target = self.timeline.height(now);
         while self.head < target {
@@ -74,13 +73,13 @@ impl Chain {
                 return;
             }
             // Every few thousand blocks the base fee falls to its minimum, and some blocks have no traffic. A valid
-            // transaction enters then at the latest, so this loop does not walk the whole chain.
+            // transaction then enters at the latest, which bounds this loop.
             self.head += 1;
             self.include(self.head);
         }
     }
 
-    /// `now`, or the time of the newest block if the clock stepped back behind it.
+    /// Returns `now`, or the time of the newest block if the clock stepped back behind it.
     pub(crate) fn moment(&self, now: Time) -> Time {
         now.max(self.timeline.time(self.head))
     }
@@ -181,8 +180,8 @@ impl Chain {
         }
     }
 
-    /// The chain's own transactions in block `height`: transfers of coins and of tokens of every standard between
-    /// residents.
+    /// Returns the chain's own transactions in block `height`: transfers of coins and of tokens of every standard
+    /// between residents.
     fn traffic(&self, height: u64) -> Vec<Entry> {
         if height == 0 {
             return Vec::new();
@@ -238,25 +237,23 @@ impl Chain {
         Entry { tx, from, gas_used, success: true, logs, created: None }
     }
 
-    /// The transactions of the chain's own traffic that block `height`, which does not exist yet, will have. Streams of
-    /// pending transactions announce them.
+    /// Returns the traffic of the next block, `height`. Streams of pending transactions announce it.
     pub(crate) fn announced(&self, height: u64) -> Vec<Entry> {
         self.traffic(height)
     }
 
-    /// A transaction that is announced for the next block.
+    /// Returns a transaction that is announced for the next block.
     pub(crate) fn find_announced(&self, hash: &Word) -> Option<Entry> {
         let id = self.seed.reveal("transaction", hash)?;
         let index = (id & 0xff) as usize;
         (id >> 8 == self.head + 1).then(|| self.traffic(self.head + 1).into_iter().nth(index)).flatten()
     }
 
-    /// The time of block `height`.
     pub(crate) fn time(&self, height: u64) -> Time {
         self.timeline.time(height)
     }
 
-    /// The transactions of block `height`.
+    /// Returns the transactions of block `height`.
     pub(crate) fn entries(&self, height: u64) -> Vec<Entry> {
         let mut out = self.traffic(height);
         if let Some(entries) = self.included.get(&height) {
@@ -265,7 +262,7 @@ impl Chain {
         out
     }
 
-    /// The block and index of an included transaction.
+    /// Returns the block and index of an included transaction.
     pub(crate) fn place(&self, hash: &Word) -> Option<(u64, usize)> {
         if let Some((height, index)) = self.places.get(hash) {
             return Some((*height, self.traffic(*height).len() + index));
@@ -275,18 +272,19 @@ impl Chain {
         (height <= self.head && index < self.traffic(height).len()).then_some((height, index))
     }
 
-    /// The hash of block `height`. It does not cover what clients sent, so that forgetting that is not a reorganisation.
+    /// Returns the hash of block `height`. It does not cover client transactions, so that forgetting them is not a
+    /// reorganisation.
     pub(crate) fn hash(&self, height: u64) -> Word {
         self.seed.hide("block", height)
     }
 
-    /// The Unix time of block `height` in seconds.
+    /// Returns the Unix time of block `height` in seconds.
     pub(crate) fn timestamp(&self, height: u64) -> u64 {
         self.timeline.time(height).secs()
     }
 
-    /// The base fee per gas of block `height`, in wei. It stays within a quarter of the chain's average and changes
-    /// by less than an eighth from block to block (EIP-1559), on which wallets rely when they offer a fee.
+    /// Returns the base fee per gas of block `height`, in wei. It stays within a quarter of the chain's average and
+    /// changes by less than an eighth per block (EIP-1559). Wallets rely on this when they set a fee.
     pub(crate) fn base_fee(&self, height: u64) -> u128 {
         const STRETCH: u64 = 16;
         let goal = |stretch| u128::from(self.seed.below("fee", stretch, 1_000));
@@ -296,12 +294,12 @@ impl Chain {
         self.least_base_fee() + u128::from(self.network.base_fee) * thousandths / 2_000
     }
 
-    /// The minimum of the base fee.
+    /// Returns the minimum of the base fee.
     fn least_base_fee(&self) -> u128 {
         u128::from(self.network.base_fee) * 3 / 4
     }
 
-    /// The height of a block that exists; `None` for one that does not exist or is only pending.
+    /// Returns the height of a block that exists; `None` for one that does not exist or is only pending.
     pub(crate) fn find(&self, id: BlockId) -> Option<u64> {
         let height = match id {
             BlockId::Earliest => 0,
@@ -315,7 +313,7 @@ impl Chain {
         (height <= self.head).then_some(height)
     }
 
-    /// The height whose state is requested. Refuses blocks that do not exist and state that was pruned.
+    /// Returns the height whose state is requested. Refuses blocks that do not exist and state that was pruned.
     pub(crate) fn state_at(&self, id: BlockId) -> Result<u64, Fault> {
         if id == BlockId::Pending {
             return Ok(self.head);
@@ -333,12 +331,12 @@ impl Chain {
         Ok(height)
     }
 
-    /// A stand-in for the root of the state, which is not a tree here.
+    /// Returns a placeholder for the state root, since the state is not a tree here.
     pub(crate) fn state_root(&self, height: u64) -> Word {
         self.seed.bytes("state", height)
     }
 
-    /// Whether blocks have blob members.
+    /// Reports whether blocks have blob members.
     pub(crate) fn has_blobs(&self) -> bool {
         self.network.layout != Layout::Bor
     }
@@ -352,7 +350,7 @@ fn transfer_log(address: Address, from: &Address, to: &Address, amount: u128) ->
     Log { address, topics, data: token::number(amount).to_vec() }
 }
 
-/// The address of a created contract, from its creator and the creator's nonce.
+/// Returns the address of a created contract, from its creator and the creator's nonce.
 pub(crate) fn created_address(from: &Address, nonce: u64) -> Address {
     use alloy_rlp::{Encodable, Header};
     let mut body = Vec::new();

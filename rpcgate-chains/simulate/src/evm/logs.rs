@@ -32,7 +32,7 @@ enum Range {
     Span(BlockId, BlockId),
 }
 
-/// One item or a list of items; null is an empty list.
+/// Returns one item or a list of items; null is an empty list.
 fn list<const N: usize>(value: &Value) -> Result<Vec<[u8; N]>, String> {
     match value {
         Value::Null => Ok(Vec::new()),
@@ -86,7 +86,7 @@ impl Query {
 }
 
 impl Chain {
-    /// The logs that match `query`. Refuses ranges that are too wide or lie ahead.
+    /// Returns the logs that match `query`. Refuses ranges that are too wide or lie ahead.
     pub(crate) fn logs(&self, query: &Query) -> Result<Vec<Json>, Fault> {
         let (first, last) = match query.range {
             Range::Block(hash) => {
@@ -117,7 +117,7 @@ impl Chain {
         Ok(self.logs_between(query, first, last))
     }
 
-    /// The logs of a span of blocks that match `query`, whatever its own range is.
+    /// Returns the logs between two blocks that match `query`, regardless of its own range.
     pub(crate) fn logs_between(&self, query: &Query, first: u64, last: u64) -> Vec<Json> {
         let mut out = Vec::new();
         for height in first..=last {
@@ -179,7 +179,7 @@ impl Filters {
         id.into()
     }
 
-    /// The changes since the last call.
+    /// Returns the changes since the last call.
     pub(crate) fn changes(&mut self, id: &str, chain: &Chain, now: Time) -> Result<Json, Fault> {
         let filter = self.touch(id, now)?;
         let reported = filter.reported;
@@ -202,7 +202,7 @@ impl Filters {
         })
     }
 
-    /// All logs of a log filter.
+    /// Returns all logs of a log filter.
     pub(crate) fn logs(&mut self, id: &str, chain: &Chain, now: Time) -> Result<Json, Fault> {
         match &self.touch(id, now)?.kind {
             Kind::Logs(query) => Ok(chain.logs(query)?.into()),

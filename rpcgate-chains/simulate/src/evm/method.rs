@@ -17,7 +17,6 @@ use serde_json::Value;
 const FEE_HISTORY: u64 = 1_024;
 
 impl EvmNode {
-    /// Runs a method.
     pub(super) fn call(&mut self, method: &str, params: Value, now: Time) -> Result<Json, Fault> {
         if method.starts_with("bor_") && self.chain.network.layout == Layout::Bor {
             return self.bor(method, params);
@@ -266,7 +265,7 @@ impl EvmNode {
             return Err(Fault::new(-32602, "unable to decode storage key: hex string invalid"));
         }
         let height = self.chain.state_at(params.block(2)?)?;
-        // The only slot that is shown is the token's first: its total supply.
+        // Only the token's first storage slot is shown: its total supply.
         let first = digits.bytes().all(|digit| digit == b'0');
         let shown = first
             && !self.chain.state.code(&address, height).is_empty()
@@ -334,7 +333,7 @@ impl EvmNode {
         object! { "pending": Json::Object(pending), "queued": Json::Object(Vec::new()) }
     }
 
-    /// The methods that Polygon's Bor adds for block producers.
+    /// Runs the methods that Polygon's Bor adds for block producers.
     fn bor(&self, method: &str, params: Value) -> Result<Json, Fault> {
         let chain = &self.chain;
         let author =
@@ -388,7 +387,7 @@ fn filter_id(params: &Params) -> Result<&str, Fault> {
         .ok_or_else(|| invalid(0, "json: cannot unmarshal non-string into Go value of type rpc.ID"))
 }
 
-/// The tip at a percentile of a block's gas.
+/// Returns the tip at a percentile of a block's gas.
 fn reward(tips: &[(u128, u64)], used: u64, percentile: f64) -> Json {
     let mark = used as f64 * percentile / 100.0;
     let mut sum = 0.0;

@@ -30,8 +30,8 @@ const BATCH: usize = 1_000;
 
 /// A node of an EVM chain.
 ///
-/// The ten accounts that local development nodes fund hold 10,000 coins each; their keys are public.
-/// Contracts do not run, except for one ERC-20 token; two more, of ERC-721 and ERC-1155, only write logs. State older than 128 blocks is pruned.
+/// The ten accounts that local development nodes fund hold 10,000 coins each; their keys are public. Only one contract
+/// runs, an ERC-20 token. Two more, of ERC-721 and ERC-1155, only write logs. State older than 128 blocks is pruned.
 #[derive(Debug)]
 pub struct EvmNode {
     chain: Chain,
@@ -44,7 +44,7 @@ pub struct EvmNode {
 }
 
 impl EvmNode {
-    /// The node of `eth`, `bsc`, `polygon` or `avax`; `None` for any other chain.
+    /// Returns the node of `eth`, `bsc`, `polygon` or `avax`; `None` for any other chain.
     pub fn new(chain: &str, seed: u64) -> Option<Self> {
         let network = NETWORKS.iter().find(|network| network.name == chain)?;
         Some(EvmNode {

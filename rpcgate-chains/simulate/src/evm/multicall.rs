@@ -1,7 +1,7 @@
 //! Multicall3, the contract by which libraries read many values in one call. It is at the same address on every chain.
 //!
-//! `aggregate3`, `aggregate` and `tryAggregate` run each of their calls on the same state. A call of Multicall3 itself within
-//! them returns nothing, so that no input costs more than its length.
+//! `aggregate3`, `aggregate` and `tryAggregate` run each of their calls on the same state. A nested call of Multicall3
+//! returns nothing, so that the cost is proportional to the length of the input.
 
 use super::chain::Chain;
 use super::network::{Address, MULTICALL};
@@ -55,7 +55,7 @@ pub(crate) fn call(chain: &Chain, height: u64, input: &[u8]) -> Result<Vec<u8>, 
 
 const FAILED: Revert = Revert(Some("Multicall3: call failed"));
 
-/// The list of `(bool success, bytes returnData)`.
+/// Returns the list of `(bool success, bytes returnData)`.
 fn results(chain: &Chain, height: u64, calls: &[Inner<'_>]) -> Result<Vec<u8>, Revert> {
     let result = |call: &Inner<'_>| {
         let (is_success, output) = match output(chain, height, call) {
@@ -75,12 +75,12 @@ fn output(chain: &Chain, height: u64, call: &Inner<'_>) -> Result<Vec<u8>, Rever
     chain.output(MULTICALL, call.target, height, call.input)
 }
 
-/// The calls in the list whose place is argument `index`. Each has `words` words before its input: the target, whether it may
-/// fail if there are three, and the place of the input.
+/// Returns the calls in the list whose offset is argument `index`. Each has `words` words before its input: the target,
+/// a flag that allows failure if `words` is 3, and the offset of the input.
 fn calls(arguments: &[u8], index: usize, words: usize) -> Option<Vec<Inner<'_>>> {
     let list = arguments.get(word(arguments, index)?..)?;
     let (count, rows) = (word(list, 0)?, list.get(32..)?);
-    // The place of each takes a word.
+    // The offset of each call takes a word.
     if count > rows.len() / 32 {
         return None;
     }
@@ -93,7 +93,7 @@ fn calls(arguments: &[u8], index: usize, words: usize) -> Option<Vec<Inner<'_>>>
     (0..count).map(inner).collect()
 }
 
-/// Word `index`, as a place or a length; `None` for one that no input has.
+/// Returns word `index` as an offset or a length; `None` if no input can have it.
 fn word(bytes: &[u8], index: usize) -> Option<usize> {
     let word: [u8; 32] = bytes.get(index.checked_mul(32)?..)?.first_chunk().copied()?;
     let (high, low) = word.split_at(28);
@@ -107,14 +107,14 @@ fn account(bytes: &[u8], index: usize) -> Option<Address> {
     bytes.get(32 * index + 12..32 * index + 32)?.try_into().ok()
 }
 
-/// `bytes` by the ABI: the length, and the content in whole words.
+/// Encodes `bytes` by the ABI: the length, and the content in whole words.
 fn bytes(content: &[u8]) -> Vec<u8> {
     let mut out = [&number(content.len() as u128)[..], content].concat();
     out.resize(32 + content.len().next_multiple_of(32), 0);
     out
 }
 
-/// A list by the ABI: its length, the place of each item, and the items.
+/// Encodes a list by the ABI: its length, the offset of each item, and the items.
 fn list(items: &[Vec<u8>]) -> Vec<u8> {
     let mut out = number(items.len() as u128).to_vec();
     let mut place = 32 * items.len();

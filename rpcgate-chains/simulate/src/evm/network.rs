@@ -30,23 +30,18 @@ pub(crate) struct Network {
     pub(crate) chain_id: u64,
     /// The height at the epoch of the simulated chains.
     pub(crate) base: u64,
-    /// The answer to `web3_clientVersion`.
     pub(crate) client: &'static str,
     /// The average base fee per gas, in wei.
     pub(crate) base_fee: u64,
     /// The suggested priority fee per gas, in wei.
     pub(crate) tip: u64,
-    /// The gas limit of a block.
     pub(crate) gas_limit: u64,
     /// The address of the chain's only contract, an ERC-20 token.
     pub(crate) token: Address,
-    /// The name of the token.
     pub(crate) token_name: &'static str,
-    /// The symbol of the token.
     pub(crate) token_symbol: &'static str,
-    /// The decimals of the token.
     pub(crate) token_decimals: u8,
-    /// How far the `safe` and the `finalized` block lie behind the newest.
+    /// The distances of the `safe` and the `finalized` block from the newest block.
     pub(crate) lag: (u64, u64),
     /// The members of a block.
     pub(crate) layout: Layout,
@@ -117,7 +112,7 @@ pub(crate) static NETWORKS: [Network; 4] = [
 ];
 
 /// The ten accounts that local development nodes fund (mnemonic "test test … junk"). Their secret keys are public, so
-/// everyone can send from them here.
+/// every client can send from them.
 pub(crate) static DEVELOPERS: [Address; 10] = [
     address("f39fd6e51aad88f6f4ce6ab8827279cfffb92266"),
     address("70997970c51812dc3a010c7d01b50e0d17dc79c8"),

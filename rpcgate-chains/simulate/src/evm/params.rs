@@ -4,7 +4,6 @@ use super::network::{Address, Word};
 use crate::envelope::Fault;
 use serde_json::Value;
 
-/// The parameters of a call.
 #[derive(Debug, Clone)]
 pub(crate) struct Params(Vec<Value>);
 
@@ -140,7 +139,7 @@ impl Params {
         }
     }
 
-    /// A block; the newest if the argument is omitted.
+    /// Returns a block; the newest if the argument is omitted.
     pub(crate) fn block(&self, index: usize) -> Result<BlockId, Fault> {
         match self.get(index) {
             Value::Null => Ok(BlockId::Latest),
@@ -148,7 +147,7 @@ impl Params {
         }
     }
 
-    /// A block by tag or number only.
+    /// Returns a block by tag or number only.
     pub(crate) fn block_number(&self, index: usize) -> Result<BlockId, Fault> {
         match self.block(index)? {
             BlockId::Hash(_) => Err(invalid(index, "hex number > 64 bits")),

@@ -20,27 +20,27 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// The waiting transactions, in order of arrival.
+    /// Returns the waiting transactions, in order of arrival.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &(Tx, Address)> {
         self.waiting.values()
     }
 
-    /// A waiting transaction.
+    /// Returns a waiting transaction.
     pub(crate) fn find(&self, hash: &Word) -> Option<&(Tx, Address)> {
         self.iter().find(|(tx, _)| tx.hash == *hash)
     }
 
-    /// The number of transactions that have ever arrived.
+    /// Returns the number of transactions that have ever arrived.
     pub(crate) fn arrivals(&self) -> u64 {
         self.arrivals
     }
 
-    /// The hashes of the transactions that arrived after the first `seen`.
+    /// Returns the hashes of the transactions that arrived after the first `seen`.
     pub(crate) fn since(&self, seen: u64) -> Vec<Word> {
         self.recent.iter().filter(|(number, _)| *number > seen).map(|(_, hash)| *hash).collect()
     }
 
-    /// The next nonce of a sender, counting the waiting transactions up to the first gap.
+    /// Returns the next nonce of a sender, counting the waiting transactions up to the first gap.
     pub(crate) fn nonce(&self, from: &Address, mut nonce: u64) -> u64 {
         while self.iter().any(|(tx, sender)| sender == from && tx.nonce == nonce) {
             nonce += 1;
@@ -88,7 +88,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Whether any transaction could run on the state after block `height` in an empty block with the base fee `least`.
+    /// Reports whether a transaction could run after block `height` in an empty block with the base fee `least`.
     pub(crate) fn may_enter(&self, state: &State, height: u64, least: u128) -> bool {
         self.iter().any(|(tx, from)| {
             let account = state.account(from, height);

@@ -12,7 +12,6 @@ const RESIDENTS: u64 = 64;
 const TURN: u64 = 16;
 const ETHER: u128 = 1_000_000_000_000_000_000;
 
-/// The state of an account.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Account {
     /// The nonce of its next transaction.
@@ -23,7 +22,6 @@ pub(crate) struct Account {
     pub(crate) tokens: u128,
 }
 
-/// All accounts.
 #[derive(Debug)]
 pub(crate) struct State {
     residents: Vec<Address>,
@@ -37,7 +35,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// The state before any transaction of a client.
+    /// Returns the state before any transaction of a client.
     pub(crate) fn new(network: &Network, seed: Seed) -> Self {
         State {
             residents: (0..RESIDENTS).map(|n| seed.bytes("resident", n)).collect(),
@@ -50,17 +48,16 @@ impl State {
         }
     }
 
-    /// The resident that sends transaction `index` (below 4) of block `height`, and its nonce.
+    /// Returns the resident that sends transaction `index` (below 4) of block `height`, and its nonce.
     pub(crate) fn resident_turn(&self, height: u64, index: u64) -> (Address, u64) {
         (self.resident(height % TURN * 4 + index), height / TURN)
     }
 
-    /// One of the residents.
     pub(crate) fn resident(&self, n: u64) -> Address {
         self.residents[(n % RESIDENTS) as usize]
     }
 
-    /// An account after block `height`.
+    /// Returns an account after block `height`.
     pub(crate) fn account(&self, address: &Address, height: u64) -> Account {
         let history = self.changed.get(address).map_or(&[][..], Vec::as_slice);
         let mut account = match history.iter().rev().find(|(since, _)| *since <= height) {
@@ -86,13 +83,12 @@ impl State {
         }
     }
 
-    /// The contracts of tokens that are told apart by an id, whose transfers are in logs only: one of ERC-721 and one of
-    /// ERC-1155.
+    /// Returns the two contracts whose tokens have ids, one ERC-721 and one ERC-1155. Their transfers are only in logs.
     pub(crate) fn collections(&self) -> [Address; 2] {
         self.collections
     }
 
-    /// The total supply of the token.
+    /// Returns the total supply of the token.
     pub(crate) fn supply(&self) -> u128 {
         (DEVELOPERS.len() as u128 * 1_000_000 + u128::from(RESIDENTS) * 5_000_000) * self.unit
     }
@@ -110,7 +106,7 @@ impl State {
         history.drain(..old.saturating_sub(1));
     }
 
-    /// The amount of an owner's tokens that a spender may move.
+    /// Returns the amount of an owner's tokens that a spender may move.
     pub(crate) fn allowance(&self, owner: Address, spender: Address) -> u128 {
         self.allowances.get(&(owner, spender)).copied().unwrap_or(0)
     }
@@ -125,7 +121,7 @@ impl State {
         self.codes.insert(address, (height, code.to_vec()));
     }
 
-    /// The code at an address after block `height`; empty if there is none.
+    /// Returns the code at an address after block `height`; empty without code.
     pub(crate) fn code(&self, address: &Address, height: u64) -> Vec<u8> {
         if [self.token, MULTICALL].contains(address) || self.collections.contains(address) {
             // The dispatcher that Solidity puts before a contract: enough for clients that check whether code exists.

@@ -1,5 +1,5 @@
-//! `eth_subscribe`: what a client is told of new blocks, logs and pending transactions, as go-ethereum's publish and
-//! subscribe API does.
+//! `eth_subscribe`: notifications about new blocks, logs and pending transactions, as in go-ethereum's publish and
+//! subscribe API.
 
 use super::EvmNode;
 use super::chain::Chain;
@@ -21,9 +21,9 @@ pub(crate) struct Session {
 struct Subscription {
     id: String,
     subject: Subject,
-    /// The newest block of which the client was told.
+    /// The newest block that was sent to the client.
     told: u64,
-    /// The number of transactions that had arrived at the pool when the client was last told of one.
+    /// The number of arrivals at the pool that were sent to the client.
     arrivals: u64,
 }
 
@@ -59,12 +59,12 @@ impl Subject {
         })
     }
 
-    /// What a client is told of block `height`.
+    /// Returns the notifications for block `height`.
     fn of_block(&self, chain: &Chain, height: u64) -> Vec<Json> {
         match self {
             Subject::Heads => vec![chain.head_json(height)],
             Subject::Logs(query) => chain.logs_between(query, height, height),
-            // Once a block is there, the traffic of the next one is pending.
+            // Once a block exists, the traffic of the next one is pending.
             Subject::Pending { full } => {
                 let entries = chain.announced(height + 1);
                 let shown = |entry: &super::chain::Entry| match full {
@@ -79,7 +79,7 @@ impl Subject {
 }
 
 impl Chain {
-    /// The header of a block as subscriptions tell it: without members that no header has.
+    /// Returns a block's header as subscriptions show it, without members that no header has.
     fn head_json(&self, height: u64) -> Json {
         let mut header = self.header_json(height, &self.entries(height));
         if let Json::Object(members) = &mut header {
@@ -95,7 +95,7 @@ impl Subscription {
         object! { "jsonrpc": "2.0", "method": "eth_subscription", "params": params }.text()
     }
 
-    /// Tells of transactions that clients have submitted.
+    /// Sends notifications about transactions that clients have submitted.
     fn push_arrivals(&mut self, chain: &Chain, out: &mut Vec<String>) {
         let Subject::Pending { full } = self.subject else { return };
         let fresh = chain.pool.since(self.arrivals);
@@ -104,7 +104,6 @@ impl Subscription {
             match (full, chain.pool.find(hash)) {
                 (false, _) => out.push(self.notification(Json::data(hash))),
                 (true, Some((tx, from))) => out.push(self.notification(chain.waiting_json(tx, from))),
-                // It has left the pool.
                 (true, None) => {}
             }
         }

@@ -28,7 +28,7 @@ pub(crate) enum Effect {
 pub(crate) struct Revert(pub(crate) Option<&'static str>);
 
 impl Revert {
-    /// The returned data: empty, or `Error(string)` by the ABI.
+    /// Returns the returned data: empty, or `Error(string)` by the ABI.
     pub(crate) fn data(&self) -> Vec<u8> {
         let Some(reason) = self.0 else { return Vec::new() };
         let mut out = vec![0x08, 0xc3, 0x79, 0xa0];
@@ -52,21 +52,21 @@ pub(crate) fn approval_topic() -> Word {
     keccak(b"Approval(address,address,uint256)")
 }
 
-/// A number as an ABI word.
+/// Returns a number as an ABI word.
 pub(crate) fn number(value: u128) -> Word {
     let mut out = [0; 32];
     out[16..].copy_from_slice(&value.to_be_bytes());
     out
 }
 
-/// An address as an ABI word.
+/// Returns an address as an ABI word.
 pub(crate) fn padded(address: &Address) -> Word {
     let mut out = [0; 32];
     out[12..].copy_from_slice(address);
     out
 }
 
-/// A transfer of a token that only calls and logs tell of.
+/// A transfer of a token whose state is not stored: it is visible only in calls and logs.
 #[derive(Debug)]
 pub(crate) struct Logged {
     pub(crate) input: Vec<u8>,
@@ -74,21 +74,21 @@ pub(crate) struct Logged {
     pub(crate) data: Vec<u8>,
 }
 
-/// A transfer of ERC-20, as the token writes it.
+/// Returns a transfer of ERC-20, as the token writes it.
 pub(crate) fn fungible(from: &Address, to: &Address, amount: u128) -> Logged {
     let input = [&[0xa9, 0x05, 0x9c, 0xbb][..], &padded(to), &number(amount)].concat();
     let topics = vec![transfer_topic(), padded(from), padded(to)];
     Logged { input, topics, data: number(amount).to_vec() }
 }
 
-/// A transfer of ERC-721: the token's id is a topic.
+/// Returns a transfer of ERC-721: the token's id is a topic.
 pub(crate) fn unique(from: &Address, to: &Address, id: u128) -> Logged {
     let input = [&[0x23, 0xb8, 0x72, 0xdd][..], &padded(from), &padded(to), &number(id)].concat();
     let topics = vec![transfer_topic(), padded(from), padded(to), number(id)];
     Logged { input, topics, data: Vec::new() }
 }
 
-/// A transfer of ERC-1155: of one id with its amount, or of several as a batch.
+/// Returns a transfer of ERC-1155: of one id with its amount, or of several as a batch.
 pub(crate) fn multiple(from: &Address, to: &Address, items: &[(u128, u128)]) -> Logged {
     let parties = [padded(from), padded(to)].concat();
     let topics = |signature: &[u8]| vec![keccak(signature), padded(from), padded(from), padded(to)];
@@ -103,7 +103,7 @@ pub(crate) fn multiple(from: &Address, to: &Address, items: &[(u128, u128)]) -> 
         [vec![number(count)], items.iter().map(|pair| number(item(pair))).collect()].concat().concat()
     };
     let lists = [list(|pair| pair.0), list(|pair| pair.1)].concat();
-    // The places of the lists, which follow the words before them.
+    // The offsets of the lists, which follow the words before them.
     let place = |words: u128, list: u128| number(32 * (words + list * (count + 1)));
     let data = [&place(2, 0)[..], &place(2, 1), &lists].concat();
     let places = [place(5, 0), place(5, 1), place(5, 2)].concat();
@@ -130,7 +130,7 @@ fn address(input: &[u8], index: usize) -> Result<Address, Revert> {
     word[12..].try_into().map_err(|_| Revert(None))
 }
 
-/// An amount; one beyond 128 bits is treated as the maximum, which no account has.
+/// Returns an amount; one beyond 128 bits is treated as the maximum, which no account has.
 fn amount(input: &[u8], index: usize) -> Result<u128, Revert> {
     let word = word(input, index)?;
     let low: [u8; 16] = word[16..].try_into().map_err(|_| Revert(None))?;

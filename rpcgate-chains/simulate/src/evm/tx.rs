@@ -14,9 +14,9 @@ pub(crate) struct Tx {
     /// `None` for a legacy transaction that is not bound to a chain (before EIP-155).
     pub(crate) chain_id: Option<u64>,
     pub(crate) nonce: u64,
-    /// The most that is paid per gas: the gas price of types 0 and 1.
+    /// The maximum price per gas: the gas price of types 0 and 1.
     pub(crate) max_fee: u128,
-    /// The most that the block's producer gets of it: the gas price of types 0 and 1.
+    /// The maximum share of it for the block's producer: the gas price of types 0 and 1.
     pub(crate) tip: u128,
     pub(crate) gas: u64,
     /// `None` creates a contract.
@@ -29,7 +29,6 @@ pub(crate) struct Tx {
     pub(crate) r: Word,
     pub(crate) s: Word,
     pub(crate) hash: Word,
-    /// The length of the encoding.
     pub(crate) size: usize,
 }
 
@@ -39,7 +38,7 @@ const HALF_ORDER: Word = [
     0x57, 0x6e, 0x73, 0x57, 0xa4, 0x50, 0x1d, 0xdf, 0xe9, 0x2f, 0x46, 0x68, 0x1b, 0x20, 0xa0,
 ];
 
-/// The hash function of Ethereum.
+/// Returns the hash function of Ethereum.
 pub(crate) fn keccak(bytes: &[u8]) -> Word {
     Keccak256::digest(bytes).into()
 }
@@ -48,7 +47,8 @@ fn rlp(error: alloy_rlp::Error) -> Fault {
     Fault::new(-32000, format!("rlp: {error}"))
 }
 
-/// A number of up to 256 bits. A number beyond 128 bits is more than any account has, so it becomes the maximum.
+/// Returns a number of up to 256 bits. A number beyond 128 bits is more than any account has, so it becomes the
+/// maximum.
 fn amount(buf: &mut &[u8]) -> alloy_rlp::Result<u128> {
     let bytes = word(buf)?;
     let (high, low) = bytes.split_at(16);
@@ -57,7 +57,7 @@ fn amount(buf: &mut &[u8]) -> alloy_rlp::Result<u128> {
     Ok(if high.iter().all(|b| *b == 0) { u128::from_be_bytes(fit) } else { u128::MAX })
 }
 
-/// A number of up to 256 bits, as 32 bytes.
+/// Returns a number of up to 256 bits, as 32 bytes.
 fn word(buf: &mut &[u8]) -> alloy_rlp::Result<Word> {
     let bytes = Header::decode_bytes(buf, false)?;
     if bytes.len() > 32 {
@@ -168,7 +168,7 @@ impl Tx {
         Ok((tx, signed))
     }
 
-    /// The address whose key signed `signed`.
+    /// Returns the address whose key signed `signed`.
     fn sender(&self, signed: &[u8]) -> Result<Address, Fault> {
         let invalid = || Fault::new(-32000, "invalid sender: invalid transaction v, r, s values");
         let parity = self.parity().ok_or_else(invalid)?;
@@ -186,7 +186,7 @@ impl Tx {
         Ok(address)
     }
 
-    /// Which of two candidate keys signed, 0 or 1.
+    /// Returns the recovery id: 0 or 1.
     fn parity(&self) -> Option<u8> {
         match (self.kind, self.v) {
             (0, 27 | 28) => Some((self.v - 27) as u8),
@@ -201,17 +201,17 @@ impl Tx {
         intrinsic_gas(self.to.is_none(), &self.input, &self.access_list)
     }
 
-    /// The price per gas at `base_fee`.
+    /// Returns the price per gas at `base_fee`.
     pub(crate) fn price(&self, base_fee: u128) -> u128 {
         self.max_fee.min(base_fee.saturating_add(self.tip))
     }
 
-    /// The most that the transaction can cost its sender.
+    /// Returns the most that the transaction can cost its sender.
     pub(crate) fn cost(&self) -> u128 {
         self.max_fee.saturating_mul(u128::from(self.gas)).saturating_add(self.value)
     }
 
-    /// The members that do not depend on a block.
+    /// Returns the members that do not depend on a block.
     pub(crate) fn json(&self, from: &Address) -> Json {
         let mut out = object! {
             "type": Json::quantity(self.kind),

@@ -36,7 +36,7 @@ const BOUNDARIES: [&str; 8] = [
 ];
 pub(crate) const SHARDS: u64 = BOUNDARIES.len() as u64 + 1;
 
-/// How a transaction or a receipt ended.
+/// The final status of a transaction or a receipt.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Status {
     Value(Vec<u8>),
@@ -44,7 +44,6 @@ pub(crate) enum Status {
     Failure(Json),
 }
 
-/// The outcome of a transaction or a receipt.
 #[derive(Debug, Clone)]
 pub(crate) struct Outcome {
     pub(crate) id: Hash,
@@ -74,7 +73,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// The height of the block in which its last receipt ran.
+    /// Returns the height of the block in which its last receipt ran.
     pub(crate) fn end(&self) -> u64 {
         self.receipts.iter().map(|receipt| receipt.outcome.height).fold(self.outcome.height, u64::max)
     }
@@ -91,7 +90,6 @@ pub(crate) enum Refusal {
     Full,
 }
 
-/// The state of the chain.
 #[derive(Debug)]
 pub(crate) struct Chain {
     pub(crate) seed: Seed,
@@ -106,7 +104,7 @@ pub(crate) struct Chain {
     receipts: HashMap<Hash, Hash>,
 }
 
-/// The shard that holds an account.
+/// Returns the shard that holds an account.
 pub(crate) fn shard(account: &str) -> u64 {
     BOUNDARIES.iter().filter(|boundary| **boundary <= account).count() as u64
 }
@@ -138,12 +136,12 @@ impl Chain {
         self.timeline.height(now).max(self.head).max(FIRST)
     }
 
-    /// `now`, or the time of the newest block if the clock stepped back behind it.
+    /// Returns `now`, or the time of the newest block if the clock stepped back behind it.
     pub(crate) fn moment(&self, now: Time) -> Time {
         now.max(self.timeline.time(self.head))
     }
 
-    /// The height of the oldest block that is kept.
+    /// Returns the height of the oldest block that is kept.
     pub(crate) fn oldest(&self) -> u64 {
         self.head.saturating_sub(KEPT).max(FIRST)
     }
@@ -152,7 +150,7 @@ impl Chain {
         self.seed.hide("block", height)
     }
 
-    /// The height of a block by its hash, whether it is kept or not.
+    /// Returns the height of a block by its hash, whether it is kept or not.
     pub(crate) fn find(&self, hash: &Hash) -> Option<u64> {
         self.seed.reveal("block", hash).filter(|height| *height <= self.head)
     }
@@ -161,12 +159,12 @@ impl Chain {
         self.timeline.time(height)
     }
 
-    /// The time of a block in nanoseconds since the Unix epoch.
+    /// Returns the time of a block in nanoseconds since the Unix epoch.
     pub(crate) fn nanos(&self, height: u64) -> u64 {
         self.time(height).micros() * 1_000 + self.fraction(height)
     }
 
-    /// The nanoseconds of a block's time below the microsecond.
+    /// Returns the nanoseconds of a block's time below the microsecond.
     pub(crate) fn fraction(&self, height: u64) -> u64 {
         self.seed.below("nanos", height, 1_000)
     }
@@ -175,14 +173,14 @@ impl Chain {
         self.seed.hide("chunk", height * 16 + shard)
     }
 
-    /// The height and shard of a chunk that exists.
+    /// Returns the height and shard of a chunk that exists.
     pub(crate) fn find_chunk(&self, hash: &Hash) -> Option<(u64, u64)> {
         let id = self.seed.reveal("chunk", hash)?;
         let (height, shard) = (id / 16, id % 16);
         (height <= self.head && shard < SHARDS).then_some((height, shard))
     }
 
-    /// All transactions of a block.
+    /// Returns all transactions of a block.
     pub(crate) fn entries(&self, height: u64) -> Vec<Entry> {
         let mut out: Vec<Entry> =
             self.barter.of_block(height).map(|turn| self.resident_entry(turn)).collect();
@@ -191,7 +189,7 @@ impl Chain {
         out
     }
 
-    /// The receipts that run in a block: those of the transactions of the two blocks before it.
+    /// Returns the receipts that run in a block: those of the transactions of the two blocks before it.
     pub(crate) fn receipts_of(&self, height: u64) -> Vec<(Entry, Receipt)> {
         let mut out = Vec::new();
         for entry in (height - 2..height).flat_map(|before| self.entries(before)) {
@@ -201,7 +199,7 @@ impl Chain {
         out
     }
 
-    /// A transaction that is in a block or will be in the next one.
+    /// Returns a transaction that is in a block or will be in the next one.
     pub(crate) fn transaction(&self, hash: &Hash) -> Option<Entry> {
         if let Some(entry) = self.entries.get(hash) {
             return Some(entry.clone());
@@ -211,7 +209,7 @@ impl Chain {
         (self.oldest()..=self.head).contains(&height).then(|| self.resident_entry(self.barter.turn(number)))
     }
 
-    /// The transaction that created a receipt.
+    /// Returns the transaction that created a receipt.
     pub(crate) fn receipt(&self, id: &Hash) -> Option<Entry> {
         if let Some(hash) = self.receipts.get(id) {
             return self.entries.get(hash).cloned();
@@ -275,7 +273,7 @@ impl Chain {
         Ok(hash)
     }
 
-    /// The protocol's checks before a transaction enters a chunk. Returns the signer's account.
+    /// Runs the protocol's checks before a transaction enters a chunk. Returns the signer's account.
     fn validate(&self, tx: &Tx) -> Result<Account, Json> {
         if !tx.is_signed() {
             return Err("InvalidSignature".into());
@@ -406,7 +404,7 @@ impl Chain {
     }
 }
 
-/// The outcome of the conversion of a transaction into its receipt, and the gas of running the receipt.
+/// Returns the outcome of the conversion of a transaction into its receipt, and the gas of running the receipt.
 fn first_outcome(tx: &Tx, height: u64, receipt: Hash) -> (Outcome, u64) {
     let made = gas(&tx.actions);
     let outcome = Outcome {

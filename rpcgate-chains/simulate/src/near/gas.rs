@@ -5,7 +5,7 @@ use super::tx::Action;
 /// The gas of a call of the token.
 const CALL_GAS: u64 = 1_450_000_000_000;
 
-/// The gas for creating a receipt of these actions; running it costs the same again.
+/// Returns the gas for creating a receipt of these actions; running it costs the same again.
 pub(crate) fn gas(actions: &[Action]) -> u64 {
     let of = |action: &Action| match action {
         Action::CreateAccount => 3_850_000_000_000,
@@ -22,7 +22,7 @@ pub(crate) fn gas(actions: &[Action]) -> u64 {
     actions.iter().map(of).fold(108_059_500_000, u64::saturating_add)
 }
 
-/// The gas of a transaction and its receipt.
+/// Returns the gas of a transaction and its receipt.
 pub(crate) fn total_gas(actions: &[Action]) -> u64 {
     let calls = actions.iter().filter(|action| matches!(action, Action::FunctionCall { .. })).count() as u64;
     gas(actions).saturating_mul(2).saturating_add(calls * CALL_GAS)

@@ -83,7 +83,7 @@ impl Chain {
         height.filter(|height| *height >= self.oldest()).ok_or_else(|| Trouble::unknown_block(&name()))
     }
 
-    /// The block whose state is requested. A block that was garbage-collected has an error of its own there.
+    /// Returns the block whose state is requested. A block that was garbage-collected has an error of its own there.
     fn state_at(&self, reference: Reference) -> Result<u64, Trouble> {
         let old = match reference {
             Reference::Height(height) => Some(height),
@@ -105,7 +105,7 @@ impl Chain {
     }
 }
 
-/// A member of an object or an item of a list.
+/// Returns a member of an object or an item of a list.
 fn part<'a>(params: &'a Value, index: usize, name: &str) -> &'a Value {
     const NOTHING: &Value = &Value::Null;
     match params {
@@ -127,7 +127,6 @@ fn hash(params: &Value, index: usize, name: &str) -> Result<Hash, Trouble> {
 }
 
 impl NearNode {
-    /// Runs a method.
     pub(super) fn call(&mut self, method: &str, params: &Value, now: Time) -> Result<Json, Trouble> {
         let chain = &self.chain;
         match method {
@@ -426,13 +425,13 @@ fn keys(account: &Account) -> Vec<Json> {
     account.keys.iter().map(show).collect()
 }
 
-/// The bytes of a signed transaction.
+/// Returns the bytes of a signed transaction.
 fn signed(params: &Value) -> Result<Vec<u8>, Trouble> {
     let text = text(params, 0, "signed_tx_base64")?;
     STANDARD.decode(text).map_err(|why| Trouble::parse(format!("Failed parsing args: {why}")))
 }
 
-/// The execution status that a transaction must reach before the answer.
+/// Returns the execution status that a transaction must reach before the answer.
 fn until(params: &Value) -> Result<&'static str, Trouble> {
     const STAGES: [&str; 6] =
         ["NONE", "INCLUDED", "EXECUTED_OPTIMISTIC", "INCLUDED_FINAL", "EXECUTED", "FINAL"];
@@ -445,7 +444,7 @@ fn until(params: &Value) -> Result<&'static str, Trouble> {
     }
 }
 
-/// The protocol parameters that clients read.
+/// Returns the protocol parameters that clients read.
 fn config() -> Json {
     object! {
         "chain_id": "mainnet",

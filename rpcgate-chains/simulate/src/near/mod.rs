@@ -19,10 +19,11 @@ use trouble::Trouble;
 
 /// A node of NEAR that keeps two and a half days of blocks.
 ///
-/// The account `test.near` holds a million NEAR; its key is the Ed25519 key of the secret 1, so that every client can send.
-/// Two contracts run: the token `usdt.tether-token.near`, with which two of the residents pay each other, and `wrap.near`,
-/// which can only be read. A transaction enters the next block, and its receipt runs in the block after that. A client that waits for a transaction gets its future outcome at once, and a client that reads an
-/// account without naming a block gets the state after it.
+/// The account `test.near` holds a million NEAR. Its key is the Ed25519 key of the secret 1, so that every client can
+/// send. Two contracts run: the token `usdt.tether-token.near`, with which two residents pay each other, and the
+/// read-only `wrap.near`. A transaction enters the next block, and its receipt runs in the block after that. A client
+/// that waits for a transaction gets its future outcome at once. A client that reads an account without naming a block
+/// gets the state after all receipts so far.
 #[derive(Debug)]
 pub struct NearNode {
     chain: Chain,

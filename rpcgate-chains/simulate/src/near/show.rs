@@ -8,7 +8,6 @@ use crate::utc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// The protocol version.
 pub(crate) const PROTOCOL: u64 = 81;
 /// The gas limit of a chunk.
 const GAS_LIMIT: u64 = 1_000_000_000_000_000;
@@ -42,23 +41,22 @@ impl Chain {
         format!("ed25519:{}", base58(&self.seed.bytes::<64>(tag, height))).into()
     }
 
-    /// The height of the first block of the epoch of `height`.
+    /// Returns the height of the first block of the epoch of `height`.
     pub(crate) fn epoch_start(height: u64) -> u64 {
         height / EPOCH_LENGTH * EPOCH_LENGTH
     }
 
-    /// The id of an epoch is the hash of the last block two epochs before it.
+    /// Returns the id of an epoch: the hash of the last block two epochs before it.
     pub(crate) fn epoch_id(&self, height: u64) -> Hash {
         self.hash(Chain::epoch_start(height) - EPOCH_LENGTH - 1)
     }
 
-    /// The first block of the epoch with an id.
+    /// Returns the first block of the epoch with an id.
     pub(crate) fn epoch_of(&self, id: &Hash) -> Option<u64> {
         let start = self.find(id)? + 1 + EPOCH_LENGTH;
         (start.is_multiple_of(EPOCH_LENGTH) && start <= self.head).then_some(start)
     }
 
-    /// A block.
     pub(crate) fn block_json(&self, height: u64) -> Json {
         let chunks: Vec<Json> = (0..SHARDS).map(|shard| self.chunk_header(height, shard)).collect();
         let next_epoch = self.hash(Chain::epoch_start(height) - 1);
@@ -137,7 +135,7 @@ impl Chain {
         }
     }
 
-    /// The outcomes in one shard of a block.
+    /// Returns the outcomes in one shard of a block.
     fn outcomes(&self, height: u64, number: u64) -> Vec<(Entry, Outcome)> {
         let made = self.entries(height).into_iter().map(|entry| (entry.outcome.clone(), entry));
         let ran = self.receipts_of(height).into_iter().map(|(entry, receipt)| (receipt.outcome, entry));
@@ -147,7 +145,7 @@ impl Chain {
             .collect()
     }
 
-    /// A chunk with its transactions and the receipts that run in it.
+    /// Returns a chunk with its transactions and the receipts that run in it.
     pub(crate) fn chunk_json(&self, height: u64, number: u64) -> Json {
         let transactions: Vec<Json> = self
             .entries(height)
@@ -191,8 +189,8 @@ impl Chain {
         }
     }
 
-    /// The final outcome of a transaction. Receipts of future blocks are shown with their future outcome, which is already
-    /// known.
+    /// Returns the final outcome of a transaction. Receipts of future blocks are shown with their future outcome, which
+    /// is already known.
     pub(crate) fn outcome_of(&self, entry: &Entry, receipts: bool) -> Json {
         let last = entry.receipts.first().map(|receipt| &receipt.outcome.status);
         let status = match last {
@@ -216,7 +214,7 @@ impl Chain {
         out
     }
 
-    /// The validators of the epoch that begins with block `start`.
+    /// Returns the validators of the epoch that begins with block `start`.
     pub(crate) fn validators(&self, start: u64) -> Json {
         let passed = self.head.min(start + EPOCH_LENGTH - 1) - start;
         let key = |n: u64| format!("ed25519:{}", base58(&self.seed.bytes::<32>("validator", n)));
@@ -259,7 +257,7 @@ impl Chain {
         }
     }
 
-    /// The answer of `status`.
+    /// Returns the answer of `status`.
     pub(crate) fn status(&self, uptime: u64) -> Json {
         let (head, oldest) = (self.head, self.oldest());
         let time = |height| utc::nanos(self.time(height), self.fraction(height));
@@ -297,7 +295,7 @@ impl Chain {
         }
     }
 
-    /// The answer of `network_info`.
+    /// Returns the answer of `network_info`.
     pub(crate) fn network(&self, minute: u64) -> Json {
         let id = |n: u64| format!("ed25519:{}", base58(&self.seed.bytes::<32>("peer", n)));
         let addr = |n: u64| {

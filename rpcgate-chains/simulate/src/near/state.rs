@@ -8,7 +8,7 @@ use crate::seed::Seed;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 
-/// One NEAR in its smallest unit.
+/// One NEAR in yoctoNEAR, its smallest unit.
 pub(crate) const NEAR: u128 = 1_000_000_000_000_000_000_000_000;
 /// The unit of residents' payments.
 pub(crate) const UNIT: u128 = NEAR / 1_000_000;
@@ -36,7 +36,6 @@ const TOKEN_GAS: u64 = 30_000_000_000_000;
 /// An empty module: enough for clients that check whether code exists.
 pub(crate) const CODE: &[u8] = b"\0asm\x01\0\0\0";
 
-/// An account.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Account {
     pub(crate) amount: u128,
@@ -48,7 +47,7 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// The storage in bytes, as the protocol counts it.
+    /// Returns the storage in bytes, as the protocol counts it.
     pub(crate) fn storage(&self) -> u64 {
         100 + 82 * self.keys.len() as u64 + self.code_length
     }
@@ -65,7 +64,6 @@ pub(crate) struct Ran {
     pub(crate) failure: Option<Json>,
 }
 
-/// All accounts.
 #[derive(Debug)]
 pub(crate) struct State {
     seed: Seed,
@@ -88,13 +86,13 @@ impl State {
         State { seed, barter, keys, residents, changed: HashMap::new(), gifts: HashMap::new(), codes }
     }
 
-    /// The name and key of a resident.
+    /// Returns the name and key of a resident.
     pub(crate) fn resident(&self, n: u64) -> (String, Key) {
         let key = self.keys.get(n as usize).cloned().unwrap_or(Key(vec![0; 32]));
         (hex::encode(&key.0), key)
     }
 
-    /// The receiver and the action of a resident's payment, and the log of the receipt.
+    /// Returns the receiver and the action of a resident's payment, and the log of the receipt.
     pub(crate) fn payment(&self, turn: Turn) -> (String, Action, Option<String>) {
         let (payee, _) = self.resident(turn.payee);
         if turn.pair != TOKEN_PAIR {
@@ -105,7 +103,7 @@ impl State {
         (TOKEN.to_owned(), token_payment(&payee, amount), Some(log))
     }
 
-    /// The nonce of a resident's first transaction.
+    /// Returns the nonce of a resident's first transaction.
     pub(crate) fn first_nonce(&self, n: u64) -> u64 {
         100_000_000_000_000 + self.seed.below("nonce", n, 1_000_000_000)
     }
@@ -115,7 +113,7 @@ impl State {
         self.codes.get(hash).map_or(&[], Vec::as_slice)
     }
 
-    /// An account after block `height`.
+    /// Returns an account after block `height`.
     pub(crate) fn account(&self, name: &str, height: u64) -> Option<Account> {
         if let Some(n) = self.residents.get(name) {
             return Some(self.resident_account(*n, height));
@@ -182,19 +180,20 @@ impl State {
         Account { amount: base + coins, tokens, keys, ..Account::default() }
     }
 
-    /// The total supply of the token.
+    /// Returns the total supply of the token.
     pub(crate) fn token_supply(&self) -> u128 {
         TOKEN_SUPPLY
     }
 
-    /// An account after all receipts so far; for a resident, its initial state.
+    /// Returns an account after all receipts so far; for a resident, its initial state.
     pub(crate) fn newest(&self, name: &str) -> Option<Account> {
         let height = if self.residents.contains_key(name) { 0 } else { u64::MAX };
         self.account(name, height)
     }
 
-    /// An account as a request that names no block sees it: after all receipts so far, even those of the next blocks, so
-    /// that a client sees the effect of a transaction that it has sent. A resident has its state after block `head`.
+    /// Returns an account as a request that names no block sees it: after all receipts so far, even those of the next
+    /// blocks, so that a client sees the effect of a transaction that it has sent. A resident has its state after block
+    /// `head`.
     pub(crate) fn latest(&self, name: &str, head: u64) -> Option<Account> {
         let height = if self.residents.contains_key(name) { head } else { u64::MAX };
         self.account(name, height)
@@ -278,7 +277,7 @@ impl Run<'_> {
         self.account.as_mut().ok_or_else(|| object! { "AccountDoesNotExist": object! { "account_id": name } })
     }
 
-    /// The account, for actions that require its owner.
+    /// Returns the account, for actions that require its owner.
     fn own(&mut self) -> Result<&mut Account, Json> {
         if self.from != self.to && !self.created && self.account.is_some() {
             return Err(object! {
@@ -426,7 +425,7 @@ impl Run<'_> {
     }
 }
 
-/// The event of a transfer of tokens (NEP-141).
+/// Returns the event of a transfer of tokens (NEP-141).
 fn transfer_log(from: &str, to: &str, amount: u128) -> String {
     format!(
         "EVENT_JSON:{{\"standard\":\"nep141\",\"version\":\"1.0.0\",\"event\":\"ft_transfer\",\"data\":\
@@ -434,13 +433,13 @@ fn transfer_log(from: &str, to: &str, amount: u128) -> String {
     )
 }
 
-/// The call of the token that pays `amount`.
+/// Returns the call of the token that pays `amount`.
 fn token_payment(to: &str, amount: u64) -> Action {
     let args = format!("{{\"receiver_id\":\"{to}\",\"amount\":\"{amount}\"}}").into_bytes();
     Action::FunctionCall { method: "ft_transfer".into(), args, gas: TOKEN_GAS, deposit: 1 }
 }
 
-/// The result of a view call of a token, or the error of the virtual machine.
+/// Returns the result of a view call of a token, or the error of the virtual machine.
 pub(crate) fn view(
     state: &State,
     contract: &str,

@@ -17,7 +17,7 @@ fn later(millis: u64) -> Time {
     NOW.plus(Duration::from_millis(millis))
 }
 
-/// The cause of a refusal and its code.
+/// Returns the cause of a refusal and its code.
 #[track_caller]
 fn refusal(node: &mut NearNode, method: &str, params: Value, now: Time) -> (String, i64) {
     let answer = call(node, method, params, now);
@@ -28,7 +28,7 @@ fn refusal(node: &mut NearNode, method: &str, params: Value, now: Time) -> (Stri
     (cause.to_owned(), error["code"].as_i64().expect("a code"))
 }
 
-/// A signed transaction of `test.near`, encoded by hand in Borsh.
+/// Returns a signed transaction of `test.near`, encoded by hand in Borsh.
 fn signed(secret: u8, receiver: &str, nonce: u64, block: &Value, actions: &[Vec<u8>]) -> (String, String) {
     let mut seed = [0; 32];
     seed[31] = secret;
@@ -314,7 +314,7 @@ fn a_client_that_waits_for_a_transaction_gets_its_outcome() {
     );
 }
 
-/// The tokens of an account after a block.
+/// Returns the tokens of an account after a block.
 fn tokens(node: &mut NearNode, account: &str, height: u64) -> u128 {
     node.chain.state.account(account, height).expect("an account").tokens
 }

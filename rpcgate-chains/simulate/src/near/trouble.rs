@@ -49,7 +49,6 @@ impl Trouble {
         Trouble::handler("UNKNOWN_BLOCK", object! {}, data)
     }
 
-    /// The HTTP status.
     pub(super) fn status(&self) -> u16 {
         if self.kind == "REQUEST_VALIDATION_ERROR" { 400 } else { 200 }
     }

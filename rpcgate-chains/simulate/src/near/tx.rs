@@ -12,7 +12,6 @@ pub(crate) type Hash = [u8; 32];
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key(pub(crate) Vec<u8>);
 
-/// The permission of an access key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Permission {
     Full,
@@ -24,7 +23,6 @@ pub(crate) enum Permission {
     },
 }
 
-/// One action of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Action {
     CreateAccount,
@@ -37,7 +35,6 @@ pub(crate) enum Action {
     DeleteAccount(String),
 }
 
-/// A signed transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Tx {
     pub(crate) signer: String,
@@ -57,7 +54,7 @@ pub(crate) fn sha256(parts: &[&[u8]]) -> Hash {
     out
 }
 
-/// Bytes in base58.
+/// Returns bytes in base58.
 pub(crate) fn base58(bytes: &[u8]) -> String {
     bs58::encode(bytes).into_string()
 }
@@ -70,7 +67,7 @@ pub(crate) fn parse_hash(text: &str) -> Option<Hash> {
     bs58::decode(text).into_vec().ok()?.try_into().ok()
 }
 
-/// Whether a name is a valid account id.
+/// Reports whether a name is a valid account id.
 pub(crate) fn is_account_id(name: &str) -> bool {
     let parts = || name.split(['.', '-', '_']);
     (2..=64).contains(&name.len())
@@ -80,7 +77,7 @@ pub(crate) fn is_account_id(name: &str) -> bool {
         && parts().all(|part| !part.is_empty())
 }
 
-/// Whether a name is the hex of an Ed25519 key: an implicit account, which needs no creation.
+/// Reports whether a name is the hex of an Ed25519 key: an implicit account, which needs no creation.
 pub(crate) fn is_implicit(name: &str) -> bool {
     name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
@@ -216,7 +213,7 @@ impl Tx {
         reader.0.is_empty().then_some(Tx { signer, key, nonce, receiver, block, actions, signature, hash })
     }
 
-    /// Whether the signature matches the key that the transaction names.
+    /// Reports whether the signature matches the key that the transaction names.
     pub(crate) fn is_signed(&self) -> bool {
         match (self.key.0.len(), self.signature.as_slice()) {
             (32, signature) if signature.len() == 64 => {
@@ -236,7 +233,7 @@ impl Tx {
         }
     }
 
-    /// The total deposit of all actions.
+    /// Returns the total deposit of all actions.
     pub(crate) fn deposits(&self) -> u128 {
         let of = |action: &Action| match action {
             Action::Transfer(deposit) | Action::FunctionCall { deposit, .. } => *deposit,
@@ -245,7 +242,7 @@ impl Tx {
         self.actions.iter().map(of).fold(0, u128::saturating_add)
     }
 
-    /// The transaction as blocks and statuses show it.
+    /// Returns the transaction as blocks and statuses show it.
     pub(crate) fn json(&self) -> Json {
         let curve = if self.signature.len() == 64 { "ed25519" } else { "secp256k1" };
         object! {

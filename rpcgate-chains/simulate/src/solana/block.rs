@@ -7,11 +7,11 @@ use crate::envelope::Fault;
 use crate::json::{Json, object};
 use serde_json::Value;
 
-/// The program of tokens, and the token that pairs of residents with an odd number pay each other beside lamports.
+/// The token program, and the token that odd-numbered pairs of residents pay each other in addition to lamports.
 const TOKEN: &str = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA";
 const MINT: &str = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v";
 const DECIMALS: u64 = 6;
-/// The tokens of a resident, beside what the other of its pair has paid it.
+/// The initial tokens of a resident.
 const TOKENS: u64 = 1_000_000_000_000;
 /// The lamports of an account of tokens, and of the programs.
 const TOKEN_RENT: u64 = 2_039_280;
@@ -22,13 +22,13 @@ const RANGE: u64 = 500_000;
 /// One transfer with its accounts.
 struct Transfer {
     turn: Turn,
-    /// Whether tokens are paid too.
+    /// `true` if the transfer also pays tokens.
     has_tokens: bool,
     keys: Vec<Key>,
 }
 
 impl Chain {
-    /// The account of a resident that holds its tokens.
+    /// Returns the account of a resident that holds its tokens.
     fn token_account(&self, n: u64) -> Key {
         self.seed.bytes("token account", n)
     }
@@ -46,12 +46,12 @@ impl Chain {
         Transfer { turn, has_tokens, keys }
     }
 
-    /// Whether a transaction mentions an account.
+    /// Reports whether a transaction mentions an account.
     pub(super) fn mentions(&self, turn: Turn, key: &Key) -> bool {
         self.transfer(turn).keys.contains(key)
     }
 
-    /// The log of a transaction.
+    /// Returns the log of a transaction.
     pub(super) fn logs(&self, turn: Turn) -> Vec<String> {
         let system = base58(&SYSTEM);
         let mut logs = vec![format!("Program {system} invoke [1]"), format!("Program {system} success")];
@@ -66,7 +66,7 @@ impl Chain {
         logs
     }
 
-    /// The lamports of the accounts of a transfer, as of a slot.
+    /// Returns the lamports of the accounts of a transfer, as of a slot.
     fn balances(&self, transfer: &Transfer, slot: u64) -> Vec<u64> {
         let Transfer { turn, has_tokens, .. } = transfer;
         let mut out: Vec<u64> =
@@ -193,8 +193,8 @@ impl Chain {
         Ok(block)
     }
 
-    /// Answers `getBlocks`, or `getBlocksWithLimit` if the second parameter is a number of blocks: slots with blocks, and
-    /// all of them have one.
+    /// Answers `getBlocks`, or `getBlocksWithLimit` if the second parameter is a number of blocks. Every slot has a
+    /// block.
     pub(super) fn blocks(&self, params: &Value, has_limit: bool) -> Result<Json, Fault> {
         let missing = || invalid("`params` should have at least 1 argument(s)");
         let first = parameter(params, 0).as_u64().ok_or_else(missing)?;

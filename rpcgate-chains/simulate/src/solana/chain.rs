@@ -24,15 +24,13 @@ pub(super) const FEE: u64 = 5_000;
 /// The signatures of this many slots are known by their status alone.
 const STATUSES: u64 = 300;
 
-/// A public key.
 pub(super) type Key = [u8; 32];
-/// A signature of a transaction.
 pub(super) type TransactionSignature = [u8; 64];
 
 /// The program that owns plain accounts.
 pub(super) const SYSTEM: Key = [0; 32];
 
-/// How final a state must be.
+/// The commitment that a request requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Commitment {
     Processed,
@@ -41,7 +39,7 @@ pub(super) enum Commitment {
 }
 
 impl Commitment {
-    /// The number of slots by which it is behind the newest.
+    /// Returns the number of slots by which it is behind the newest.
     pub(super) fn lag(self) -> u64 {
         match self {
             Commitment::Processed => 0,
@@ -51,7 +49,6 @@ impl Commitment {
     }
 }
 
-/// The state of the chain.
 #[derive(Debug)]
 pub(super) struct Chain {
     pub(super) seed: Seed,
@@ -76,28 +73,26 @@ impl Chain {
         self.head = self.slot_at(now);
     }
 
-    /// The newest slot at `now`.
+    /// Returns the newest slot at `now`.
     pub(super) fn slot_at(&self, now: Time) -> u64 {
         // A clock before the first traffic shows its slot, so that every slot has a root.
         self.timeline.height(now).max(self.head).max(FIRST + FINALIZED)
     }
 
-    /// The time of a slot.
     pub(super) fn time(&self, slot: u64) -> Time {
         self.timeline.time(slot)
     }
 
-    /// The hash of the block of a slot.
     pub(super) fn hash(&self, slot: u64) -> String {
         base58(&self.seed.hide("block", slot))
     }
 
-    /// The number of blocks up to a slot.
+    /// Returns the number of blocks up to a slot.
     pub(super) fn block_height(slot: u64) -> u64 {
         slot - SKIPPED
     }
 
-    /// The transfers in a slot.
+    /// Returns the transfers in a slot.
     pub(super) fn turns(&self, slot: u64) -> impl Iterator<Item = Turn> {
         self.barter.of_block(slot)
     }
@@ -114,21 +109,20 @@ impl Chain {
         self.seed.bytes("resident", n)
     }
 
-    /// The lamports of an account as of a slot; 0 if it does not exist.
+    /// Returns the lamports of an account as of a slot; 0 if it does not exist.
     pub(super) fn lamports(&self, key: &Key, slot: u64) -> u64 {
         let Some(n) = (0..self.residents()).find(|n| self.resident(*n) == *key) else { return 0 };
         let standing = self.barter.standing(n, self.barter.passed(slot));
-        // What it has paid in fees, it has earned elsewhere now and then.
+        // Residents sometimes earn back their fees.
         let paid = standing.sent * FEE % (RESIDENT_BALANCE / 4);
         (RESIDENT_BALANCE - paid).saturating_add_signed(standing.gain)
     }
 
-    /// The amount that a resident has as of a slot of something of which each had `start`, and that only transfers change.
+    /// Returns a resident's tokens at a slot. Each resident starts with `start`, and only transfers change the amount.
     pub(super) fn tokens(&self, start: u64, n: u64, slot: u64) -> u64 {
         start.saturating_add_signed(self.barter.standing(n, self.barter.passed(slot)).gain)
     }
 
-    /// The signature of a transfer.
     pub(super) fn signature(&self, turn: Turn) -> TransactionSignature {
         let mut out = [0; 64];
         out[..32].copy_from_slice(&self.seed.hide("transaction", turn.number));
@@ -136,7 +130,7 @@ impl Chain {
         out
     }
 
-    /// The slot of a transfer, by its signature, if its status is still known.
+    /// Returns the slot of a transfer, by its signature, if its status is still known.
     pub(super) fn slot_of(&self, signature: &TransactionSignature) -> Option<u64> {
         let (first, _) = signature.split_first_chunk::<32>()?;
         let (slot, _) = self.barter.place(self.seed.reveal("transaction", first)?);
@@ -144,7 +138,7 @@ impl Chain {
     }
 }
 
-/// Bytes in base58.
+/// Returns bytes in base58.
 pub(super) fn base58(bytes: &[u8]) -> String {
     bs58::encode(bytes).into_string()
 }

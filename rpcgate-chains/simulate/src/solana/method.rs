@@ -15,12 +15,12 @@ pub(super) fn invalid(why: impl Into<String>) -> Fault {
     Fault::new(-32602, why)
 }
 
-/// A parameter by its place.
+/// Returns a parameter by its place.
 pub(super) fn parameter(params: &Value, place: usize) -> &Value {
     params.get(place).unwrap_or(&Value::Null)
 }
 
-/// The commitment that an object of options names; finalized by default.
+/// Returns the commitment that an object of options names; finalized by default.
 pub(super) fn commitment(options: &Value) -> Result<Commitment, Fault> {
     match &options["commitment"] {
         Value::Null => Ok(Commitment::Finalized),
@@ -45,7 +45,7 @@ pub(super) fn key(value: &Value) -> Result<Key, Fault> {
     from_base58(text).ok_or_else(|| invalid("Invalid param: WrongSize"))
 }
 
-/// How the data of an account are written.
+/// The encoding of account data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Encoding {
     /// A string in base58: the default.
@@ -60,7 +60,7 @@ impl Encoding {
             Value::Null => Ok(Encoding::Plain),
             name => match name.as_str() {
                 Some("base58") => Ok(Encoding::Named("base58")),
-                // Data of no known program are not parsed.
+                // Data is not parsed, since its program is unknown.
                 Some("base64" | "jsonParsed") => Ok(Encoding::Named("base64")),
                 Some("base64+zstd") => Ok(Encoding::Named("base64+zstd")),
                 _ => Err(invalid("Invalid params: unknown variant of `encoding`.")),
@@ -70,7 +70,7 @@ impl Encoding {
 }
 
 impl Chain {
-    /// A plain account, which has no data; `None` if it does not exist.
+    /// Returns a plain account, which has no data; `None` if it does not exist.
     pub(super) fn account(&self, key: &Key, slot: u64, encoding: Encoding) -> Option<Json> {
         let lamports = self.lamports(key, slot);
         (lamports > 0).then(|| {
@@ -90,7 +90,6 @@ impl Chain {
         })
     }
 
-    /// Runs a method.
     pub(super) fn call(&self, method: &str, params: &Value) -> Result<Json, Fault> {
         let slot =
             |place| commitment(parameter(params, place)).map(|commitment| self.head - commitment.lag());
@@ -162,7 +161,7 @@ impl Chain {
         })
     }
 
-    /// The status of a transaction in a slot.
+    /// Returns the status of a transaction in a slot.
     fn status(&self, slot: u64) -> Json {
         let depth = self.head - slot;
         let (name, confirmations): (&str, Json) = match depth {

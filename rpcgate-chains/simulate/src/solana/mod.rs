@@ -14,9 +14,9 @@ use chain::Chain;
 use rpcgate_core::clock::Time;
 use serde_json::Value;
 
-/// A validator of Solana that no client sends transactions to: accounts in pairs pay each other.
+/// A validator of Solana that accepts no transactions of clients: accounts in pairs pay each other.
 ///
-/// A real validator has its WebSocket on a port of its own, with subscriptions alone. This one answers its calls there too.
+/// A real validator serves only subscriptions over WebSocket, on a separate port. This one also answers calls there.
 #[derive(Debug)]
 pub struct SolanaNode {
     chain: Chain,

@@ -1,5 +1,5 @@
-//! Solana's publish and subscribe API: slots, roots, accounts, programs, logs and signatures. The subscriptions that a
-//! validator has switched off by default (blocks, votes, updates of slots) are missing here too.
+//! Solana's publish and subscribe API: slots, roots, accounts, programs, logs and signatures. It lacks the
+//! subscriptions that a validator disables by default (blocks, votes, slot updates).
 
 use super::SolanaNode;
 use super::chain::{Chain, Commitment, Key, SYSTEM, TransactionSignature, base58, from_base58};
@@ -22,9 +22,9 @@ struct Subscription {
     id: u64,
     subject: Subject,
     commitment: Commitment,
-    /// The newest slot of which the client was told.
+    /// The newest slot that was sent to the client.
     told: u64,
-    /// Whether it ends with the message that was told last.
+    /// `true` if the subscription ends with its last message.
     is_over: bool,
 }
 
@@ -45,7 +45,7 @@ enum Subject {
 }
 
 impl Subject {
-    /// The subject and the name of the notification of a `…Subscribe`; `None` for any other method.
+    /// Returns the subject and the name of the notification of a `…Subscribe`; `None` for any other method.
     fn read(method: &str, params: &Value) -> Result<Option<Self>, Fault> {
         let first = parameter(params, 0);
         let options = parameter(params, 1);
@@ -96,7 +96,7 @@ impl Subject {
     }
 }
 
-/// What a client is told with the slot that it belongs to.
+/// Returns a notification's value with the slot to which it belongs.
 fn in_context(slot: u64, value: Json) -> Json {
     object! { "context": object! { "slot": slot }, "value": value }
 }
@@ -106,7 +106,7 @@ impl Chain {
         [turn.payer, turn.payee].iter().any(|n| self.resident(*n) == *key)
     }
 
-    /// What a client is told of a slot.
+    /// Returns the notifications for a slot.
     fn of_slot(&self, subject: &Subject, slot: u64) -> Vec<Json> {
         match subject {
             Subject::Slot => {
@@ -163,7 +163,7 @@ impl SolanaNode {
             ));
         }
         self.subscribed += 1;
-        // A transaction that is there already is told at once.
+        // A transaction that is already in a block is reported at once.
         let is_past = matches!(subject, Subject::Signature(_));
         let told = self.chain.head - commitment.lag() - u64::from(is_past);
         let id = self.subscribed;
@@ -229,7 +229,7 @@ impl StreamNode for SolanaNode {
                 let params = object! { "result": result, "subscription": open.id };
                 let method = open.subject.notification();
                 out.push(object! { "jsonrpc": "2.0", "method": method, "params": params }.text());
-                // A signature is told once.
+                // A signature is reported once.
                 open.is_over = matches!(open.subject, Subject::Signature(_));
             }
             session.open.retain(|open| !open.is_over);

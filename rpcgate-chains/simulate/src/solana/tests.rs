@@ -71,7 +71,7 @@ fn a_transfer_is_told_by_its_logs_its_accounts_and_its_signature() {
     for id in [(&logs, "logsUnsubscribe"), (&program, "programUnsubscribe")] {
         result(&mut client, id.1, json!([id.0]));
     }
-    // The account is told of when it changes again.
+    // The next notification follows the account's next change.
     let watched = result(&mut client, "accountSubscribe", json!([key, processed]));
     let mentioned = result(&mut client, "logsSubscribe", json!([{ "mentions": [key] }, processed]));
     let pushed = client.wait();
@@ -81,7 +81,7 @@ fn a_transfer_is_told_by_its_logs_its_accounts_and_its_signature() {
     told(&pushed[1], "logsNotification", &mentioned);
     result(&mut client, "accountUnsubscribe", json!([watched]));
     result(&mut client, "logsUnsubscribe", json!([mentioned]));
-    // A signature is told at its commitment, once.
+    // A signature is reported once, at its commitment.
     let status = result(&mut client, "getSignatureStatuses", json!([[signature]]))["value"][0].clone();
     let sent = status["slot"].as_u64().expect("a slot");
     let confirmed =

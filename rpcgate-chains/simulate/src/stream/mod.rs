@@ -1,8 +1,8 @@
 //! The streams of a node: the answers and pushes on each connection of its WebSocket.
 //!
-//! Like the node, a stream has no socket and no clock. Its owner passes it the messages of the client, and asks it for
-//! pushes at the times that it names. A stream has no queue: it stores only its position in the chain, so that a slow
-//! client does not increase its memory.
+//! Like the node, a stream has no socket and no clock. Its owner passes in the client's messages, and calls for pushes
+//! at the times that the stream returns. A stream has no queue: it stores only its position in the chain, so that a
+//! slow client does not increase its memory.
 
 mod call;
 #[cfg(test)]

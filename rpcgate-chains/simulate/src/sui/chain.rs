@@ -45,7 +45,7 @@ pub(crate) struct Gas {
 }
 
 impl Gas {
-    /// The charge of a transaction that writes and deletes these numbers of coins.
+    /// Returns the charge of a transaction that writes and deletes these numbers of coins.
     pub(crate) fn of(price: u64, written: u64, taken: u64) -> Gas {
         Gas {
             computation: price * UNITS,
@@ -55,13 +55,12 @@ impl Gas {
         }
     }
 
-    /// The amount that the payer loses.
+    /// Returns the amount that the payer loses.
     pub(crate) fn net(self) -> i128 {
         i128::from(self.computation) + i128::from(self.storage) - i128::from(self.rebate)
     }
 }
 
-/// An executed transaction.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) tx: Tx,
@@ -78,7 +77,7 @@ pub(crate) struct Entry {
     pub(crate) dependencies: Vec<Id>,
     /// The results of each command.
     pub(crate) results: Vec<Vec<(Id, u64)>>,
-    /// The coin whose payment the package recorded: the only Move event of the chain.
+    /// The payment that the package recorded: the only Move event of the chain.
     pub(crate) recorded: Option<Recorded>,
 }
 
@@ -92,11 +91,9 @@ pub(crate) struct Recorded {
     pub(crate) value: u64,
 }
 
-/// The state of the chain.
 #[derive(Debug)]
 pub(crate) struct Chain {
     pub(crate) seed: Seed,
-    /// The newest checkpoint.
     pub(crate) head: u64,
     pub(crate) inbox: Inbox,
     timeline: Timeline,
@@ -112,7 +109,7 @@ pub(crate) struct Chain {
     pub(crate) included: BTreeMap<u64, Vec<Id>>,
 }
 
-/// The digest of a coin's content at a version.
+/// Returns the digest of a coin's content at a version.
 pub(crate) fn object_digest(id: &Id, version: u64) -> Id {
     blake(&[b"Object::", id, &version.to_le_bytes()])
 }
@@ -164,7 +161,7 @@ impl Chain {
         self.timeline.height(now).max(self.head).max(FIRST)
     }
 
-    /// `now`, or the time of the newest checkpoint if the clock stepped back behind it.
+    /// Returns `now`, or the time of the newest checkpoint if the clock stepped back behind it.
     pub(crate) fn moment(&self, now: Time) -> Time {
         now.max(self.timeline.time(self.head))
     }
@@ -177,12 +174,12 @@ impl Chain {
         self.timeline.time(checkpoint).millis()
     }
 
-    /// The epoch of a checkpoint; an epoch lasts a day.
+    /// Returns the epoch of a checkpoint; an epoch lasts a day.
     pub(crate) fn epoch(&self, checkpoint: u64) -> u64 {
         (BASE_EPOCH + self.timeline.time(checkpoint).day()).saturating_sub(EPOCH.day())
     }
 
-    /// The gas of all transactions of an epoch, up to a checkpoint.
+    /// Returns the gas of all transactions of an epoch, up to a checkpoint.
     pub(crate) fn rolling(&self, checkpoint: u64) -> Gas {
         let day = self.timeline.time(checkpoint).day();
         let before = self.timeline.height(Time::from_secs(day * 86_400 - 1)).max(FIRST - 1);
@@ -200,7 +197,7 @@ impl Chain {
         sum
     }
 
-    /// The number of transactions up to a checkpoint.
+    /// Returns the number of transactions up to a checkpoint.
     pub(crate) fn total(&self, checkpoint: u64) -> u64 {
         let clients: usize = self.included.range(..=checkpoint).map(|(_, all)| all.len()).sum();
         EARLIER + self.barter.passed(checkpoint) + clients as u64
@@ -210,12 +207,12 @@ impl Chain {
         self.seed.hide("checkpoint", checkpoint)
     }
 
-    /// A checkpoint that is kept, by its digest.
+    /// Returns a checkpoint that is kept, by its digest.
     pub(crate) fn find(&self, digest: &Id) -> Option<u64> {
         self.seed.reveal("checkpoint", digest)
     }
 
-    /// The digests of a checkpoint's transactions.
+    /// Returns the digests of a checkpoint's transactions.
     pub(crate) fn listed(&self, checkpoint: u64) -> Vec<Id> {
         let mut out: Vec<Id> =
             self.barter.of_block(checkpoint).map(|turn| self.seed.hide("transaction", turn.number)).collect();
@@ -223,7 +220,7 @@ impl Chain {
         out
     }
 
-    /// An executed transaction, in a checkpoint or not yet.
+    /// Returns an executed transaction, in a checkpoint or not yet.
     pub(crate) fn transaction(&self, digest: &Id) -> Option<Entry> {
         if let Some(entry) = self.entries.get(digest) {
             return Some(entry.clone());
@@ -235,7 +232,7 @@ impl Chain {
             .then(|| self.resident_entry(self.barter.turn(number)))
     }
 
-    /// The package that records payments. Residents alone call it: clients cannot.
+    /// Returns the package that records payments. Residents alone call it: clients cannot.
     pub(crate) fn recorder(&self) -> Id {
         self.seed.bytes("recorder", 0)
     }
@@ -244,7 +241,7 @@ impl Chain {
         self.addresses.get(n as usize).copied().unwrap_or_default()
     }
 
-    /// The coin with which resident `n` pays gas, after its pair's first `rounds` turns.
+    /// Returns the coin with which resident `n` pays gas, after its pair's first `rounds` turns.
     fn gas_coin(&self, n: u64, rounds: u64) -> (Coin, Option<u64>) {
         // The first of a pair pays in the even rounds.
         let sent = if n.is_multiple_of(2) { rounds.div_ceil(2) } else { rounds / 2 };
@@ -256,7 +253,7 @@ impl Chain {
         (Coin { version, owner: self.resident(n), balance }, last)
     }
 
-    /// The coin that a pair passes back and forth, after so many turns.
+    /// Returns the coin that a pair passes back and forth, after `rounds` turns.
     fn traded_coin(&self, pair: u64, rounds: u64) -> (Coin, Option<u64>) {
         let owner = self.resident(2 * pair + (rounds & 1));
         let balance = SUI + self.seed.below("ball", pair, 9 * SUI);
@@ -319,7 +316,7 @@ impl Chain {
         }
     }
 
-    /// The current state of a coin, and the transaction that last changed it.
+    /// Returns the current state of a coin, and the transaction that last changed it.
     pub(crate) fn coin(&self, id: &Id) -> Option<(Coin, Id)> {
         if let Some((coin, digest)) = self.coins.get(id) {
             return coin.map(|coin| (coin, *digest));
@@ -335,12 +332,12 @@ impl Chain {
         Some((coin, digest))
     }
 
-    /// The last version of a deleted coin.
+    /// Returns the last version of a deleted coin.
     pub(crate) fn last_version(&self, id: &Id) -> Option<u64> {
         self.gone.get(id).copied()
     }
 
-    /// All coins of an owner, ordered by id.
+    /// Returns all coins of an owner, ordered by id.
     pub(crate) fn coins_of(&self, owner: &Id) -> Vec<(Id, Coin, Id)> {
         let own = self.coins.iter().filter_map(|(id, (coin, digest))| Some((*id, (*coin)?, *digest)));
         let theirs = self

@@ -141,8 +141,8 @@ impl Chain {
         Ok(self.run(raw, tx, gas_coin, coins, dependencies))
     }
 
-    /// Runs a transaction without effect. One that names no coin for its gas gets a mock coin, so that a client can learn
-    /// the cost.
+    /// Runs a transaction without effect. A transaction that names no gas coin gets a mock coin, so that a client can
+    /// learn the cost.
     pub(crate) fn dry_run(&self, raw: &[u8], mut tx: Tx) -> Result<Entry, String> {
         if !tx.payment.is_empty() {
             return self.try_out(raw, tx);
@@ -250,7 +250,7 @@ impl Chain {
         Ok(self.run(raw, tx, gas_coin, coins, Vec::new()))
     }
 
-    /// Executes a signed transaction. Returns `None` inside if the node is full.
+    /// Executes a signed transaction. Returns `Ok(None)` if the node is full.
     pub(crate) fn execute(
         &mut self,
         raw: &[u8],

@@ -86,7 +86,6 @@ fn refused(why: String) -> Fault {
 }
 
 impl SuiNode {
-    /// Runs a method.
     pub(super) fn call(&mut self, method: &str, params: &Value, now: Time) -> Result<Json, Fault> {
         let params = Params(params);
         let chain = &self.chain;
@@ -221,7 +220,7 @@ impl SuiNode {
         Ok(Json::Array(digests.iter().map(show).collect()))
     }
 
-    /// The page of an owner's coins that the request selects.
+    /// Returns the page of an owner's coins that the request selects.
     fn page(&self, owner: &Id, cursor: &Value, limit: &Value) -> Result<(Vec<Id>, Json, bool), Fault> {
         let after = match cursor {
             Value::Null => None,

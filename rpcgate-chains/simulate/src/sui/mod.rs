@@ -21,9 +21,10 @@ const BATCH: usize = 1_000;
 
 /// A full node of Sui that keeps a month of checkpoints.
 ///
-/// Its objects are coins of SUI. Ten of them, of 1,000 SUI each, belong to the address of the Ed25519 key whose secret
-/// is 1, so that every client can send. Transactions split, merge and transfer coins; there are no packages to call, but two
-/// of the residents call one that records their payments in events. The system state (`0x5`) and the clock (`0x6`) can be read.
+/// Its objects are coins of SUI. Ten coins of 1,000 SUI each belong to the address of the Ed25519 key whose secret is
+/// 1, so that every client can send. Transactions split, merge and transfer coins. Clients cannot call packages; two
+/// residents call one that records their payments in events. The system state (`0x5`) and the clock (`0x6`) can be
+/// read.
 #[derive(Debug)]
 pub struct SuiNode {
     chain: Chain,

@@ -3,7 +3,6 @@
 use super::tx::{Argument, Command, Id, Input, Program};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A coin of SUI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Coin {
     pub(crate) version: u64,
@@ -66,7 +65,6 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Runs all commands.
     pub(crate) fn all(&mut self) -> Result<(), Failure> {
         for (index, command) in self.program.commands.iter().enumerate() {
             let given = self.step(command).map_err(|why| format!("{why} in command {index}"))?;
@@ -121,7 +119,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// All coins that a list of arguments names; an argument may be a whole result.
+    /// Returns all coins that a list of arguments names; an argument may be a whole result.
     fn listed(&self, arguments: &[Argument]) -> Result<Vec<Id>, Failure> {
         arguments.iter().map(|argument| self.held(*argument).map(|(id, _)| id)).collect()
     }

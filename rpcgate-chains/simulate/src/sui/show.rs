@@ -53,7 +53,7 @@ impl Gas {
 }
 
 impl Change {
-    /// The object after the transaction, with its owner.
+    /// Returns the object after the transaction, with its owner.
     fn owned(&self) -> Option<Json> {
         let coin = self.after?;
         let reference = (self.id, coin.version, object_digest(&self.id, coin.version));
@@ -71,7 +71,6 @@ impl Entry {
         self.changes.iter().filter_map(|change| change.after).map(|coin| coin.version).max().unwrap_or(0)
     }
 
-    /// The effects.
     pub(crate) fn effects(&self, epoch: u64) -> Json {
         let status = match &self.failure {
             None => object! { "status": "success" },
@@ -112,7 +111,7 @@ impl Entry {
         out
     }
 
-    /// The change of each object.
+    /// Returns the change of each object.
     pub(crate) fn object_changes(&self) -> Json {
         let sender = || Json::from(hex_id(&self.tx.sender));
         let show = |change: &Change| {
@@ -139,7 +138,7 @@ impl Entry {
         Json::Array(self.changes.iter().map(show).collect())
     }
 
-    /// The change of each owner's balance.
+    /// Returns the change of each owner's balance.
     pub(crate) fn balance_changes(&self) -> Json {
         let mut sums: BTreeMap<Id, i128> = BTreeMap::new();
         for Change { before, after, .. } in &self.changes {
@@ -156,7 +155,7 @@ impl Entry {
         Json::Array(shown.collect())
     }
 
-    /// The Move events.
+    /// Returns the Move events.
     pub(crate) fn events(&self) -> Json {
         let show = |recorded: Recorded| {
             let Recorded { package, coin, from, to, value } = recorded;
@@ -175,7 +174,7 @@ impl Entry {
         Json::Array(self.recorded.into_iter().map(show).collect())
     }
 
-    /// The signed bytes with their signatures, in BCS.
+    /// Returns the signed bytes with their signatures, in BCS.
     fn packed(&self) -> Vec<u8> {
         let mut out = vec![1, 0, 0, 0];
         out.extend_from_slice(&self.raw);
@@ -189,7 +188,7 @@ impl Entry {
 }
 
 impl Chain {
-    /// A transaction with the parts that the request selects.
+    /// Returns a transaction with the parts that the request selects.
     pub(crate) fn transaction_json(&self, entry: &Entry, options: Options<'_>) -> Json {
         let mut out = object! { "digest": base58(&entry.digest) };
         if options.wants("showInput") {
@@ -218,7 +217,6 @@ impl Chain {
         out
     }
 
-    /// A checkpoint.
     pub(crate) fn checkpoint_json(&self, number: u64) -> Json {
         let none = || Json::Array(Vec::new());
         if number == 0 {
@@ -245,7 +243,7 @@ impl Chain {
         }
     }
 
-    /// An object, or the error that it does not exist.
+    /// Returns an object, or the error that it does not exist.
     pub(crate) fn object_json(&self, id: &Id, options: Options<'_>) -> Json {
         if let Some(system) = self.system_json(id, options) {
             return system;
@@ -297,7 +295,7 @@ impl Chain {
     }
 }
 
-/// The content of a coin in BCS.
+/// Returns the content of a coin in BCS.
 pub(crate) fn coin_bytes(id: &Id, balance: u64) -> Vec<u8> {
     [&id[..], &balance.to_le_bytes()].concat()
 }

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 /// The version of the system state: the first transaction of an epoch changes it.
 const STATE_VERSION: u64 = 2;
 
-/// A shared object without a key, of which there is one.
+/// A shared object without a key; only one of its kind exists.
 struct System {
     kind: &'static str,
     fields: Json,
@@ -46,7 +46,7 @@ impl Chain {
         }
     }
 
-    /// The current state of a system object; `None` for any other id.
+    /// Returns the current state of a system object; `None` for any other id.
     pub(super) fn system_json(&self, id: &Id, options: Options<'_>) -> Option<Json> {
         let System { kind, fields, content, version } = self.system(id)?;
         let mut out = object! {

@@ -32,7 +32,7 @@ fn balance(node: &mut SuiNode, owner: &str, now: Time) -> u64 {
     number(&result(node, "suix_getBalance", json!([owner]), now)["totalBalance"])
 }
 
-/// The reference of a faucet coin in its current state, encoded in BCS.
+/// Returns the reference of a faucet coin in its current state, encoded in BCS.
 fn coin(node: &mut SuiNode, n: usize, now: Time) -> Vec<u8> {
     let coin = &result(node, "suix_getCoins", json!([FAUCET]), now)["data"][n];
     let id = parse_id(coin["coinObjectId"].as_str().expect("an id")).expect("an id");
@@ -40,7 +40,7 @@ fn coin(node: &mut SuiNode, n: usize, now: Time) -> Vec<u8> {
     [&id[..], &number(&coin["version"]).to_le_bytes(), &[32], &digest[..]].concat()
 }
 
-/// A transaction kind that splits an amount off the gas coin and transfers it to the payee.
+/// Returns a transaction kind that splits an amount off the gas coin and transfers it to the payee.
 fn payment(amount: u64) -> Vec<u8> {
     let payee: Id = parse_id(PAYEE).expect("an id");
     let mut out = vec![0, 2, 0, 8];
@@ -51,7 +51,7 @@ fn payment(amount: u64) -> Vec<u8> {
     out
 }
 
-/// The bytes of a transaction of the faucet, and its signature by the key of this secret.
+/// Returns the bytes of a transaction of the faucet, and its signature by the key of this secret.
 fn signed(secret: u8, kind: &[u8], gas: &[Vec<u8>], price: u64, budget: u64) -> (Vec<u8>, String) {
     let mut seed = [0; 32];
     seed[31] = secret;

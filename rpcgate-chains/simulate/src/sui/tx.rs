@@ -76,7 +76,7 @@ pub(crate) fn blake(parts: &[&[u8]]) -> Id {
     hash.finalize().into()
 }
 
-/// Bytes in base58, the form of digests.
+/// Returns bytes in base58, the form of digests.
 pub(crate) fn base58(bytes: &[u8]) -> String {
     bs58::encode(bytes).into_string()
 }
@@ -89,7 +89,7 @@ pub(crate) fn parse_digest(text: &str) -> Option<Id> {
     bs58::decode(text).into_vec().ok()?.try_into().ok()
 }
 
-/// An address or an id in hex.
+/// Returns an address or an id in hex.
 pub(crate) fn hex_id(id: &Id) -> String {
     format!("0x{}", hex::encode(id))
 }
@@ -284,8 +284,8 @@ impl Tx {
         reader.0.is_empty().then_some(Tx { program, sender, payment, owner, price, budget, expires })
     }
 
-    /// The bytes of a transaction that transfers one object, and first shows it to the function `record` of the package
-    /// `recorder`, if there is one.
+    /// Returns the bytes of a transaction that transfers one object. With a `recorder`, it first passes the object to
+    /// the function `record` of that package.
     pub(crate) fn handing_over(
         object: Reference,
         (from, to): (&Id, &Id),
@@ -324,7 +324,7 @@ impl Tx {
         out
     }
 
-    /// The transaction as responses show it.
+    /// Returns the transaction as responses show it.
     pub(crate) fn json(&self) -> Json {
         object! {
             "messageVersion": "v1",
@@ -340,12 +340,12 @@ impl Tx {
     }
 }
 
-/// The digest of a transaction's bytes.
+/// Returns the digest of a transaction's bytes.
 pub(crate) fn digest(raw: &[u8]) -> Id {
     blake(&[b"TransactionData::", raw])
 }
 
-/// The signer of a transaction's bytes; `None` if the signature is invalid or its scheme unknown.
+/// Returns the signer of a transaction's bytes; `None` if the signature is invalid or its scheme unknown.
 pub(crate) fn signer(raw: &[u8], signature: &[u8]) -> Option<Id> {
     // The intent: a transaction, version 0, of Sui.
     let message = blake(&[&[0, 0, 0], raw]);
@@ -367,13 +367,13 @@ pub(crate) fn signer(raw: &[u8], signature: &[u8]) -> Option<Id> {
     Some(blake(&[&[*scheme], key]))
 }
 
-/// An object's id, version and digest.
+/// Returns an object's id, version and digest.
 pub(crate) fn reference_json((id, version, digest): &Reference) -> Json {
     object! { "objectId": hex_id(id), "version": *version, "digest": base58(digest) }
 }
 
 impl Program {
-    /// The typed value of a pure input, derived from the commands that use it.
+    /// Returns the typed value of a pure input, derived from the commands that use it.
     fn pure(&self, index: usize, bytes: &[u8]) -> Json {
         let own = |argument: &Argument| *argument == Argument::Input(index as u16);
         let raw = || bytes.iter().map(|byte| Json::from(*byte)).collect::<Vec<_>>();

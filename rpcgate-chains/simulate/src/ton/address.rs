@@ -4,7 +4,6 @@ use super::cell::{Builder, Slice};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 
-/// An account's address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Address {
     /// 0 for the workchain of accounts, -1 for the masterchain.
@@ -13,7 +12,7 @@ pub(super) struct Address {
 }
 
 impl Address {
-    /// An address in the workchain of accounts.
+    /// Returns an address in the workchain of accounts.
     pub(super) fn base(account: [u8; 32]) -> Self {
         Address { workchain: 0, account }
     }
@@ -34,12 +33,12 @@ impl Address {
         Some(Address { workchain: bytes[1].cast_signed(), account })
     }
 
-    /// The user-friendly form, bounceable: coins that are sent to it return if there is no account.
+    /// Returns the user-friendly form, bounceable: coins that are sent to it return if there is no account.
     pub(super) fn friendly(&self) -> String {
         self.shown(0x11)
     }
 
-    /// The user-friendly form with this first byte.
+    /// Returns the user-friendly form with this first byte.
     pub(super) fn shown(&self, tag: u8) -> String {
         let mut bytes = vec![tag, self.workchain.cast_unsigned()];
         bytes.extend_from_slice(&self.account);
@@ -47,7 +46,6 @@ impl Address {
         URL_SAFE.encode(bytes)
     }
 
-    /// The raw form.
     pub(super) fn raw(&self) -> String {
         format!("{}:{}", self.workchain, hex::encode(self.account))
     }

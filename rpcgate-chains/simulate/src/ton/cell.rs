@@ -20,7 +20,7 @@ pub(super) struct Cell {
     depth: u16,
 }
 
-/// Cells with the same hash are equal: a comparison of all cells below could take as long as there are paths through them.
+/// Cells are compared by hash. A comparison of all cells below could take time proportional to the number of paths.
 impl PartialEq for Cell {
     fn eq(&self, other: &Self) -> bool {
         self.hash == other.hash
@@ -45,7 +45,7 @@ impl Cell {
         cell
     }
 
-    /// Two bytes that describe it, and its data, padded with a one and zeros if it does not fill its last byte.
+    /// Returns two descriptor bytes and the data, padded with a one and zeros if it does not fill its last byte.
     fn body(&self) -> Vec<u8> {
         let mut out = vec![self.refs.len() as u8, (self.bits / 8 + self.bits.div_ceil(8)) as u8];
         out.extend_from_slice(&self.data);
@@ -55,12 +55,12 @@ impl Cell {
         out
     }
 
-    /// A reader at the start of the cell.
+    /// Returns a reader at the start of the cell.
     pub(super) fn slice(&self) -> Slice<'_> {
         Slice { cell: self, bit: 0, next: 0 }
     }
 
-    /// A bag with this cell as its root, with a checksum.
+    /// Returns a bag with this cell as its root, with a checksum.
     pub(super) fn bag(&self) -> Vec<u8> {
         let mut order: Vec<&Cell> = Vec::new();
         let mut seen = HashMap::new();
@@ -97,7 +97,7 @@ impl Cell {
         out
     }
 
-    /// Reads the root of a bag, or says what is wrong with it.
+    /// Reads the root of a bag. An error is the reason why the bag is invalid.
     pub(super) fn of_bag(bytes: &[u8]) -> Result<Arc<Cell>, &'static str> {
         let mut reader = Reader { bytes, at: 0 };
         if reader.number(4)? != 0xb5ee_9c72 {
@@ -216,7 +216,6 @@ pub(super) struct Builder {
 }
 
 impl Builder {
-    /// Adds one bit.
     pub(super) fn bit(mut self, bit: bool) -> Self {
         if self.bits < BITS {
             if self.bits.is_multiple_of(8) {
@@ -235,7 +234,6 @@ impl Builder {
         (0..width).rev().fold(self, |to, place| to.bit(place < 64 && value >> place & 1 == 1))
     }
 
-    /// Adds whole bytes.
     pub(super) fn bytes(self, bytes: &[u8]) -> Self {
         bytes.iter().fold(self, |to, byte| to.number(u64::from(*byte), 8))
     }
@@ -246,12 +244,10 @@ impl Builder {
         self.number(u64::from(length), width).number(value, 8 * length)
     }
 
-    /// Adds coins.
     pub(super) fn coins(self, value: u64) -> Self {
         self.amount(value, 4)
     }
 
-    /// Adds a reference.
     pub(super) fn reference(mut self, cell: Arc<Cell>) -> Self {
         if self.refs.len() < 4 {
             self.refs.push(cell);
@@ -270,12 +266,11 @@ impl Builder {
         self
     }
 
-    /// The number of bits that still fit.
+    /// Returns the number of bits that still fit.
     pub(super) fn room(&self) -> usize {
         BITS - self.bits
     }
 
-    /// The finished cell.
     pub(super) fn done(self) -> Arc<Cell> {
         Arc::new(Cell::new(self.data, self.bits, self.refs))
     }
@@ -290,7 +285,6 @@ pub(super) struct Slice<'a> {
 }
 
 impl<'a> Slice<'a> {
-    /// The next bit.
     pub(super) fn bit(&mut self) -> Option<bool> {
         if self.bit >= self.cell.bits {
             return None;
@@ -301,12 +295,11 @@ impl<'a> Slice<'a> {
         Some(bit)
     }
 
-    /// A number of up to 64 bits.
+    /// Returns a number of up to 64 bits.
     pub(super) fn number(&mut self, width: u32) -> Option<u64> {
         (0..width).try_fold(0, |sum, _| Some(sum << 1 | u64::from(self.bit()?)))
     }
 
-    /// Reads whole bytes.
     pub(super) fn bytes(&mut self, length: usize) -> Option<Vec<u8>> {
         (0..length).map(|_| self.number(8).map(|byte| byte as u8)).collect()
     }
@@ -321,20 +314,19 @@ impl<'a> Slice<'a> {
         self.number(8 * length)
     }
 
-    /// The next reference.
     pub(super) fn reference(&mut self) -> Option<&'a Arc<Cell>> {
         let cell = self.cell.refs.get(self.next)?;
         self.next += 1;
         Some(cell)
     }
 
-    /// The number of unread bits.
+    /// Returns the number of unread bits.
     pub(super) fn left(&self) -> usize {
         self.cell.bits - self.bit
     }
 }
 
-/// A dictionary with keys of `width` bits in ascending order; `None` for an empty one.
+/// Returns a dictionary with keys of `width` bits in ascending order; `None` for an empty one.
 pub(super) fn dictionary(entries: &[(u64, Arc<Cell>)], width: u32) -> Option<Arc<Cell>> {
     let ((first, value), (last, _)) = (entries.first()?, entries.last()?);
     let mask = |width: u32| (1u64 << width) - 1;

@@ -14,14 +14,14 @@ use std::sync::Arc;
 const BASE: u64 = 55_000_000;
 const SLOT_MS: u64 = 5_000;
 const JITTER_MS: u64 = 1_500;
-/// Each block of the masterchain has one of the workchain, whose number is this much higher.
+/// The offset of workchain block numbers. Each masterchain block has one workchain block.
 const AHEAD: u64 = 5_300_000;
 /// The logical time of a block.
 const BLOCK_LT: u64 = 1_000_000;
 /// Pairs of accounts that pay each other in turn, one pair in each block.
 const PAIRS: u64 = 8;
-/// Every so many transactions an account has one whose hash is not the hash of its cell, so that the history of an account
-/// need not be computed from its first transaction.
+/// The interval of an account's transactions whose hash is not the hash of their cell. It bounds the computation of an
+/// account's history, which otherwise starts at its first transaction.
 const ANCHOR: u64 = 64;
 const TON: i64 = 1_000_000_000;
 
@@ -31,7 +31,7 @@ const WALLET_ID: u64 = 698_983_191;
 const RUN_FEE: u64 = 77 + 3_308 * 400;
 const FORWARD_FEE: u64 = 266_668;
 const PAID_FEE: u64 = 77 + 309 * 400;
-/// The fee for receiving a payment, for a resident, which also tells the outside of it.
+/// The fee that a resident pays for receiving a payment, including its external message about the payment.
 const TOLD_FEE: u64 = PAID_FEE + FORWARD_FEE + FORWARD_FEE / 2;
 /// The operation of a resident's message about a payment.
 const PAYMENT: u64 = 0x9a3f_5c01;
@@ -64,7 +64,6 @@ struct Wallet {
     key: [u8; 32],
 }
 
-/// A transaction in a block.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) step: Step,
@@ -72,7 +71,6 @@ pub(super) struct Entry {
     pub(super) hash: [u8; 32],
 }
 
-/// The state of one chain.
 #[derive(Debug)]
 pub(super) struct Chain {
     pub(super) seed: Seed,
@@ -109,42 +107,42 @@ impl Chain {
         }
     }
 
-    /// The height of the masterchain at `now`.
+    /// Returns the height of the masterchain at `now`.
     pub(super) fn height(&self, now: Time) -> u64 {
         self.timeline.height(now).max(self.head)
     }
 
-    /// `now`, or the time of the newest block if the clock stepped back behind it.
+    /// Returns `now`, or the time of the newest block if the clock stepped back behind it.
     pub(super) fn moment(&self, now: Time) -> Time {
         now.max(self.timeline.time(self.head))
     }
 
-    /// The Unix time of a block in seconds.
+    /// Returns the Unix time of a block in seconds.
     pub(super) fn utime(&self, height: u64) -> u64 {
         self.timeline.time(height).secs()
     }
 
-    /// The newest block at or before a Unix time in seconds.
+    /// Returns the newest block at or before a Unix time in seconds.
     pub(super) fn at(&self, secs: u64) -> u64 {
         self.timeline.height(Time::from_millis(secs.saturating_mul(1_000).saturating_add(999)))
     }
 
-    /// The logical time at which block `height` starts.
+    /// Returns the logical time at which block `height` starts.
     pub(super) fn lt(height: u64) -> u64 {
         height * BLOCK_LT
     }
 
-    /// The block that contains a logical time.
+    /// Returns the block that contains a logical time.
     pub(super) fn of_lt(lt: u64) -> u64 {
         lt / BLOCK_LT
     }
 
-    /// The number of a block in its own chain, by its height in the masterchain.
+    /// Returns the number of a block in its own chain, by its height in the masterchain.
     pub(super) fn seqno(workchain: i64, height: u64) -> u64 {
         if workchain == 0 { height + AHEAD } else { height }
     }
 
-    /// The masterchain height of a block of either chain.
+    /// Returns the masterchain height of a block of either chain.
     pub(super) fn of_seqno(workchain: i64, seqno: u64) -> Option<u64> {
         if workchain == 0 { seqno.checked_sub(AHEAD) } else { Some(seqno) }
     }
@@ -153,7 +151,7 @@ impl Chain {
         self.developers.iter().chain(&self.residents).find(|wallet| wallet.address == *address)
     }
 
-    /// The number of the last turn of a resident's pair up to block `height`.
+    /// Returns the number of the last turn of a resident's pair up to block `height`.
     fn turn(pair: u64, height: u64) -> u64 {
         ((height + PAIRS - pair) / PAIRS).saturating_sub(1)
     }
@@ -162,7 +160,7 @@ impl Chain {
         100_000_000 + self.seed.below("amount", pair << 48 | turn >> 1, 900_000_000_000)
     }
 
-    /// The chain's own two transactions in block `height`: one of a pair pays the other.
+    /// Returns the chain's own two transactions in block `height`: one of a pair pays the other.
     fn own(&self, height: u64) -> [Step; 2] {
         let (pair, turn) = (height % PAIRS, height / PAIRS);
         let side = turn & 1;
@@ -195,13 +193,13 @@ impl Chain {
         [step(payer, lt, external, vec![sent.clone()], fee), step(payee, lt + 2, sent, vec![told], TOLD_FEE)]
     }
 
-    /// All transactions of block `height`.
+    /// Returns all transactions of block `height`.
     pub(super) fn block(&self, height: u64) -> Vec<Step> {
         let clients = self.steps.iter().filter(|step| step.height == height).cloned();
         self.own(height).into_iter().chain(clients).collect()
     }
 
-    /// At most `count` transactions of an account, from `lt` (by default the newest) down, excluding those at
+    /// Returns at most `count` transactions of an account, from `lt` (by default the newest) down, excluding those at
     /// or before `to_lt`.
     pub(super) fn history(&self, account: &Address, lt: Option<u64>, to_lt: u64, count: usize) -> Vec<Entry> {
         let most = lt.unwrap_or(u64::MAX);
@@ -255,7 +253,7 @@ impl Chain {
         out
     }
 
-    /// The balance of an account in nanotons; `None` if it never received coins.
+    /// Returns the balance of an account in nanotons; `None` if it never received coins.
     pub(super) fn balance(&self, account: &Address) -> Option<u64> {
         let steps = self.steps.iter().filter(|step| step.account == *account && step.height <= self.head);
         let mut origin = None;
@@ -280,7 +278,7 @@ impl Chain {
         known.map(|balance| u64::try_from(balance).unwrap_or(0))
     }
 
-    /// The state of a wallet that exists from the start: its sequence number and public key.
+    /// Returns the state of a wallet that exists from the start: its sequence number and public key.
     pub(super) fn wallet_state(&self, address: &Address) -> Option<(u64, [u8; 32])> {
         let wallet = self.wallet(address)?;
         let own = self.residents.iter().position(|resident| resident.address == *address);
@@ -292,12 +290,12 @@ impl Chain {
         Some((turns + orders.count() as u64, wallet.key))
     }
 
-    /// The state of a wallet as a cell.
+    /// Returns the state of a wallet as a cell.
     pub(super) fn data((seqno, key): (u64, [u8; 32])) -> Arc<Cell> {
         Builder::default().number(seqno, 32).number(WALLET_ID, 32).bytes(&key).bit(false).done()
     }
 
-    /// The number that distinguishes a wallet from others with the same key.
+    /// Returns the number that distinguishes a wallet from others with the same key.
     pub(super) fn wallet_id() -> u64 {
         WALLET_ID
     }

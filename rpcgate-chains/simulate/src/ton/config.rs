@@ -6,8 +6,8 @@ use std::sync::Arc;
 /// Masterchain contracts that the configuration names: addresses of one repeated byte.
 const CONTRACTS: [(u64, u8); 3] = [(0, 0x55), (1, 0x33), (2, 0x34)];
 
-/// All simulated parameters by number: 0 to 2 the contracts of configuration, elections and minting, 8 the version,
-/// 9 and 10 the mandatory parameters, 15 to 17 the election of validators.
+/// Returns all simulated parameters by number: 0 to 2 the contracts of configuration, elections and minting, 8 the
+/// version, 9 and 10 the mandatory parameters, 15 to 17 the election of validators.
 fn parameters() -> Vec<(u64, Arc<Cell>)> {
     let mut out: Vec<_> = CONTRACTS
         .iter()
@@ -28,12 +28,11 @@ fn parameters() -> Vec<(u64, Arc<Cell>)> {
     out
 }
 
-/// All parameters in one cell.
+/// Returns all parameters in one cell.
 pub(super) fn all() -> Arc<Cell> {
     dictionary(&parameters(), 32).unwrap_or_default()
 }
 
-/// One parameter.
 pub(super) fn one(number: i64) -> Option<Arc<Cell>> {
     parameters().into_iter().find(|(key, _)| key.cast_signed() == number).map(|(_, cell)| cell)
 }

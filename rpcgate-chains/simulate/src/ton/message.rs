@@ -10,15 +10,14 @@ use std::sync::Arc;
 pub(super) struct Message {
     /// `None` for an external message.
     pub(super) source: Option<Address>,
-    /// The account that it is for; the sender itself for a message to the outside.
+    /// The account that receives it; the sender itself for an external message.
     pub(super) destination: Address,
-    /// Whether it leaves the chain, for whoever listens.
+    /// `true` for an external outgoing message.
     pub(super) is_outside: bool,
     /// In nanotons.
     pub(super) value: u64,
     pub(super) fwd_fee: u64,
     pub(super) created_lt: u64,
-    /// The whole message.
     pub(super) cell: Arc<Cell>,
     pub(super) body: Arc<Cell>,
 }
@@ -27,7 +26,6 @@ pub(super) struct Message {
 #[derive(Debug, Clone)]
 pub(super) struct Step {
     pub(super) account: Address,
-    /// Logical time.
     pub(super) lt: u64,
     /// The height of the workchain block that contains it.
     pub(super) height: u64,
@@ -37,12 +35,12 @@ pub(super) struct Step {
     pub(super) outgoing: Vec<Message>,
     /// In nanotons, including the fees of sent messages.
     pub(super) fee: u64,
-    /// Whether code ran, which requires an account with code.
+    /// `true` if code ran, which requires an account with code.
     pub(super) is_active: bool,
 }
 
 impl Message {
-    /// A message between two accounts; `bounce` and the members after it are as the sender wrote them.
+    /// Returns a message between two accounts; `bounce` and the members after it are as the sender wrote them.
     pub(super) fn internal(
         source: Address,
         destination: Address,
@@ -65,7 +63,7 @@ impl Message {
         Message { source, destination, is_outside, value, fwd_fee, created_lt, cell, body }
     }
 
-    /// A message to the outside, with which a contract tells of what it has done.
+    /// Creates an external message by which a contract reports an event.
     pub(super) fn outside(
         source: Address,
         body: Arc<Cell>,
@@ -87,7 +85,7 @@ impl Message {
         }
     }
 
-    /// Reads an external message, or says what is wrong with it.
+    /// Reads an external message. An error is the reason why it is invalid.
     pub(super) fn external(cell: &Arc<Cell>) -> Result<Self, &'static str> {
         const BROKEN: &str = "cannot unpack external message";
         let mut slice = cell.slice();
@@ -105,7 +103,7 @@ impl Message {
         Ok(Message { source, destination, is_outside, value: 0, fwd_fee: 0, created_lt: 0, cell, body })
     }
 
-    /// An empty external message.
+    /// Returns an empty external message.
     pub(super) fn nothing(destination: Address) -> Self {
         let cell = Arc::new(Cell::default());
         let body = cell.clone();
@@ -113,7 +111,7 @@ impl Message {
         Message { source, destination, is_outside, value: 0, fwd_fee: 0, created_lt: 0, cell, body }
     }
 
-    /// The message as TonCenter shows it; `address` writes the friendly form of an address, or no address.
+    /// Returns the message as TonCenter shows it; `address` writes the friendly form of an address, or no address.
     pub(super) fn json(&self, address: fn(String) -> Json) -> Json {
         let mut slice = self.body.slice();
         let text = match slice.number(32) {
@@ -141,7 +139,7 @@ impl Message {
     }
 }
 
-/// The text of a comment, which may span several cells.
+/// Returns the text of a comment, which may span several cells.
 fn text_of(mut slice: Slice<'_>) -> Option<String> {
     let mut bytes = Vec::new();
     loop {
@@ -153,7 +151,7 @@ fn text_of(mut slice: Slice<'_>) -> Option<String> {
     }
 }
 
-/// The part after a message's head: optional code and data for a new account, then the body.
+/// Returns the part after a message's head: optional code and data for a new account, then the body.
 fn body_of(slice: &mut Slice<'_>) -> Option<Arc<Cell>> {
     if slice.bit()? {
         if slice.bit()? {
@@ -242,12 +240,12 @@ impl Payment {
 }
 
 impl Step {
-    /// The storage fee of the account, in nanotons.
+    /// Returns the storage fee of the account, in nanotons.
     pub(super) fn storage_fee(&self) -> u64 {
         if self.is_active { 77 } else { 0 }
     }
 
-    /// The transaction as a cell. `before` is the hash and logical time of the account's previous transaction.
+    /// Returns the transaction as a cell. `before` is the hash and logical time of the account's previous transaction.
     pub(super) fn cell(&self, before: ([u8; 32], u64), states: ([u8; 32], [u8; 32])) -> Arc<Cell> {
         let state = |to: Builder| to.number(if self.is_active { 0b10 } else { 0b00 }, 2);
         let sent: Vec<_> = self
@@ -272,7 +270,7 @@ impl Step {
             .done()
     }
 
-    /// The phases of the transaction.
+    /// Returns the phases of the transaction.
     fn description(&self) -> Arc<Cell> {
         let is_internal = self.incoming.source.is_some();
         let storage = self.storage_fee();

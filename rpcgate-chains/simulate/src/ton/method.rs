@@ -13,7 +13,6 @@ use serde_json::Value;
 /// The shard that covers a whole workchain.
 const WHOLE: i64 = i64::MIN;
 
-/// The methods of the node.
 pub(super) const METHODS: MethodNames = MethodNames {
     read: &[
         "getAddressBalance",
@@ -41,7 +40,6 @@ fn server(words: impl std::fmt::Display) -> Failure {
 }
 
 impl TonNode {
-    /// Runs a method.
     pub(super) fn call(&mut self, method: &str, params: &Params, now: Time) -> Result<Json, Failure> {
         let chain = &self.chain;
         let extra = || format!("{}.{:06}:0:0", now.secs(), now.micros() % 1_000_000);
@@ -127,7 +125,7 @@ impl TonNode {
         }
     }
 
-    /// The masterchain height of a block of either chain, if the block exists.
+    /// Returns the masterchain height of a block of either chain, if the block exists.
     fn at_height(&self, workchain: i64, seqno: i64) -> Result<u64, Failure> {
         let height = u64::try_from(seqno).ok().and_then(|seqno| Chain::of_seqno(workchain, seqno));
         height.filter(|height| *height <= self.chain.head).ok_or_else(|| {
@@ -136,7 +134,7 @@ impl TonNode {
         })
     }
 
-    /// The chain and height of the block that the request selects by number, logical time or Unix time.
+    /// Returns the chain and height of the block that the request selects by number, logical time or Unix time.
     fn find_block(&self, params: &Params) -> Result<(i64, u64), Failure> {
         let (workchain, shard) = (params.number("workchain")?, params.number("shard")?);
         if !matches!(workchain, -1 | 0) || shard != WHOLE {
@@ -156,8 +154,8 @@ impl TonNode {
         Ok((workchain, height))
     }
 
-    /// The transactions of a block, by their ids or as a whole. They are ordered by account and logical time, and
-    /// `after_hash` and `after_lt` name the last one that the client has.
+    /// Returns the transactions of a block, by their ids or as a whole. They are ordered by account and logical time,
+    /// and `after_hash` and `after_lt` name the last one that the client has.
     fn block_transactions(&self, params: &Params, is_whole: bool, extra: String) -> Result<Json, Failure> {
         let (workchain, height) = self.find_block(params)?;
         let count = params.maybe_number("count")?.unwrap_or(40).clamp(1, 1_024) as usize;
@@ -315,7 +313,7 @@ fn config_info(cell: &Cell, extra: String) -> Json {
     object! { "@type": "configInfo", "config": config, "@extra": extra }
 }
 
-/// A bag of cells in Base64.
+/// Returns a bag of cells in Base64.
 fn bag(params: &Params, name: &str) -> Result<Vec<u8>, Failure> {
     let text: String = params.text(name)?.split_whitespace().collect();
     from_base64(&text).ok_or_else(|| {
@@ -325,8 +323,8 @@ fn bag(params: &Params, name: &str) -> Result<Vec<u8>, Failure> {
     })
 }
 
-/// The normalized hash of a message, which is the same for all encodings of one message: no state for the account, the
-/// body in a cell of its own.
+/// Returns the normalized hash of a message, which is the same for all encodings of one message: no state for the
+/// account, the body in a cell of its own.
 fn normal(bag: &[u8], hash: [u8; 32]) -> [u8; 32] {
     let message = Cell::of_bag(bag).and_then(|cell| super::message::Message::external(&cell));
     message.map_or(hash, |message| {
@@ -335,7 +333,7 @@ fn normal(bag: &[u8], hash: [u8; 32]) -> [u8; 32] {
     })
 }
 
-/// A hash in Base64 of either alphabet or in hex.
+/// Returns a hash in Base64 of either alphabet or in hex.
 fn wanted_hash(text: &str) -> Result<[u8; 32], Failure> {
     let bytes = match text.len() {
         44 => from_base64(&text.replace('_', "/").replace('-', "+")),
@@ -386,7 +384,7 @@ impl Chain {
     }
 }
 
-/// An address as TON's own library writes it.
+/// Returns an address as TON's own library writes it.
 fn in_object(address: String) -> Json {
     object! { "@type": "accountAddress", "account_address": address }
 }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 #[derive(Debug)]
 pub(super) struct Params {
     members: Map<String, Value>,
-    /// Whether they come from a URL or a plain body rather than from JSON-RPC; the texts of errors differ.
+    /// `true` if they come from a URL or a plain body instead of JSON-RPC. The error texts differ.
     rest: bool,
 }
 
@@ -40,12 +40,12 @@ impl Params {
         }
     }
 
-    /// A member, if it is present.
+    /// Returns a member, if it is present.
     pub(super) fn get(&self, name: &str) -> Option<&Value> {
         self.members.get(name).filter(|value| !value.is_null())
     }
 
-    /// A required text.
+    /// Returns a required text.
     pub(super) fn text(&self, name: &str) -> Result<&str, Failure> {
         match self.get(name) {
             Some(Value::String(text)) => Ok(text),
@@ -54,7 +54,7 @@ impl Params {
         }
     }
 
-    /// An optional whole number.
+    /// Returns an optional whole number.
     pub(super) fn maybe_number(&self, name: &str) -> Result<Option<i64>, Failure> {
         let wrong = || self.wrong(name, "value is not a valid integer (type=type_error.integer)");
         match self.get(name) {
@@ -65,17 +65,17 @@ impl Params {
         }
     }
 
-    /// A required whole number.
+    /// Returns a required whole number.
     pub(super) fn number(&self, name: &str) -> Result<i64, Failure> {
         self.maybe_number(name)?.ok_or_else(|| self.missing(name))
     }
 
-    /// A required address.
+    /// Returns a required address.
     pub(super) fn address(&self) -> Result<Address, Failure> {
         Address::read(self.text("address")?).ok_or_else(|| Failure::new(416, "Incorrect address"))
     }
 
-    /// The error for an invalid member.
+    /// Returns the error for an invalid member.
     pub(super) fn wrong(&self, name: &str, what: &str) -> Failure {
         if self.rest {
             Failure::new(422, format!("query -> {name}\n  {what}"))

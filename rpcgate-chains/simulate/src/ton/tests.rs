@@ -156,7 +156,7 @@ fn whole_transactions_of_a_block_are_read_page_by_page() {
     ask["after_lt"] = all[0]["transaction_id"]["lt"].clone();
     let page = result(&mut node, "getBlockTransactionsExt", ask, NOW);
     assert_eq!((&page["transactions"], &page["incomplete"]), (&json!([all[1]]), &json!(false)));
-    // The one who is paid tells the outside of it.
+    // The payee emits an external message about the payment.
     let paid = all.iter().find(|tx| tx["in_msg"]["source"]["account_address"] != "").expect("a payment");
     let told = &paid["out_msgs"][0];
     assert_eq!((&told["destination"]["account_address"], &told["value"]), (&json!(""), &json!("0")));
@@ -242,7 +242,7 @@ fn an_order_of_a_wallets_owner_is_executed_in_the_next_block() {
     );
     assert_eq!(node.submitted().len(), 1);
     assert_eq!(result(&mut node, "getAddressBalance", json!({ "address": OTHER }), NOW), "0");
-    // The same order again is forwarded, and has no effect.
+    // The same order is forwarded again and has no effect.
     assert_eq!(result(&mut node, "sendBoc", json!({ "boc": ONE }), NOW)["@type"], "ok");
     assert!(node.submitted().is_empty());
     let now = later(10);
@@ -304,7 +304,7 @@ fn an_invalid_order_is_refused_with_the_reason() {
     let place = forged.len() - 30;
     forged[place] ^= 1;
     assert!(refused(json!({ "boc": address::base64(&forged) }), NOW).1.ends_with("crc32c mismatch"));
-    // The checksum is ignored if the header says that there is none.
+    // The checksum is ignored if the header declares no checksum.
     forged[4] &= !0x40;
     forged.truncate(forged.len() - 4);
     assert!(refused(json!({ "boc": address::base64(&forged) }), NOW).1.contains("exitcode=35"));

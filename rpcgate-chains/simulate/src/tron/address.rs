@@ -9,14 +9,13 @@ const PREFIX: u8 = 0x41;
 /// An address without its first byte, which is always the same.
 pub(super) type Address = [u8; 20];
 
-/// SHA-256, the hash of transactions and blocks.
 pub(super) fn sha256(bytes: &[u8]) -> [u8; 32] {
     let mut out = [0; 32];
     out.copy_from_slice(digest(&SHA256, bytes).as_ref());
     out
 }
 
-/// The 21 bytes of an address in messages.
+/// Returns the 21 bytes of an address in messages.
 pub(super) fn long(address: &Address) -> Vec<u8> {
     let mut out = vec![PREFIX];
     out.extend_from_slice(address);
@@ -28,7 +27,7 @@ pub(super) fn short(bytes: &[u8]) -> Option<Address> {
     bytes.strip_prefix(&[PREFIX])?.try_into().ok()
 }
 
-/// The Base58 form of any bytes, with its checksum.
+/// Returns the Base58 form of any bytes, with its checksum.
 pub(super) fn base58(bytes: &[u8]) -> String {
     let check = sha256(&sha256(bytes));
     bs58::encode([bytes, &check[..4]].concat()).into_string()
@@ -41,7 +40,7 @@ pub(super) fn from_base58(text: &str) -> Option<Vec<u8>> {
     (sha256(&sha256(body))[..4] == *check).then(|| body.to_vec())
 }
 
-/// The bytes of an address field as JSON: Base58 if the client set `visible`, else hex.
+/// Returns the bytes of an address field as JSON: Base58 if the client set `visible`, else hex.
 pub(super) fn shown(bytes: &[u8], visible: bool) -> Json {
     if visible { base58(bytes).into() } else { hex::encode(bytes).into() }
 }

@@ -36,7 +36,7 @@ pub(super) const FREE_NET: i64 = 600;
 /// The time in which bandwidth recovers, in milliseconds.
 const DAY_MS: u64 = 86_400_000;
 
-/// How a transaction ended.
+/// The result of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
     Success,
@@ -90,7 +90,6 @@ pub(super) struct Account {
     pub(super) witness: bool,
 }
 
-/// The state of one chain.
 #[derive(Debug)]
 pub(super) struct Chain {
     seed: Seed,
@@ -108,7 +107,7 @@ pub(super) struct Chain {
     pub(super) places: HashMap<[u8; 32], (u64, usize)>,
 }
 
-/// The address of the secret key that is the number `n`.
+/// Returns the address of the secret key that is the number `n`.
 fn developer(n: u8) -> Option<Address> {
     let mut secret = [0; 32];
     secret[31] = n;
@@ -136,28 +135,28 @@ impl Chain {
         }
     }
 
-    /// The height of the newest block at `now`.
+    /// Returns the height of the newest block at `now`.
     pub(super) fn height(&self, now: Time) -> u64 {
         self.timeline.height(now).max(self.head)
     }
 
-    /// `now`, or the time of the newest block if the clock stepped back behind it.
+    /// Returns `now`, or the time of the newest block if the clock stepped back behind it.
     pub(super) fn moment(&self, now: Time) -> Time {
         now.max(self.timeline.time(self.head))
     }
 
-    /// The Unix time of block `height` in milliseconds.
+    /// Returns the Unix time of block `height` in milliseconds.
     pub(super) fn time(&self, height: u64) -> u64 {
         self.timeline.time(height).millis()
     }
 
-    /// The newest solid block.
     pub(super) fn solid(&self) -> u64 {
         self.head.saturating_sub(SOLID_DEPTH)
     }
 
-    /// The id of block `height`: its height, then what looks like the tail of a hash. It does not cover the block,
-    /// so that the chain need not be computed from its first block. Block 0 has the id by which clients know the network.
+    /// Returns the id of block `height`: its height and bytes that look like the tail of a hash. The id does not cover
+    /// the block, so that the chain need not be computed from its first block. Clients identify the network by the id
+    /// of block 0.
     pub(super) fn id(&self, height: u64) -> [u8; 32] {
         if height == 0 {
             return GENESIS;
@@ -168,22 +167,22 @@ impl Chain {
         id
     }
 
-    /// The producer of block `height`: producers take turns by the clock.
+    /// Returns the producer of block `height`: producers take turns by the clock.
     pub(super) fn witness(&self, height: u64) -> Address {
         self.witnesses[(self.time(height) / SLOT_MS % WITNESSES) as usize]
     }
 
-    /// The producer's signature of block `height`.
+    /// Returns the producer's signature of block `height`.
     pub(super) fn signature(&self, height: u64) -> Vec<u8> {
         signature(self.seed, "sealed", height)
     }
 
-    /// The block to which a transaction created now refers.
+    /// Returns the block to which a transaction created now refers.
     pub(super) fn reference(&self, height: u64) -> (Vec<u8>, Vec<u8>) {
         (height.to_be_bytes()[6..].to_vec(), self.id(height)[8..16].to_vec())
     }
 
-    /// Whether a transaction refers to a block of this chain among the last 65,536.
+    /// Reports whether a transaction refers to one of the last 65,536 blocks of this chain.
     pub(super) fn knows(&self, body: &Body) -> bool {
         let Ok(low) = <[u8; 2]>::try_from(body.ref_bytes.as_slice()) else {
             return false;
@@ -193,13 +192,14 @@ impl Chain {
         self.head.checked_sub(back).is_some_and(|height| self.reference(height).1 == body.ref_hash)
     }
 
-    /// The number of the chain's own transactions in block `height`.
+    /// Returns the number of the chain's own transactions in block `height`.
     fn traffic(&self, height: u64) -> u64 {
         let first = mirrored(height);
         if first == 0 { 0 } else { self.seed.below("traffic", first, 6) }
     }
 
-    /// The payer, payee and amount in millionths of one of the chain's own transactions; whether it pays tokens.
+    /// Returns the payer, payee and amount in millionths of a transaction of the chain's traffic, and whether it pays
+    /// tokens.
     fn payment(&self, height: u64, index: u64) -> (Address, Address, i64, bool) {
         let first = mirrored(height);
         let id = first << 8 | index;
@@ -244,18 +244,18 @@ impl Chain {
         Entry { tx, receipt }
     }
 
-    /// The transactions of block `height`.
+    /// Returns the transactions of block `height`.
     pub(super) fn entries(&self, height: u64) -> Vec<Entry> {
         let own = (0..self.traffic(height)).map(|index| self.resident_entry(height, index));
         own.chain(self.blocks.get(&height).into_iter().flatten().cloned()).collect()
     }
 
-    /// The number of transactions in block `height`.
+    /// Returns the number of transactions in block `height`.
     pub(super) fn count(&self, height: u64) -> usize {
         self.traffic(height) as usize + self.blocks.get(&height).map_or(0, Vec::len)
     }
 
-    /// A transaction in a block, and the block's height.
+    /// Returns a transaction in a block, and the block's height.
     pub(super) fn find(&self, id: &[u8; 32]) -> Option<(u64, Entry)> {
         if let Some((height, index)) = self.places.get(id) {
             let entry = self.blocks.get(height)?.get(*index)?;
@@ -267,12 +267,12 @@ impl Chain {
         is_there.then(|| (height, self.resident_entry(height, index)))
     }
 
-    /// Whether a client has sent this transaction.
+    /// Reports whether a client has sent this transaction.
     pub(super) fn has(&self, id: &[u8; 32]) -> bool {
         self.places.contains_key(id)
     }
 
-    /// A client's transaction that is not in a block yet.
+    /// Returns a client's transaction that is not in a block yet.
     pub(super) fn waiting(&self, id: &[u8; 32]) -> Option<&Tx> {
         let (height, index) = self.places.get(id)?;
         if *height <= self.head {
@@ -281,12 +281,12 @@ impl Chain {
         Some(&self.blocks.get(height)?.get(*index)?.tx)
     }
 
-    /// The number of clients' transactions that are not in a block yet.
+    /// Returns the number of clients' transactions that are not in a block yet.
     pub(super) fn waiting_count(&self) -> usize {
         self.blocks.range(self.head + 1..).map(|(_, entries)| entries.len()).sum()
     }
 
-    /// An account after all sent transactions; `None` if it never received coins.
+    /// Returns an account after all sent transactions; `None` if it never received coins.
     pub(super) fn account(&self, address: &Address) -> Option<Account> {
         let change = self.changes.get(address).copied().unwrap_or_default();
         let witness = self.witnesses.contains(address);
@@ -314,12 +314,12 @@ impl Chain {
         })
     }
 
-    /// The name of an account of the first block.
+    /// Returns the name of an account of the first block.
     pub(super) fn name(&self, address: &Address) -> Option<&'static str> {
         self.foundation.iter().find(|(known, ..)| known == address).map(|(_, name, _)| *name)
     }
 
-    /// The tokens of an address, in millionths.
+    /// Returns the tokens of an address, in millionths.
     pub(super) fn tokens(&self, address: &Address) -> i64 {
         let change = self.changes.get(address).map_or(0, |change| change.tokens);
         let origin = if self.developers.contains(address) {
@@ -332,7 +332,7 @@ impl Chain {
         origin.saturating_add(change)
     }
 
-    /// The change of a resident's balance within the running cycle, in sun and tokens.
+    /// Returns the change of a resident's balance within the running cycle, in sun and tokens.
     fn swing(&self, address: &Address) -> (i64, i64) {
         let (start, place) = (self.head - self.head % CYCLE, self.head % CYCLE);
         let open = if place < CYCLE / 2 { place + 1 } else { CYCLE - 1 - place };
@@ -347,20 +347,20 @@ impl Chain {
         (sun, tokens)
     }
 
-    /// The free bandwidth that an account has used at `moment`, in milliseconds: it recovers evenly over a day.
+    /// Returns the free bandwidth that an account has used at `moment`, in milliseconds: it recovers evenly over a day.
     pub(super) fn net_used(&self, account: &Account, moment: u64) -> i64 {
         let left = DAY_MS.saturating_sub(moment.saturating_sub(account.last));
         account.net * left.cast_signed() / DAY_MS.cast_signed()
     }
 }
 
-/// The block in the first half of the cycle whose traffic block `height` has or takes back.
+/// Returns the block in the first half of the cycle whose traffic block `height` has or takes back.
 fn mirrored(height: u64) -> u64 {
     let place = height % CYCLE;
     if place < CYCLE / 2 { height } else { height - place + (CYCLE - 1 - place) }
 }
 
-/// The bandwidth of a transaction: its bytes, and 64 for its result.
+/// Returns the bandwidth of a transaction: its bytes, and 64 for its result.
 pub(super) fn net(tx: &Tx) -> i64 {
     tx.write(None).len() as i64 + 64
 }

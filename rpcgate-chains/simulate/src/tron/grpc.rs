@@ -23,7 +23,7 @@ fn schema() -> Result<Schema, String> {
     Schema::read(&files, JsonForm::Hex)
 }
 
-/// How the message of an answer differs from the JSON of the HTTP method.
+/// The difference between the answer's message and the JSON of the HTTP method.
 #[derive(Debug, Clone, Copy)]
 enum Shape {
     Same,
@@ -76,7 +76,7 @@ const CALLS: &[(&str, &str, Shape)] = &[
     ("TriggerContract", "triggersmartcontract", Shape::Triggered),
 ];
 
-/// The services of the node.
+/// Returns the services of the node.
 pub(crate) fn services() -> &'static Schema {
     &SCHEMA
 }
@@ -102,7 +102,7 @@ impl TronNode {
         let (_, http, shape) = CALLS.iter().find(|(name, ..)| *name == method.name).ok_or_else(unknown)?;
         let json = match self.call(http, &Params::of_message(request), now) {
             Ok(json) => shaped(*shape, json),
-            // The transaction cannot be made; the older method has no place for the reason.
+            // The older method has no field for the reason.
             Err(why) if matches!(shape, Shape::Wrapped) => {
                 object! { "result": refused(("CONTRACT_VALIDATE_ERROR", why)) }
             }

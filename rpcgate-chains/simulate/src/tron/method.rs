@@ -14,7 +14,7 @@ use rpcgate_core::clock::Time;
 
 /// The lifetime of a transaction that the node creates, in milliseconds.
 const LIFE_MS: i64 = 60_000;
-/// How far ahead a transaction may expire, in milliseconds.
+/// The maximum time until a transaction expires, in milliseconds.
 const FAR_MS: i64 = 86_400_000;
 /// The most blocks of one answer.
 const BLOCKS: i64 = 100;
@@ -293,7 +293,7 @@ impl TronNode {
         Ok(out)
     }
 
-    /// The methods that call a contract: build a transaction, read only, and estimate the cost.
+    /// Runs the methods that call a contract: build a transaction, read only, and estimate the cost.
     fn trigger(&self, method: &str, params: &Params, moment: u64) -> Json {
         match self.try_trigger(method, params, moment) {
             Ok(json) => json,
@@ -418,7 +418,7 @@ impl TronNode {
     }
 }
 
-/// The height that a `getblock` request selects: by number, by the start of an id, or by default the newest.
+/// Returns the height that a `getblock` request selects: by number, by the start of an id, or by default the newest.
 fn chosen(text: &str, head: u64) -> Result<Option<i64>, String> {
     if text.is_empty() {
         return Ok(Some(head.cast_signed()));

@@ -63,7 +63,7 @@ impl From<Failure> for NodeReply {
     }
 }
 
-/// An answer as java-tron writes it.
+/// Returns an answer as java-tron writes it.
 fn answer(value: &Json) -> NodeReply {
     let mut body = String::new();
     value.write(&mut body);

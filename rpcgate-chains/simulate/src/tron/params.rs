@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 #[derive(Debug)]
 pub(super) struct Params {
     pub(super) whole: Value,
-    /// Whether the client writes and expects addresses in Base58.
+    /// `true` if the client writes and expects addresses in Base58.
     pub(super) visible: bool,
 }
 
@@ -45,7 +45,7 @@ impl Params {
         Params { whole, visible }
     }
 
-    /// A number; 0 if it is absent.
+    /// Returns a number; 0 if it is absent.
     pub(super) fn number(&self, name: &str) -> Result<i64, String> {
         let value = &self.whole[name];
         let wrong = || parse_error(&format!("Couldn't parse integer: For input string: {value}"));
@@ -57,27 +57,27 @@ impl Params {
         }
     }
 
-    /// A flag; false if it is absent.
+    /// Returns a flag; false if it is absent.
     pub(super) fn switch(&self, name: &str) -> bool {
         is_set(&self.whole[name])
     }
 
-    /// A text; empty if it is absent.
+    /// Returns a text; empty if it is absent.
     pub(super) fn text(&self, name: &str) -> &str {
         self.whole[name].as_str().unwrap_or_default()
     }
 
-    /// Bytes in hex; empty if they are absent.
+    /// Returns bytes in hex; empty if they are absent.
     pub(super) fn bytes(&self, name: &str) -> Result<Vec<u8>, String> {
         hex_field(&self.whole[name])
     }
 
-    /// A hash; `None` if it does not have 32 bytes, so that no look-up finds anything.
+    /// Returns a hash; `None` if it does not have 32 bytes, so that no look-up finds anything.
     pub(super) fn hash(&self, name: &str) -> Result<Option<[u8; 32]>, String> {
         Ok(self.bytes(name)?.try_into().ok())
     }
 
-    /// The bytes of an address.
+    /// Returns the bytes of an address.
     pub(super) fn address(&self, name: &str) -> Result<Vec<u8>, String> {
         address_field(&self.whole[name], self.visible)
     }

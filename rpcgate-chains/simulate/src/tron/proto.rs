@@ -1,4 +1,4 @@
-//! The encoding of Protocol Buffers, as far as transactions and block headers need it.
+//! The subset of the Protocol Buffers encoding that transactions and block headers need.
 
 /// The reason why bytes are not a message, with the text of Google's parser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub(super) enum Broken {
 }
 
 impl Broken {
-    /// The message of the exception.
+    /// Returns the message of the exception.
     pub(super) fn message(self) -> &'static str {
         match self {
             Broken::Truncated => {
@@ -28,7 +28,6 @@ impl Broken {
     }
 }
 
-/// One field of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Field<'a> {
     /// A number; signed ones as two's complement.
@@ -40,18 +39,18 @@ pub(super) enum Field<'a> {
 }
 
 impl<'a> Field<'a> {
-    /// The number; 0 for anything else, as for an absent field.
+    /// Returns the number; 0 for anything else, as for an absent field.
     pub(super) fn number(self) -> i64 {
         if let Field::Number(number) = self { number.cast_signed() } else { 0 }
     }
 
-    /// The bytes; empty for anything else.
+    /// Returns the bytes; empty for anything else.
     pub(super) fn bytes(self) -> &'a [u8] {
         if let Field::Bytes(bytes) = self { bytes } else { &[] }
     }
 }
 
-/// All fields of a message in order.
+/// Returns all fields of a message in order.
 pub(super) fn fields(mut bytes: &[u8]) -> Result<Vec<(u64, Field<'_>)>, Broken> {
     let mut out = Vec::new();
     while !bytes.is_empty() {
@@ -98,7 +97,6 @@ fn varint(bytes: &mut &[u8]) -> Result<u64, Broken> {
 pub(super) struct Message(Vec<u8>);
 
 impl Message {
-    /// Adds a number.
     pub(super) fn number(mut self, field: u64, value: i64) -> Self {
         if value != 0 {
             self.varint(field << 3);
@@ -107,7 +105,6 @@ impl Message {
         self
     }
 
-    /// Adds bytes.
     pub(super) fn bytes(self, field: u64, value: &[u8]) -> Self {
         if value.is_empty() { self } else { self.item(field, value) }
     }
@@ -120,7 +117,6 @@ impl Message {
         self
     }
 
-    /// The encoded message.
     pub(super) fn done(self) -> Vec<u8> {
         self.0
     }

@@ -1,4 +1,4 @@
-//! Whether a transaction may run, and its effects and cost.
+//! Checks a transaction, and computes its effects and cost.
 
 use super::address::{Address, short};
 use super::chain::{Chain, Entry, FREE_NET, Outcome, Receipt, TRX, net};
@@ -84,7 +84,7 @@ impl Chain {
             _ => None,
         };
         if makes.is_some() {
-            // A new account costs a fee instead of bandwidth, and a fee for its creation.
+            // A new account costs a flat fee instead of bandwidth, and a creation fee.
             receipt.net_fee = TRX / 10;
             receipt.fee += TRX;
         } else if used + size <= FREE_NET {

@@ -18,12 +18,12 @@ impl Outcome {
 }
 
 impl Entry {
-    /// The transaction, as `gettransactionbyid` and blocks show it.
+    /// Returns the transaction, as `gettransactionbyid` and blocks show it.
     pub(super) fn json(&self, visible: bool) -> Json {
         self.tx.json(Some(object! { "contractRet": self.receipt.outcome.named().0 }), visible)
     }
 
-    /// The result, as `gettransactioninfobyid` shows it.
+    /// Returns the result, as `gettransactioninfobyid` shows it.
     pub(super) fn info(&self, chain: &Chain, height: u64, visible: bool) -> Json {
         let receipt = &self.receipt;
         let is_call = receipt.energy != 0 || receipt.outcome != Outcome::Success;
@@ -83,7 +83,7 @@ fn put_unless_zero(out: &mut Json, name: &'static str, number: i64) {
     }
 }
 
-/// The root of a tree of hashes; one without a partner moves up unchanged.
+/// Returns the root of a tree of hashes. A hash without a partner moves up unchanged.
 fn root(mut hashes: Vec<[u8; 32]>) -> [u8; 32] {
     while hashes.len() > 1 {
         let pair = |pair: &[[u8; 32]]| if pair.len() == 2 { sha256(&pair.concat()) } else { pair[0] };
@@ -120,7 +120,6 @@ impl Chain {
         out
     }
 
-    /// An account.
     pub(super) fn account_json(
         &self,
         address: &Address,
@@ -183,7 +182,7 @@ impl Chain {
         out
     }
 
-    /// The resources that an account may still use.
+    /// Returns the resources that an account may still use.
     pub(super) fn resources(&self, account: &Account, moment: u64) -> Json {
         let mut out = object! {};
         put_unless_zero(&mut out, "freeNetUsed", self.net_used(account, moment));
@@ -195,7 +194,7 @@ impl Chain {
         out
     }
 
-    /// The producers, with their statistics up to now.
+    /// Returns the producers, with their statistics up to now.
     pub(super) fn witnesses_json(&self, visible: bool) -> Json {
         let rows = self.witnesses.iter().enumerate().map(|(place, address)| {
             let behind = (0..WITNESSES).find(|back| {

@@ -4,8 +4,8 @@ use super::address::{base58, long, shown};
 use super::tx::Tx;
 use crate::json::{Json, object};
 
-/// Returns the accounts that have signed a transaction, and for `getsignweight` whether that is enough. Every account has one
-/// key of weight 1.
+/// Returns the accounts that have signed a transaction and, for `getsignweight`, whether they suffice. Every account
+/// has one key of weight 1.
 pub(super) fn signatures(method: &str, tx: &Tx, visible: bool) -> Json {
     let mut out = object! {};
     let address = |of: &[u8; 20]| shown(&long(of), visible);

@@ -33,27 +33,27 @@ pub(super) const SEND_NEW_ENERGY: i64 = 130_285;
 /// The energy used until a transfer is refused.
 pub(super) const REVERT_ENERGY: i64 = 2_512;
 
-/// The first four bytes of a signature's hash.
+/// Returns the first four bytes of a signature's hash.
 pub(super) fn selector(signature: &str) -> [u8; 4] {
     let hash: [u8; 32] = Keccak256::digest(signature.as_bytes()).into();
     [hash[0], hash[1], hash[2], hash[3]]
 }
 
-/// A number as 32 bytes.
+/// Returns a number as 32 bytes.
 pub(super) fn word(number: i64) -> [u8; 32] {
     let mut out = [0; 32];
     out[24..].copy_from_slice(&number.to_be_bytes());
     out
 }
 
-/// An address as 32 bytes.
+/// Returns an address as 32 bytes.
 pub(super) fn padded(address: &Address) -> [u8; 32] {
     let mut out = [0; 32];
     out[12..].copy_from_slice(address);
     out
 }
 
-/// The first topic of a transfer's log.
+/// Returns the first topic of a transfer's log.
 pub(super) fn transfer_topic() -> [u8; 32] {
     Keccak256::digest(b"Transfer(address,address,uint256)").into()
 }
@@ -90,12 +90,12 @@ pub(super) fn ask(data: &[u8]) -> Option<Ask> {
     })
 }
 
-/// The call data of a transfer.
+/// Returns the call data of a transfer.
 pub(super) fn transfer(to: &Address, amount: i64) -> Vec<u8> {
     [&selector("transfer(address,uint256)")[..], &padded(to), &word(amount)].concat()
 }
 
-/// The contract's interface (ABI) as a node stores it.
+/// Returns the contract's interface (ABI) as a node stores it.
 pub(super) fn abi() -> Json {
     let item =
         |name: &'static str, inputs: &[(&'static str, &'static str)], output: &'static str, view: bool| {

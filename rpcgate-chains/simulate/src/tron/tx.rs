@@ -31,12 +31,10 @@ pub(super) struct Body {
     pub(super) timestamp: i64,
     /// The most sun that energy may cost.
     pub(super) fee_limit: i64,
-    /// A memo.
     pub(super) data: Vec<u8>,
     pub(super) contracts: Vec<Contract>,
 }
 
-/// A transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Tx {
     pub(super) body: Body,
@@ -47,7 +45,7 @@ pub(super) struct Tx {
     pub(super) id: [u8; 32],
 }
 
-/// The name of a contract type: `type.googleapis.com/protocol.` and this name is the type of its parameter.
+/// Returns the name of a contract type: `type.googleapis.com/protocol.` and this name is the type of its parameter.
 fn name(kind: i64) -> &'static str {
     match kind {
         1 => "TransferContract",
@@ -157,7 +155,7 @@ impl Contract {
     }
 }
 
-/// A member that is an address: hex, or Base58 if addresses are visible. Empty if it is absent.
+/// Returns a member that is an address: hex, or Base58 if addresses are visible. Empty if it is absent.
 pub(super) fn address_field(value: &Value, visible: bool) -> Result<Vec<u8>, String> {
     match value.as_str() {
         None | Some("") => Ok(Vec::new()),
@@ -168,14 +166,14 @@ pub(super) fn address_field(value: &Value, visible: bool) -> Result<Vec<u8>, Str
     }
 }
 
-/// A member that is bytes in hex. Empty if it is absent.
+/// Returns a member that is bytes in hex. Empty if it is absent.
 pub(super) fn hex_field(value: &Value) -> Result<Vec<u8>, String> {
     let text = value.as_str().unwrap_or_default();
     let text = text.strip_prefix("0x").unwrap_or(text);
     hex::decode(text).map_err(|_| parse_error("INVALID hex String"))
 }
 
-/// The text of the exception of java-tron's JSON parser. It names line and column, here always the first.
+/// Returns the text of the exception of java-tron's JSON parser. It names line and column, here always the first.
 pub(super) fn parse_error(what: &str) -> String {
     format!("class org.tron.core.services.http.JsonFormat$ParseException : 1:1: {what}")
 }
@@ -212,7 +210,7 @@ impl Body {
 }
 
 impl Tx {
-    /// A transaction with this body and no signature.
+    /// Returns a transaction with this body and no signature.
     pub(super) fn new(body: Body) -> Self {
         let raw = body.write();
         Tx { id: sha256(&raw), body, raw, signatures: Vec::new() }
@@ -231,7 +229,7 @@ impl Tx {
         Ok(Tx { body: Body::read(&raw)?, id: sha256(&raw), raw, signatures })
     }
 
-    /// Reads the JSON of a transaction. Its id is that of `raw_data`, whatever its other members say.
+    /// Reads the JSON of a transaction. Its id is that of `raw_data`; other members are ignored.
     pub(super) fn from_json(whole: &Value, visible: bool) -> Result<Self, String> {
         let Some(data) = whole["raw_data"].as_object() else {
             return Err("class java.lang.NullPointerException : null".into());
@@ -257,7 +255,7 @@ impl Tx {
         Ok(tx)
     }
 
-    /// The encoding, with the result that a block adds, if there is one.
+    /// Returns the encoding, with the result that a block adds, if there is one.
     pub(super) fn write(&self, result: Option<i64>) -> Vec<u8> {
         let mut message = Message::default().item(1, &self.raw);
         for signature in &self.signatures {
@@ -269,7 +267,7 @@ impl Tx {
         message.done()
     }
 
-    /// The JSON; `ret` is the result, if there is one.
+    /// Returns the JSON; `ret` is the result, if there is one.
     pub(super) fn json(&self, ret: Option<Json>, visible: bool) -> Json {
         let body = &self.body;
         let mut data = object! {};
@@ -300,7 +298,7 @@ impl Tx {
         out
     }
 
-    /// The account that the transaction acts for; `None` if it names no valid one.
+    /// Returns the account that the transaction acts for; `None` if it names no valid one.
     pub(super) fn owner(&self) -> Option<Address> {
         match self.body.contracts.first()? {
             Contract::Transfer { owner, .. } | Contract::Trigger { owner, .. } => short(owner),
@@ -308,7 +306,7 @@ impl Tx {
         }
     }
 
-    /// The accounts that signed it, each once; an error is java-tron's reason.
+    /// Returns the accounts that signed it, each once; an error is java-tron's reason.
     pub(super) fn signers(&self) -> Result<Vec<Address>, String> {
         let mut signers = Vec::new();
         for bytes in &self.signatures {
@@ -353,7 +351,7 @@ fn recover(hash: &[u8; 32], bytes: &[u8]) -> Option<Address> {
     Some(address_of(&VerifyingKey::recover_from_prehash(hash, &signature, id).ok()?))
 }
 
-/// The address of a public key.
+/// Returns the address of a public key.
 pub(super) fn address_of(key: &VerifyingKey) -> Address {
     let point = key.to_sec1_point(false);
     let hash: [u8; 32] = Keccak256::digest(&point.as_bytes()[1..]).into();

@@ -24,13 +24,13 @@ impl Reject {
     }
 }
 
-/// The fee of a Liquid transaction: Elements writes it as an output without a script.
+/// Returns the fee of a Liquid transaction: Elements writes it as an output without a script.
 fn liquid_fee(tx: &Tx) -> u64 {
     let fees = tx.outputs.iter().filter(|output| output.script.is_empty());
     fees.fold(0, |sum, output| sum.saturating_add(output.value))
 }
 
-/// An amount in the form of refusals: at least two decimals.
+/// Returns an amount in the form of refusals: at least two decimals.
 fn money(value: u64) -> String {
     let text = format!("{}.{:08}", value / 100_000_000, value % 100_000_000);
     let spare = text.bytes().rev().take_while(|digit| *digit == b'0').count().min(6);
@@ -45,8 +45,8 @@ impl Chain {
         self.pool.push(waiting);
     }
 
-    /// Puts a transaction into the pool that was checked when it was first accepted. It is not checked again: how far back
-    /// an output is found depends on earlier reads, and a transaction that failed the check now would change its block.
+    /// Puts a transaction back into the pool without a check: it was checked when it was first accepted. Earlier reads
+    /// affect how old an output may be to be found, and a transaction that failed a new check would change its block.
     pub(crate) fn retake(&mut self, raw: &[u8], moment: Time) {
         let kind = self.coin.kind;
         let Some(tx) = Tx::decode(kind, raw).filter(|tx| !tx.is_coinbase()) else {
@@ -82,8 +82,8 @@ impl Chain {
         self.held.0 < SUBMISSIONS && self.held.1.saturating_add(bytes) <= SUBMISSION_BYTES
     }
 
-    /// Checks whether a transaction may enter the pool; returns its fee. Scripts are not run: an input only needs
-    /// something that could be a signature.
+    /// Checks whether a transaction may enter the pool; returns its fee. Scripts are not run: an input only needs bytes
+    /// with the shape of a signature.
     pub(crate) fn check(&mut self, tx: &Tx) -> Result<u64, Reject> {
         let kind = self.coin.kind;
         let txid = tx.txid(kind);
@@ -141,7 +141,8 @@ impl Chain {
         self.check_fee(tx, value - paid)
     }
 
-    /// The rule of Elements: outputs equal inputs, and the fee is an output. Confidential values are not checked.
+    /// Applies the rule of Elements: outputs equal inputs, and the fee is an output. Confidential values are not
+    /// checked.
     fn check_liquid(&self, tx: &Tx, value: u64, paid: u64) -> Result<u64, Reject> {
         let open = |bytes: &[u8]| bytes.first() == Some(&1);
         let sealed = || tx.outputs.iter().filter_map(|output| output.sealed.as_ref());
@@ -162,7 +163,7 @@ impl Chain {
         Ok(fee)
     }
 
-    /// The size on which fees are based.
+    /// Returns the size on which fees are based.
     pub(crate) fn size(&self, tx: &Tx) -> usize {
         tx.weight(self.coin.kind).div_ceil(4)
     }

@@ -4,13 +4,10 @@ use super::coin::Kind;
 use crate::envelope::Fault;
 use serde_json::Value;
 
-/// A method.
 #[derive(Debug)]
 pub(crate) struct Method {
     pub(crate) name: &'static str,
-    /// The names of the parameters.
     pub(crate) params: &'static [&'static str],
-    /// The number of required parameters.
     pub(crate) required: usize,
     group: &'static str,
     /// The daemons that have it; empty for all.
@@ -84,12 +81,12 @@ static METHODS: [Method; 45] = [
     method(CHAIN, "getmempooldescendants", &["txid", "verbose"], 1, ALL),
 ];
 
-/// The method with a name, if the daemon has it.
+/// Returns the method with a name, if the daemon has it.
 pub(crate) fn find(kind: Kind, name: &str) -> Option<&'static Method> {
     METHODS.iter().find(|method| method.name == name && (method.on.is_empty() || method.on.contains(&kind)))
 }
 
-/// The answer to `help` without a parameter.
+/// Returns the answer to `help` without a parameter.
 pub(crate) fn index(kind: Kind) -> String {
     let mut groups: Vec<(&str, Vec<String>)> = Vec::new();
     for method in METHODS.iter().filter(|method| method.on.is_empty() || method.on.contains(&kind)) {
@@ -106,7 +103,7 @@ pub(crate) fn index(kind: Kind) -> String {
 }
 
 impl Method {
-    /// One line: the name and its parameters, optional ones in brackets.
+    /// Returns one line: the name and its parameters, optional ones in brackets.
     pub(crate) fn usage(&self) -> String {
         let (must, may) = self.params.split_at(self.required);
         let mut words = vec![self.name.to_owned()];
@@ -117,7 +114,7 @@ impl Method {
         words.join(" ")
     }
 
-    /// The parameters in order, from an array or by their names.
+    /// Returns the parameters in order, from an array or by their names.
     pub(crate) fn take(&self, params: Value) -> Result<Vec<Value>, Fault> {
         let list = match params {
             Value::Null => Vec::new(),

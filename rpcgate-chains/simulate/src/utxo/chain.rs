@@ -9,8 +9,8 @@ use crate::timeline::Timeline;
 use rpcgate_core::clock::Time;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// The number of blocks whose hashes are computed together. The newest block of each such run has a hash of its own, not
-/// the hash of its header: without these joints, a block could only be computed after all blocks below it.
+/// The number of blocks in a run, whose hashes are computed together. The hash of a run's newest block does not derive
+/// from its header; otherwise a block could only be computed after all blocks below it.
 const RUN: u64 = 4_096;
 /// The number of runs that are kept.
 const RUNS: usize = 16;
@@ -21,7 +21,6 @@ pub(crate) const MATURITY: u64 = 100;
 /// The public key whose secret key is 1.
 const PUBLIC_KEY: &str = "0279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798";
 
-/// A block.
 #[derive(Debug, Clone)]
 pub(crate) struct Block {
     pub(crate) height: u64,
@@ -50,7 +49,6 @@ struct Run {
     used: u64,
 }
 
-/// The state of one chain.
 #[derive(Debug)]
 pub(crate) struct Chain {
     pub(crate) coin: &'static Coin,
@@ -111,17 +109,17 @@ impl Chain {
         self.timeline.height(now).max(self.head)
     }
 
-    /// `now`, or the time of the newest block if the clock stepped back behind it.
+    /// Returns `now`, or the time of the newest block if the clock stepped back behind it.
     pub(crate) fn moment(&self, now: Time) -> Time {
         now.max(self.timeline.time(self.head))
     }
 
-    /// The Unix time of a block in seconds.
+    /// Returns the Unix time of a block in seconds.
     pub(crate) fn timestamp(&self, height: u64) -> u64 {
         self.timeline.time(height).secs()
     }
 
-    /// The median time of a block and the ten before it.
+    /// Returns the median time of a block and the ten before it.
     pub(crate) fn median_time(&self, height: u64) -> u64 {
         self.timestamp(height.saturating_sub(5.min(height / 2)))
     }
@@ -134,7 +132,7 @@ impl Chain {
         block
     }
 
-    /// The hash of block `height`, which is not above the newest.
+    /// Returns the hash of block `height`, which is not above the newest.
     pub(crate) fn hash(&mut self, height: u64) -> Hash {
         self.run(height / RUN, height);
         let hashes = self.runs.get(&(height / RUN)).map_or(&[][..], |run| &run.hashes);
@@ -171,34 +169,34 @@ impl Chain {
         }
     }
 
-    /// The hash of the network's own block at this height, if clients know it.
+    /// Returns the hash of the network's own block at this height, if clients know it.
     fn known(&self, height: u64) -> Option<Hash> {
         let (known, hash) = self.coin.known;
         if height == known { parse_hash(hash) } else { None }
     }
 
-    /// The hash of the newest block of a run.
+    /// Returns the hash of the newest block of a run.
     fn joint(&self, run: u64) -> Hash {
         let mut hash: Hash = self.seed.bytes("joint", run);
         hash[28..].fill(0);
         hash
     }
 
-    /// The height of the block with `hash`, if it is in a kept run or one of the newest.
+    /// Returns the height of the block with `hash`, if it is in a kept run or one of the newest.
     pub(crate) fn find_block(&mut self, hash: &Hash) -> Option<u64> {
         self.search(|run, first| {
             run.hashes.iter().position(|known| known == hash).map(|at| first + at as u64)
         })
     }
 
-    /// The position of a client's transaction, however old.
+    /// Returns the position of a client's transaction, however old.
     pub(crate) fn home(&self, txid: &Hash) -> Option<(u64, usize)> {
         let (height, index) = *self.homes.get(txid)?;
         let traffic = self.spends(height).is_some();
         Some((height, 1 + usize::from(traffic) + index))
     }
 
-    /// The position of a transaction, if it is a client's or its block is in a kept run or one of the newest.
+    /// Returns the position of a transaction, if it is a client's or its block is in a kept run or one of the newest.
     pub(crate) fn find_tx(&mut self, txid: &Hash) -> Option<(u64, usize)> {
         if let Some(home) = self.home(txid) {
             return Some(home);
@@ -226,12 +224,12 @@ impl Chain {
         None
     }
 
-    /// A transaction in a block.
+    /// Returns a transaction in a block.
     pub(crate) fn tx_at(&mut self, height: u64, index: usize) -> Option<Tx> {
         self.transactions(height).into_iter().nth(index)
     }
 
-    /// An output that no block has spent and, if `with_pool`, no transaction in the pool.
+    /// Returns an output that no block has spent and, if `with_pool`, no transaction in the pool.
     pub(crate) fn unspent(&mut self, txid: &Hash, vout: u32, with_pool: bool) -> Option<Coins> {
         let kind = self.coin.kind;
         if with_pool && self.pool.spends(kind, txid, vout) {
@@ -249,7 +247,7 @@ impl Chain {
         (!taken && !lost).then_some(Coins { output, height: Some(height), coinbase: index == 0 })
     }
 
-    /// An output, spent or not.
+    /// Returns an output, spent or not.
     pub(crate) fn output(&mut self, txid: &Hash, vout: u32) -> Option<Coins> {
         if let Some(waiting) = self.pool.find(txid) {
             let output = waiting.tx.outputs.get(vout as usize)?.clone();
@@ -260,18 +258,18 @@ impl Chain {
         Some(Coins { output, height: Some(height), coinbase: index == 0 })
     }
 
-    /// Whether the chain's own traffic spends the coinbase of block `height`. It spends only those of even blocks, so
-    /// that the blocks that spend, of odd height, are never spent themselves: each block can be computed from two.
+    /// Reports whether the chain's traffic spends the coinbase of block `height`. It spends only those of even blocks.
+    /// The spending blocks have odd heights and are never spent, so that each block can be computed from two.
     fn is_traffic(&self, height: u64) -> bool {
         height > 0 && height.is_multiple_of(2) && !self.seed.word("traffic", height).is_multiple_of(4)
     }
 
-    /// The block whose coinbase the chain's own traffic spends in block `height`.
+    /// Returns the block whose coinbase the chain's own traffic spends in block `height`.
     fn spends(&self, height: u64) -> Option<u64> {
         height.checked_sub(MATURITY + 1).filter(|made| self.is_traffic(*made))
     }
 
-    /// The transactions of a block.
+    /// Returns the transactions of a block.
     pub(crate) fn transactions(&self, height: u64) -> Vec<Tx> {
         let mut txs = Vec::new();
         if let Some(made) = self.spends(height) {
@@ -282,7 +280,7 @@ impl Chain {
         txs
     }
 
-    /// A payment from the coinbase of block `made`.
+    /// Returns a payment from the coinbase of block `made`.
     fn traffic(&self, height: u64, made: u64) -> Tx {
         let (kind, seed) = (self.coin.kind, self.seed);
         let funds = self.transactions(made)[0].txid(kind);
@@ -321,7 +319,7 @@ impl Chain {
         Tx { version: 2, inputs: vec![Input::new(funds, 0, script)], outputs, locktime: 0, tail: Vec::new() }
     }
 
-    /// The coinbase transaction of a block.
+    /// Returns the coinbase transaction of a block.
     fn coinbase(&self, height: u64, others: &[Tx]) -> Tx {
         let kind = self.coin.kind;
         let mut script = Vec::new();
@@ -362,7 +360,7 @@ impl Chain {
         Tx { version, inputs: vec![input], outputs, locktime: 0, tail }
     }
 
-    /// A block on top of `previous`, with the hash of its header.
+    /// Returns a block on top of `previous`, with the hash of its header.
     fn make(&self, height: u64, previous: Hash) -> Block {
         let txs = self.transactions(height);
         let merkle_root = merkle_root(txs.iter().map(|tx| tx.txid(self.coin.kind)).collect());
@@ -381,7 +379,7 @@ impl Chain {
         Block { height, hash: sha256d(&header), previous, merkle_root, header, nonce, txs }
     }
 
-    /// The script that Liquid's blocks must satisfy: a signature of the federation's only functionary.
+    /// Returns the script that Liquid's blocks must satisfy: a signature of the federation's only functionary.
     pub(crate) fn challenge(&self) -> Vec<u8> {
         let mut script = vec![0x51, 0x21];
         script.extend(hex::decode(PUBLIC_KEY).unwrap_or_default());
@@ -389,7 +387,7 @@ impl Chain {
         script
     }
 
-    /// Bytes with the shape of a solution of the challenge.
+    /// Returns bytes with the shape of a solution of the challenge.
     pub(crate) fn solution(&self, height: u64) -> Vec<u8> {
         let mut signature = vec![0x30, 0x44, 0x02, 0x20, 0x01];
         signature.extend(self.seed.bytes::<31>("solution r", height));
@@ -400,7 +398,7 @@ impl Chain {
         script
     }
 
-    /// The part between a block's hashed header and its transactions.
+    /// Returns the part between a block's hashed header and its transactions.
     pub(crate) fn header_tail(&self, block: &Block) -> Vec<u8> {
         let mut out = Vec::new();
         match self.coin.kind {
@@ -439,7 +437,7 @@ impl Chain {
         (tx, parent)
     }
 
-    /// The bytes of a whole block.
+    /// Returns the bytes of a whole block.
     pub(crate) fn block_bytes(&self, block: &Block) -> Vec<u8> {
         let mut out = block.header.clone();
         out.extend(self.header_tail(block));

@@ -46,23 +46,23 @@ pub(crate) struct Coin {
     pub(crate) hrp: &'static str,
     /// The minimum fee for 1,000 bytes and the recommended one, in 10^-8 coins.
     pub(crate) fees: (u64, u64),
-    /// A height, and the hash of the network's block there, by which clients tell it from others.
+    /// A height and the hash of the network's block there, by which clients identify the network.
     pub(crate) known: (u64, &'static str),
 }
 
 impl Kind {
-    /// Whether transactions have witnesses.
+    /// Reports whether transactions have witnesses.
     pub(crate) fn segwit(self) -> bool {
         matches!(self, Kind::Btc | Kind::Ltc | Kind::Liquid)
     }
 
-    /// Whether a block can be shown with the outputs that its transactions spend (Bitcoin Core and Elements since 23,
-    /// Bitcoin Cash Node since 24).
+    /// Reports whether a block can be shown with the outputs that its transactions spend (Bitcoin Core and Elements
+    /// since 23, Bitcoin Cash Node since 24).
     pub(crate) fn tells_spent_outputs(self) -> bool {
         matches!(self, Kind::Btc | Kind::Bch | Kind::Liquid)
     }
 
-    /// Whether scripts are shown with one `address` (Bitcoin Core since 22) instead of a list.
+    /// Reports whether scripts are shown with one `address` (Bitcoin Core since 22) instead of a list.
     pub(crate) fn single_address(self) -> bool {
         matches!(self, Kind::Btc | Kind::Dash | Kind::Liquid)
     }

@@ -9,13 +9,11 @@ use crate::json::{Json, object};
 use rpcgate_core::clock::Time;
 use std::borrow::Cow;
 
-/// The number of masternodes.
 const MASTERNODES: u64 = 24;
 /// The number of governance objects.
 const OBJECTS: u64 = 3;
 
 impl UtxoNode {
-    /// Runs one of Dash's own methods.
     pub(super) fn dash(&mut self, name: &str, args: &Args, now: Time) -> Result<Json, Fault> {
         let head = self.chain.head;
         match name {
@@ -111,7 +109,7 @@ impl UtxoNode {
         form.address(self.chain.coin).unwrap_or_default()
     }
 
-    /// The masternodes by their collateral, in the mode of argument `index`.
+    /// Returns the masternodes by their collateral, in the mode of argument `index`.
     fn masternodes(&self, args: &Args, index: usize) -> Result<Json, Fault> {
         let given = args.list.get(index).is_some_and(|value| !value.is_null());
         let mode = if given { args.text(index)? } else { "json" };

@@ -9,7 +9,6 @@ use crate::envelope::Fault;
 use crate::json::{Json, object};
 use rpcgate_core::clock::Time;
 
-/// The number of peers.
 const PEERS: u64 = 8;
 
 impl UtxoNode {
@@ -269,7 +268,7 @@ impl UtxoNode {
     }
 }
 
-/// The id of Liquid's bitcoin as it is shown.
+/// Returns the id of Liquid's bitcoin as it is shown.
 fn pegged_asset() -> String {
     let mut id = [0; 32];
     id.copy_from_slice(&LIQUID_BITCOIN[1..]);

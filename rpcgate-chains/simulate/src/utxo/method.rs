@@ -15,7 +15,6 @@ use rpcgate_core::clock::Time;
 use serde_json::Value;
 
 impl UtxoNode {
-    /// Runs a method.
     pub(super) fn call(&mut self, name: &str, params: Value, now: Time) -> Result<Json, Fault> {
         let kind = self.chain.coin.kind;
         let Some(method) = catalog::find(kind, name) else {
@@ -176,7 +175,7 @@ impl UtxoNode {
         ids.into()
     }
 
-    /// The ancestors or descendants of a transaction in the pool.
+    /// Returns the ancestors or descendants of a transaction in the pool.
     fn family(&self, args: &Args, up: bool) -> Result<Json, Fault> {
         let txid = args.hash(0, "parameter 1")?;
         let Some(waiting) = self.chain.pool.find(&txid) else {
@@ -371,7 +370,6 @@ impl UtxoNode {
     }
 }
 
-/// The parameters of a call.
 #[derive(Debug)]
 pub(crate) struct Args {
     kind: Kind,
@@ -379,7 +377,7 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// The error for a value of the wrong type: newer daemons name both types.
+    /// Returns the error for a value of the wrong type: newer daemons name both types.
     fn wrong_type(&self, wanted: &str, value: Option<&Value>) -> Fault {
         if !self.kind.single_address() {
             let article = if wanted == "integer" || wanted == "array" { "an" } else { "a" };
@@ -397,13 +395,12 @@ impl Args {
         Fault::new(-3, format!("JSON value of type {found} is not of expected type {wanted}"))
     }
 
-    /// A string.
     pub(crate) fn text(&self, index: usize) -> Result<&str, Fault> {
         let value = self.list.get(index);
         value.and_then(Value::as_str).ok_or_else(|| self.wrong_type("string", value))
     }
 
-    /// A whole number; `None` if omitted.
+    /// Returns a whole number; `None` if omitted.
     fn integer(&self, index: usize) -> Result<Option<i64>, Fault> {
         match self.list.get(index) {
             None | Some(Value::Null) => Ok(None),
@@ -411,7 +408,7 @@ impl Args {
         }
     }
 
-    /// The verbosity: a number, or true and false for 1 and 0.
+    /// Returns the verbosity: a number, or true and false for 1 and 0.
     fn verbosity(&self, index: usize, otherwise: i64) -> Result<i64, Fault> {
         match self.list.get(index) {
             Some(Value::Bool(verbose)) => Ok((*verbose).into()),
@@ -419,7 +416,6 @@ impl Args {
         }
     }
 
-    /// A hash.
     fn hash(&self, index: usize, name: &str) -> Result<Hash, Fault> {
         let text = self.text(index)?;
         if text.len() != 64 {
@@ -432,12 +428,12 @@ impl Args {
             .ok_or_else(|| Fault::new(-8, format!("{name} must be hexadecimal string (not '{text}')")))
     }
 
-    /// A transaction in hex.
+    /// Returns a transaction in hex.
     fn tx(&self, index: usize) -> Option<Tx> {
         Tx::decode(self.kind, &hex::decode(self.list.get(index)?.as_str()?).ok()?)
     }
 
-    /// The highest fee for 1,000 bytes in 10^-8 coins; 0 accepts any fee, and the default is a tenth of a coin.
+    /// Returns the highest fee for 1,000 bytes in 10^-8 coins; 0 accepts any fee, and the default is a tenth of a coin.
     fn fee_limit(&self, index: usize) -> Result<u64, Fault> {
         const DEFAULT: u64 = 10_000_000;
         let rate = match self.list.get(index) {

@@ -23,9 +23,9 @@ use serde_json::Value;
 
 /// A daemon of a UTXO chain, with a transaction index and without a wallet.
 ///
-/// Every block pays to the public key whose secret key is 1; every client can spend from blocks of odd height once
-/// they are 100 blocks old. Scripts do not run, and there is no proof of work. One block in 4,096 has a hash that is
-/// not the hash of its header, so that the chain need not be computed from its first block.
+/// Every block pays to the public key whose secret key is 1. Every client can spend from blocks of odd height that are
+/// at least 100 blocks old. Scripts do not run, and there is no proof of work. One block in 4,096 has a hash that does
+/// not derive from its header, so that the chain need not be computed from its first block.
 #[derive(Debug)]
 pub struct UtxoNode {
     chain: Chain,
@@ -36,7 +36,7 @@ pub struct UtxoNode {
 }
 
 impl UtxoNode {
-    /// The daemon of `btc`, `ltc`, `bch`, `doge`, `dash` or `liquid`; `None` for any other chain.
+    /// Returns the daemon of `btc`, `ltc`, `bch`, `doge`, `dash` or `liquid`; `None` for any other chain.
     pub fn new(chain: &str, seed: u64) -> Option<Self> {
         let coin = COINS.iter().find(|coin| coin.name == chain)?;
         Some(UtxoNode { chain: Chain::new(coin, seed), since: None, submitted: Vec::new() })

@@ -3,7 +3,6 @@
 use super::coin::{Hash, Kind};
 use super::tx::Tx;
 
-/// A transaction that waits.
 #[derive(Debug, Clone)]
 pub(crate) struct Waiting {
     pub(crate) tx: Tx,
@@ -29,7 +28,7 @@ impl Pool {
         self.iter().find(|waiting| waiting.txid == *txid)
     }
 
-    /// Whether a transaction in the pool spends an output.
+    /// Reports whether a transaction in the pool spends an output.
     pub(crate) fn spends(&self, kind: Kind, txid: &Hash, vout: u32) -> bool {
         self.iter()
             .flat_map(|waiting| &waiting.tx.inputs)

@@ -18,24 +18,24 @@ pub(crate) enum Form {
 
 const CHARSET: &[u8; 32] = b"qpzry9x8gf2tvdw0s3jn54khce6mua7l";
 
-/// A script that pays to the hash of a key.
+/// Returns a script that pays to the hash of a key.
 pub(crate) fn to_key_hash(hash: &[u8; 20]) -> Vec<u8> {
     [&[0x76, 0xa9, 0x14][..], hash, &[0x88, 0xac]].concat()
 }
 
-/// A script that pays to the hash of a script.
+/// Returns a script that pays to the hash of a script.
 pub(crate) fn to_script_hash(hash: &[u8; 20]) -> Vec<u8> {
     [&[0xa9, 0x14][..], hash, &[0x87]].concat()
 }
 
-/// A script that pays to a witness program.
+/// Returns a script that pays to a witness program.
 pub(crate) fn to_witness(version: u8, program: &[u8]) -> Vec<u8> {
     let op = if version == 0 { 0 } else { 0x50 + version };
     [&[op, program.len() as u8][..], program].concat()
 }
 
 impl Form {
-    /// The form of an output's script.
+    /// Returns the form of an output's script.
     pub(crate) fn of(kind: Kind, script: &[u8]) -> Self {
         let hash = |bytes: &[u8]| bytes.try_into().unwrap_or_default();
         match script {
@@ -52,7 +52,7 @@ impl Form {
         }
     }
 
-    /// The name of the form in daemons' answers.
+    /// Returns the name of the form in daemons' answers.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Form::KeyHash(_) => "pubkeyhash",
@@ -67,7 +67,7 @@ impl Form {
         }
     }
 
-    /// The address of the script, if it has one.
+    /// Returns the address of the script, if it has one.
     pub(crate) fn address(&self, coin: &Coin) -> Option<String> {
         match self {
             Form::KeyHash(hash) if coin.kind == Kind::Bch => Some(cash_address(coin.hrp, 0, hash)),
@@ -82,7 +82,7 @@ impl Form {
         }
     }
 
-    /// The form of an address; `None` if it is not an address of the coin.
+    /// Returns the form of an address; `None` if it is not an address of the coin.
     pub(crate) fn from_address(coin: &Coin, text: &str) -> Option<Self> {
         if coin.kind.segwit()
             && let Ok((hrp, version, program)) = segwit::decode(text)
@@ -108,7 +108,7 @@ impl Form {
         }
     }
 
-    /// The script of the form; `None` for forms without an address.
+    /// Returns the script of the form; `None` for forms without an address.
     pub(crate) fn script(&self) -> Option<Vec<u8>> {
         match self {
             Form::KeyHash(hash) => Some(to_key_hash(hash)),
@@ -125,7 +125,7 @@ fn base58(prefix: u8, hash: &[u8; 20]) -> String {
     bs58::encode(bytes).into_string()
 }
 
-/// The checksum of CashAddr.
+/// Returns the checksum of CashAddr.
 fn cash_checksum(prefix: &str, payload: impl Iterator<Item = u8>) -> u64 {
     const GENERATOR: [u64; 5] =
         [0x98_f2bc_8e61, 0x79_b76d_99e2, 0xf3_3e5f_b3c4, 0xae_2eab_e2a8, 0x1e_4f43_e470];
@@ -183,7 +183,7 @@ fn from_cash_address(prefix: &str, text: &str) -> Option<(u8, [u8; 20])> {
     Some((*kind, hash.try_into().ok()?)).filter(|(kind, _)| matches!(kind, 0 | 8))
 }
 
-/// A script as text. In an input's script, signatures end with the name of their hash type.
+/// Returns a script as text. In an input's script, signatures end with the name of their hash type.
 pub(crate) fn asm(script: &[u8], input: bool) -> String {
     let mut words: Vec<String> = Vec::new();
     let mut rest = script;
@@ -273,7 +273,7 @@ fn opcode(op: u8) -> String {
     name.into()
 }
 
-/// A descriptor with its checksum (BIP 380).
+/// Returns a descriptor with its checksum (BIP 380).
 pub(crate) fn described(descriptor: &str) -> String {
     const INPUT: &str =
         "0123456789()[],'/*abcdefgh@:$%{}IJKLMNOPQRSTUVWXYZ&+-.;<=>?!^_|~ijklmnopqrstuvwxyzABCDEFGH`#\"\\ ";

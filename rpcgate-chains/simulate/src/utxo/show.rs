@@ -9,28 +9,26 @@ use crate::json::{Json, object};
 /// The optional parts of a transaction's JSON.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Detail {
-    /// The encoding.
     pub(crate) hex: bool,
-    /// The fee.
     pub(crate) fee: bool,
     /// The outputs that it spends.
     pub(crate) prevout: bool,
 }
 
-/// The difficulty of a block, as a multiple of the easiest Bitcoin block.
+/// Returns the difficulty of a block, as a multiple of the easiest Bitcoin block.
 pub(crate) fn difficulty(bits: u32) -> f64 {
     let (exponent, mantissa) = ((bits >> 24) as i32, f64::from(bits & 0x00ff_ffff));
     65_535.0 / mantissa * 256f64.powi(29 - exponent)
 }
 
 impl Chain {
-    /// The expected number of hashes up to a block, in 64 digits of hex.
+    /// Returns the expected number of hashes up to a block, in 64 digits of hex.
     pub(crate) fn chainwork(&self, height: u64) -> String {
         let each = (difficulty(self.coin.bits) * 4_295_032_833.0) as u128;
         format!("{:064x}", each.max(1).saturating_mul(u128::from(height) + 1))
     }
 
-    /// An output's script.
+    /// Returns an output's script.
     pub(crate) fn script_json(&self, script: &[u8]) -> Json {
         let form = Form::of(self.coin.kind, script);
         let address = form.address(self.coin);
@@ -89,7 +87,7 @@ impl Chain {
         out.put("commitmentnonce", nonce);
     }
 
-    /// A transaction.
+    /// Returns a transaction.
     pub(crate) fn tx_json(&mut self, tx: &Tx, detail: Detail) -> Json {
         let kind = self.coin.kind;
         let raw = tx.encode(kind, true);
@@ -192,12 +190,11 @@ impl Chain {
         }
     }
 
-    /// Whether Dash's masternodes have locked a block; the newest has only just arrived.
+    /// Reports whether Dash's masternodes have locked a block; the newest block is not locked yet.
     pub(crate) fn is_locked(&self, height: u64) -> bool {
         height < self.head
     }
 
-    /// A block's header.
     pub(crate) fn header_json(&mut self, block: &Block) -> Json {
         let kind = self.coin.kind;
         let mut out = object! {
@@ -246,7 +243,7 @@ impl Chain {
         out
     }
 
-    /// A block, with the ids of its transactions or (from verbosity 2 on) the transactions.
+    /// Returns a block, with the ids of its transactions or (from verbosity 2 on) the transactions.
     pub(crate) fn block_json(&mut self, block: &Block, verbosity: i64) -> Json {
         let kind = self.coin.kind;
         let mut out = self.header_json(block);
@@ -290,7 +287,7 @@ impl Chain {
         out
     }
 
-    /// The extension block beside a Litecoin block, which moves nothing here.
+    /// Returns the extension block of a Litecoin block, which has no transactions here.
     fn mweb_json(&self, height: u64) -> Json {
         let hash = |tag, n| shown(&self.seed.bytes::<32>(tag, n));
         object! {

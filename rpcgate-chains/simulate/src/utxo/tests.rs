@@ -30,7 +30,7 @@ fn text(value: &Value) -> &str {
     value.as_str().expect("a string")
 }
 
-/// A height of a block of odd height whose coinbase may be spent, and the id of its coinbase.
+/// Returns a height of a block of odd height whose coinbase may be spent, and the id of its coinbase.
 fn funds(node: &mut UtxoNode, chain: &str, skip: u64) -> (u64, String) {
     // Blocks whose coinbase pays to a key hash, so that the check looks at the input's script.
     let height = (node.height(NOW) - 150) / 4 * 4 + 3 - 4 * skip;
@@ -40,7 +40,7 @@ fn funds(node: &mut UtxoNode, chain: &str, skip: u64) -> (u64, String) {
     (height, text(&block["tx"][0]).to_owned())
 }
 
-/// A payment of `paid` from an output of `value`, with a placeholder for the signature.
+/// Returns a payment of `paid` from an output of `value`, with a placeholder for the signature.
 fn payment(chain: &str, txid: &str, value: u64, paid: u64) -> Tx {
     let kind = kind(chain);
     let mut outputs = vec![Output::new(kind, paid, to_key_hash(&[5; 20]))];
@@ -59,7 +59,7 @@ fn reward(chain: &str) -> u64 {
     COINS.iter().find(|coin| coin.name == chain).expect("a coin").reward
 }
 
-/// A payment that the node accepts: its hex and id.
+/// Returns a payment that the node accepts: its hex and id.
 fn good(node: &mut UtxoNode, chain: &str, skip: u64) -> (String, String) {
     let (_, txid) = funds(node, chain, skip);
     let tx = payment(chain, &txid, reward(chain), reward(chain) - 20_000);
@@ -633,7 +633,7 @@ fn refusals_carry_the_daemons_codes_and_words() {
     let mut compared = 0;
     for row in rows.iter().filter(|row| !row["response"]["error"].is_null()) {
         let name = text(&row["name"]);
-        // Errors about the recorded chain's own transactions have tests of their own.
+        // Separate tests cover errors about the recorded chain's own transactions.
         if name.starts_with("sendrawtransaction/")
             && !["decode", "nothex"].iter().any(|end| name.ends_with(end))
             || ["getrawtransaction/badblock", "getrawtransaction/otherblock", "getrawtransaction/genesis"]

@@ -3,7 +3,6 @@
 use super::coin::{Hash, Kind};
 use ring::digest::{SHA256, digest};
 
-/// A transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Tx {
     pub(crate) version: i32,
@@ -14,7 +13,6 @@ pub(crate) struct Tx {
     pub(crate) tail: Vec<u8>,
 }
 
-/// An input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Input {
     pub(crate) txid: Hash,
@@ -26,7 +24,6 @@ pub(crate) struct Input {
     pub(crate) issuance: Vec<u8>,
 }
 
-/// An output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Output {
     /// In 10^-8 coins; 0 if it is confidential.
@@ -51,7 +48,7 @@ pub(crate) fn sha256d(bytes: &[u8]) -> Hash {
     out
 }
 
-/// A hash in its displayed form.
+/// Returns a hash in its displayed form.
 pub(crate) fn shown(hash: &Hash) -> String {
     let mut backwards = *hash;
     backwards.reverse();
@@ -66,7 +63,7 @@ pub(crate) fn parse_hash(text: &str) -> Option<Hash> {
     Some(out)
 }
 
-/// The root of the tree over `hashes`; zeros for none.
+/// Returns the root of the tree over `hashes`; zeros for none.
 pub(crate) fn merkle_root(mut hashes: Vec<Hash>) -> Hash {
     while hashes.len() > 1 {
         if hashes.len() % 2 == 1 {
@@ -117,7 +114,7 @@ impl<'a> Reader<'a> {
         self.array().map(u32::from_le_bytes)
     }
 
-    /// A count in its shortest form, no larger than the number of unread bytes.
+    /// Returns a count in its shortest form, no larger than the number of unread bytes.
     fn count(&mut self) -> Option<usize> {
         let count = match self.take(1)?[0] {
             0xfd => Some(u64::from(u16::from_le_bytes(self.array()?))).filter(|count| *count >= 0xfd)?,
@@ -137,7 +134,7 @@ impl<'a> Reader<'a> {
         (0..self.count()?).map(|_| self.bytes()).collect()
     }
 
-    /// One of Elements' fields: absent, explicit or a commitment, by its first byte.
+    /// Returns one of Elements' fields: absent, explicit or a commitment, by its first byte.
     fn sealed(&mut self, explicit: usize) -> Option<Vec<u8>> {
         let length = match self.0.first()? {
             0 => 1,
@@ -200,7 +197,7 @@ impl Tx {
         (reader.0.is_empty() && !inputs.is_empty()).then_some(Tx { version, inputs, outputs, locktime, tail })
     }
 
-    /// The encoding, with or without witnesses.
+    /// Returns the encoding, with or without witnesses.
     pub(crate) fn encode(&self, kind: Kind, witnesses: bool) -> Vec<u8> {
         let witnesses = witnesses && kind.segwit() && self.has_witness();
         let mut out = self.version.to_le_bytes().to_vec();
@@ -248,12 +245,12 @@ impl Tx {
         !self.tail.is_empty() || self.inputs.iter().any(|input| !input.witness.is_empty())
     }
 
-    /// The id of the transaction.
+    /// Returns the id of the transaction.
     pub(crate) fn txid(&self, kind: Kind) -> Hash {
         sha256d(&self.encode(kind, false))
     }
 
-    /// The hash of its whole encoding.
+    /// Returns the hash of its whole encoding.
     pub(crate) fn hash(&self, kind: Kind) -> Hash {
         sha256d(&self.encode(kind, true))
     }
@@ -263,14 +260,14 @@ impl Tx {
         3 * self.encode(kind, false).len() + self.encode(kind, true).len()
     }
 
-    /// Whether it is a coinbase transaction.
+    /// Reports whether it is a coinbase transaction.
     pub(crate) fn is_coinbase(&self) -> bool {
         matches!(&self.inputs[..], [input] if input.txid == [0; 32] && input.vout == u32::MAX)
     }
 }
 
 impl Input {
-    /// An input that spends an output.
+    /// Returns an input that spends an output.
     pub(crate) fn new(txid: Hash, vout: u32, script: Vec<u8>) -> Self {
         Input { txid, vout, script, sequence: u32::MAX, witness: Vec::new(), issuance: Vec::new() }
     }
@@ -289,14 +286,14 @@ impl Input {
         Some(input)
     }
 
-    /// The index of the output that it spends; Elements keeps flags in the two upper bits.
+    /// Returns the index of the output that it spends; Elements keeps flags in the two upper bits.
     pub(crate) fn index(&self, kind: Kind) -> u32 {
         if kind == Kind::Liquid && self.vout != u32::MAX { self.vout & 0x3fff_ffff } else { self.vout }
     }
 }
 
 impl Output {
-    /// An output with an explicit value; on Liquid, of bitcoin.
+    /// Returns an output with an explicit value; on Liquid, of bitcoin.
     pub(crate) fn new(kind: Kind, value: u64, script: Vec<u8>) -> Self {
         let sealed = (kind == Kind::Liquid).then(|| Sealed {
             asset: super::coin::LIQUID_BITCOIN.to_vec(),

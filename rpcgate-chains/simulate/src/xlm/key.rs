@@ -8,14 +8,14 @@ const PUBLIC_KEY: u8 = 6 << 3;
 /// The number of characters of a short key.
 const SHORT: usize = 5;
 
-/// The checksum of keys: CRC-16 with the polynomial 0x1021 and the initial value 0 (XMODEM).
+/// Returns the checksum of keys: CRC-16 with the polynomial 0x1021 and the initial value 0 (XMODEM).
 fn checksum(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |sum, byte| {
         (0..8).fold(sum ^ u16::from(*byte) << 8, |sum, _| sum << 1 ^ if sum >> 15 == 1 { 0x1021 } else { 0 })
     })
 }
 
-/// A public key as text (SEP-23): its version byte, the key and a checksum in base 32.
+/// Returns a public key as text (SEP-23): its version byte, the key and a checksum in base 32.
 fn text(key: &[u8; 32]) -> String {
     let mut bytes = vec![PUBLIC_KEY];
     bytes.extend_from_slice(key);
@@ -33,12 +33,12 @@ fn text(key: &[u8; 32]) -> String {
     out
 }
 
-/// The key of validator `n`.
+/// Returns the key of validator `n`.
 pub(crate) fn of(seed: Seed, n: u64) -> String {
     text(&seed.bytes("node", n))
 }
 
-/// The key of a validator, full or short.
+/// Returns the key of a validator, full or short.
 pub(crate) fn shown(seed: Seed, n: u64, is_full: bool) -> String {
     let key = of(seed, n);
     if is_full { key } else { key.chars().take(SHORT).collect() }

@@ -8,17 +8,17 @@ use crate::seed::Seed;
 enum Kind {
     /// A value around an average.
     Level(u64),
-    /// A counter that grows by so much per ledger.
+    /// A counter, with its growth per ledger.
     Count(u64),
-    /// Events of a type, so many per ledger.
+    /// Events of a type, with their number per ledger.
     Meter(&'static str, u64),
-    /// Events of a type, so many per ledger, each of so many microseconds.
+    /// Events of a type, with their number per ledger and the microseconds of each.
     Timer(&'static str, u64, u64),
     /// Samples around an average, one per ledger.
     Histogram(u64),
 }
 
-/// A name consists of a domain, a type and a name, by which a request can select it.
+/// The metrics by name: a domain, a type and a name. A request can select by domain or name.
 const METRICS: [(&str, Kind); 44] = [
     ("app.post-on-background-thread.delay", Kind::Timer("calls", 12, 40)),
     ("app.post-on-main-thread.delay", Kind::Timer("calls", 300, 250)),
@@ -79,7 +79,7 @@ pub(crate) struct Life {
 }
 
 impl Life {
-    /// Up to a tenth above or below an average, different at each ledger.
+    /// Returns a value up to a tenth above or below an average, different at each ledger.
     fn near(self, name: &str, middle: u64) -> u64 {
         middle - middle / 10 + self.seed.below(name, self.height, middle / 5 + 1)
     }
@@ -143,7 +143,7 @@ impl Life {
         }
     }
 
-    /// All metrics, or those whose name or domain is in `wanted`.
+    /// Returns all metrics, or those whose name or domain is in `wanted`.
     pub(crate) fn metrics(self, wanted: Option<&str>) -> Json {
         let chosen = |name: &str| {
             let domain = name.split('.').next().unwrap_or_default();

@@ -34,7 +34,6 @@ const CHECKED: u64 = 120;
 pub struct XlmNode {
     seed: Seed,
     timeline: Timeline,
-    /// The newest ledger.
     head: u64,
 }
 
@@ -52,7 +51,7 @@ impl XlmNode {
         key::shown(self.seed, n, is_full)
     }
 
-    /// The node was started some days before the epoch; at earlier times, with its first ledger.
+    /// Returns the start of the node: some days before the epoch or, at earlier times, with its first ledger.
     fn started(&self) -> Time {
         let before = EPOCH.secs() - self.seed.below("started", 0, 10 * 86_400);
         Time::from_secs(before).min(self.timeline.time(self.head))
@@ -66,7 +65,7 @@ impl XlmNode {
         (18 + self.seed.below("peers", self.head / 40, 12), self.seed.below("pending", self.head, 3))
     }
 
-    /// Whether a validator is late at a ledger or missing for some hours.
+    /// Returns the status of a validator: late at a ledger, missing for some hours, or in agreement.
     fn standing(&self, n: u64) -> &'static str {
         let (seed, head) = (self.seed, self.head);
         match n {
@@ -80,8 +79,8 @@ impl XlmNode {
         (0..NODES).filter(|n| self.standing(*n) == wanted).collect()
     }
 
-    /// The number of further nodes that must fail before the node stops: two of three validators stop an organisation, and
-    /// enough organisations stop the quorum.
+    /// Returns the number of additional nodes whose failure stops this node. Two of three validators stop an
+    /// organisation, and enough organisations stop the quorum.
     fn fail_at(&self) -> u64 {
         let missing = |organisation: u64| {
             (0..3).filter(|one| self.standing(3 * organisation + one) == "missing").count() as u64
@@ -107,7 +106,7 @@ impl XlmNode {
         }
     }
 
-    /// The status of the quorum in ledger `height`.
+    /// Returns the status of the quorum in ledger `height`.
     fn quorum(&self, height: u64, is_short: bool, is_full: bool) -> Json {
         let lag = |n: u64| 20 + self.seed.below("lag", height << 8 | n, 400);
         let cost = |n: u64| 8_000 + self.seed.below("cost", height << 8 | n, 9_000);
@@ -212,7 +211,7 @@ impl XlmNode {
         object! { "info": info }
     }
 
-    /// The number of a node that a query names, by its whole key or, after an `@`, by a part of it.
+    /// Returns the number of a node that a query names, by its whole key or, after an `@`, by a part of it.
     fn find(&self, name: &str) -> Option<u64> {
         let of = |n: u64| key::of(self.seed, n);
         let mut all = std::iter::once(Self::SELF).chain(0..NODES);
@@ -235,7 +234,7 @@ impl XlmNode {
         let mut quorum = self.quorum(self.head, is("compact"), is("fullkeys"));
         quorum.set("node", self.name(node, is("fullkeys")));
         if let (Json::Object(members), true) = (&mut quorum, node != Self::SELF) {
-            // Of other nodes it knows their votes, and nothing that only they see.
+            // The node knows the votes of other nodes, but not their local state.
             members.retain(|(name, _)| name == "node" || name == "qset");
             if let Some((_, Json::Object(set))) = members.iter_mut().find(|(name, _)| name == "qset") {
                 set.retain(|(name, _)| name != "lag_ms" && name != "cost");
@@ -265,7 +264,7 @@ impl XlmNode {
     }
 }
 
-/// The number of organisations that have to agree: two thirds plus one.
+/// Returns the number of organisations that have to agree: two thirds plus one.
 const fn threshold() -> u64 {
     1 + (ORGANISATIONS * 2 - 1) / 3
 }
@@ -273,7 +272,7 @@ const fn threshold() -> u64 {
 impl Rest for XlmNode {
     type Error = NodeReply;
 
-    /// The node looks at the path alone, whatever the verb.
+    /// Selects the answer by the path alone, for every HTTP method.
     fn run(&mut self, call: RestRequest<'_>, now: Time) -> Result<NodeReply, NodeReply> {
         let body = match call.path {
             ["info"] => styled(&self.info(call.query, now)),

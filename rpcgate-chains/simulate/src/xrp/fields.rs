@@ -147,14 +147,12 @@ const NAMES: &[(Kind, &[(u8, &str)])] = &[
 ];
 
 impl Field {
-    /// A field by its type code and its own code.
     pub(crate) fn of(kind: u8, code: u8) -> Option<Field> {
         let (kind, names) = NAMES.iter().find(|(known, _)| *known as u8 == kind)?;
         let (code, name) = names.iter().find(|(known, _)| *known == code)?;
         Some(Field { kind: *kind, code: *code, name })
     }
 
-    /// A field by its name.
     pub(crate) fn named(name: &str) -> Option<Field> {
         NAMES.iter().find_map(|(kind, names)| {
             let (code, name) = names.iter().find(|(_, known)| *known == name)?;
@@ -162,7 +160,7 @@ impl Field {
         })
     }
 
-    /// Whether the field is excluded from the signed bytes.
+    /// Reports whether the field is excluded from the signed bytes.
     pub(crate) fn is_signature(self) -> bool {
         matches!(self.name, "TxnSignature" | "Signature" | "Signers")
     }
@@ -195,7 +193,7 @@ const TYPES: &[(u64, &str)] = &[
     (29, "NFTokenAcceptOffer"),
 ];
 
-/// The name of a transaction type.
+/// Returns the name of a transaction type.
 pub(crate) fn type_name(code: u64) -> Option<&'static str> {
     TYPES.iter().find(|(known, _)| *known == code).map(|(_, name)| *name)
 }
@@ -239,13 +237,13 @@ pub(crate) const FULL: Engine =
     engine("telCAN_NOT_QUEUE_FULL", -392, "Can not queue at this time: queue is full.");
 
 impl Engine {
-    /// Whether the transaction enters a ledger and pays its fee.
+    /// Reports whether the transaction enters a ledger and pays its fee.
     pub(crate) fn enters(self) -> bool {
         self.code >= 0
     }
 }
 
-/// A result in a ledger, by its code.
+/// Returns a result in a ledger, by its code.
 pub(crate) fn result_of(code: u64) -> Engine {
     [SUCCESS, UNFUNDED, TOO_LITTLE, PATH_DRY]
         .into_iter()

@@ -1,17 +1,16 @@
-//! An account that makes no payments: in every fourth ledger it changes its own settings or cancels an offer. It needs no
-//! history, since its transactions are counted by the ledgers.
+//! An account that makes no payments: in every fourth ledger it changes its settings or cancels an offer. The ledger
+//! index gives the number of its transactions, so that no history is needed.
 
 use super::wire::{Account, Fields, Hash, Value, account_of, drops};
 use crate::seed::Seed;
 
-/// One of this many ledgers has a transaction of the account.
+/// The number of ledgers between transactions of the account.
 const TURN: u64 = 4;
 /// The sequence number of its first transaction.
 const SEQUENCE: u64 = 70_000_000;
 /// The tag of the hashes of its transactions.
 const HASHES: &str = "keeper transaction";
 
-/// The account.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     pub(crate) account: Account,
@@ -26,12 +25,12 @@ impl Keeper {
         Keeper { account: account_of(&key), seed, key, first }
     }
 
-    /// Whether a ledger has a transaction of the account.
+    /// Reports whether a ledger has a transaction of the account.
     pub(crate) fn has_turn(&self, index: u64) -> bool {
         index.checked_sub(self.first).is_some_and(|after| after.is_multiple_of(TURN))
     }
 
-    /// The number of its transactions up to a ledger.
+    /// Returns the number of its transactions up to a ledger.
     pub(crate) fn turns(&self, index: u64) -> u64 {
         index.checked_sub(self.first).map_or(0, |after| after / TURN + 1)
     }
@@ -41,13 +40,13 @@ impl Keeper {
         SEQUENCE + turns
     }
 
-    /// The last of this many transactions, and its ledger.
+    /// Returns the last of this many transactions, and its ledger.
     pub(crate) fn last(&self, turns: u64) -> (Hash, u64) {
         let index = turns.checked_sub(1).map(|before| self.first + before * TURN);
         index.map(|index| (self.seed.hide(HASHES, index), index)).unwrap_or_default()
     }
 
-    /// The ledger of the transaction with a hash, which may not have closed yet.
+    /// Returns the ledger of the transaction with a hash, which may not have closed yet.
     pub(crate) fn find(&self, hash: &Hash) -> Option<u64> {
         self.seed.reveal(HASHES, hash).filter(|index| self.has_turn(*index))
     }

@@ -83,7 +83,6 @@ pub(crate) struct Submitted {
     pub(crate) engine: Engine,
 }
 
-/// The state of the ledgers.
 #[derive(Debug)]
 pub(crate) struct Chain {
     pub(crate) seed: Seed,
@@ -141,17 +140,17 @@ impl Chain {
         self.timeline.height(now).max(self.head).max(FIRST)
     }
 
-    /// `now`, or the time of the newest ledger if the clock stepped back behind it.
+    /// Returns `now`, or the time of the newest ledger if the clock stepped back behind it.
     pub(crate) fn moment(&self, now: Time) -> Time {
         now.max(self.timeline.time(self.head))
     }
 
-    /// The time at which a ledger is validated.
+    /// Returns the time at which a ledger is validated.
     pub(crate) fn time(&self, index: u64) -> Time {
         self.timeline.time(index)
     }
 
-    /// The index of the oldest ledger that the server keeps.
+    /// Returns the index of the oldest ledger that the server keeps.
     pub(crate) fn oldest(&self) -> u64 {
         (self.head.saturating_sub(KEPT) / DROPPED * DROPPED).max(FIRST)
     }
@@ -160,7 +159,7 @@ impl Chain {
         self.seed.hide("ledger", index)
     }
 
-    /// The index of a ledger that the server keeps.
+    /// Returns the index of a ledger that the server keeps.
     pub(crate) fn find(&self, hash: &Hash) -> Option<u64> {
         self.seed.reveal("ledger", hash).filter(|index| self.has(*index))
     }
@@ -169,7 +168,7 @@ impl Chain {
         (self.oldest()..=self.head).contains(&index)
     }
 
-    /// The close time of a ledger, rounded to the resolution; equal times are moved apart by a second.
+    /// Returns the close time of a ledger, rounded to the resolution; equal times are moved apart by a second.
     fn close(&self, index: u64) -> u64 {
         let rounded = |index| (self.timeline.time(index).secs() + RESOLUTION / 2) / RESOLUTION * RESOLUTION;
         let own = rounded(index);
@@ -203,7 +202,7 @@ impl Chain {
         count.checked_sub(1).and_then(|last| self.burned.get(last)).map_or(0, |(_, sum)| *sum)
     }
 
-    /// The transactions of a ledger, including the open one.
+    /// Returns the transactions of a ledger, including the open one.
     pub(crate) fn entries(&self, index: u64) -> Vec<Entry> {
         let mut out: Vec<Entry> = Vec::new();
         if index <= self.head {
@@ -216,7 +215,7 @@ impl Chain {
         out
     }
 
-    /// A transaction and its ledger, which is the open one while it waits.
+    /// Returns a transaction and its ledger, which is the open one while it waits.
     pub(crate) fn transaction(&self, hash: &Hash) -> Option<(u64, Entry)> {
         if let Some((index, place)) = self.places.get(hash) {
             return Some((*index, self.included.get(index)?.get(*place)?.clone()));
@@ -263,7 +262,7 @@ impl Chain {
         })
     }
 
-    /// An account as of ledger `index`, which may be the open one.
+    /// Returns an account as of ledger `index`, which may be the open one.
     pub(crate) fn root(&self, account: &Account, index: u64) -> Option<Root> {
         let base = if *account == GENESIS {
             Some(Root { balance: GENESIS_BALANCE, sequence: 1, last: ([0; 32], 0) })
@@ -347,7 +346,7 @@ impl Chain {
         Ok(submitted)
     }
 
-    /// The result of rippled's checks, in their order.
+    /// Runs rippled's checks in their order.
     fn check(
         &self,
         tx: &Fields,
@@ -444,7 +443,7 @@ impl Chain {
     }
 }
 
-/// Whether the signature of a transaction matches the key that it names.
+/// Reports whether the signature of a transaction matches the key that it names.
 fn is_signed(tx: &Fields, key: &[u8]) -> bool {
     let Some(signature) = tx.bytes("TxnSignature") else { return false };
     let body = [b"STX\0", tx.unsigned().as_slice()].concat();

@@ -21,7 +21,6 @@ pub(super) struct Trouble {
     pub(super) name: &'static str,
     /// Code and message; some errors have neither.
     pub(super) words: Option<(u32, String)>,
-    /// Further members.
     pub(super) more: Vec<(&'static str, Json)>,
 }
 
@@ -44,7 +43,7 @@ impl Trouble {
     }
 }
 
-/// Whether rippled serves `method` to administrators only.
+/// Reports whether rippled serves `method` only to administrators.
 pub(super) fn is_for_administrators(method: &str) -> bool {
     const METHODS: &[&str] = &[
         "can_delete",
@@ -72,7 +71,6 @@ pub(super) fn is_for_administrators(method: &str) -> bool {
 }
 
 impl XrpNode {
-    /// Runs a method.
     pub(super) fn call(&mut self, method: &str, params: &Params, context: Context) -> Result<Json, Trouble> {
         let chain = &self.chain;
         match method {
@@ -115,7 +113,7 @@ impl XrpNode {
         }
     }
 
-    /// The ledger that the parameters select; by default the open one.
+    /// Returns the ledger that the parameters select; by default the open one.
     fn view(&self, params: &Params) -> Result<View, Trouble> {
         let chain = &self.chain;
         let not_found = || Trouble::new("lgrNotFound", 21, "ledgerNotFound");
@@ -140,7 +138,7 @@ impl XrpNode {
         if chain.has(index) { Ok(View::Closed(index)) } else { Err(not_found()) }
     }
 
-    /// The members that identify the ledger of an answer.
+    /// Returns the members that identify the ledger of an answer.
     fn named(&self, view: View) -> Vec<(&'static str, Json)> {
         match view {
             View::Closed(index) => vec![
@@ -369,7 +367,7 @@ const FLAGS: [&str; 11] = [
     "noFreeze",
 ];
 
-/// A flag. Version 1 accepts any value, version 2 only booleans.
+/// Returns a flag. Version 1 accepts any value, version 2 only booleans.
 fn flag(params: &Params, name: &'static str, context: Context) -> Result<bool, Trouble> {
     match params.get(name) {
         None | Some(Value::Null) => Ok(false),

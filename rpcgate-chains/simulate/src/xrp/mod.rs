@@ -21,8 +21,8 @@ use serde_json::{Map, Value};
 /// A server of the XRP Ledger that keeps two weeks of ledgers.
 ///
 /// The account of the phrase "masterpassphrase" (`rHb9CJAWyB4rj91VRWn96DkukG4bwdtyTh`) holds a million XRP, so that
-/// every client can send. Payments of XRP and `AccountSet` are executed, without the settings of accounts; every other type
-/// of transaction is refused as disabled.
+/// every client can send. Payments of XRP and `AccountSet` are executed, without the settings of accounts. Every other
+/// type of transaction is refused as disabled.
 #[derive(Debug)]
 pub struct XrpNode {
     chain: Chain,
@@ -31,12 +31,12 @@ pub struct XrpNode {
     sessions: Sessions<stream::Session>,
 }
 
-/// The context of a call beside its parameters.
+/// The context of a call, in addition to its parameters.
 #[derive(Debug, Clone, Copy)]
 struct Context {
     now: Time,
     since: Time,
-    /// 1 or 2.
+    /// The API version, 1 or 2.
     version: u64,
 }
 
@@ -91,7 +91,7 @@ impl XrpNode {
     }
 }
 
-/// The API version of a request, 1 or 2; `None` for any other.
+/// Returns the API version of a request, 1 or 2; `None` for any other.
 fn version(params: &Map<String, Value>) -> Option<u64> {
     match params.get("api_version") {
         None => Some(1),
@@ -99,7 +99,7 @@ fn version(params: &Map<String, Value>) -> Option<u64> {
     }
 }
 
-/// An error inside the result, together with the request, as rippled writes it.
+/// Returns an error inside the result, together with the request, as rippled writes it.
 fn error(trouble: Trouble, method: &str, params: &Map<String, Value>) -> Json {
     let mut request = repeated(params);
     request.set("command", method.to_owned());
@@ -114,7 +114,7 @@ fn error(trouble: Trouble, method: &str, params: &Map<String, Value>) -> Json {
     out
 }
 
-/// The parameters of a request, to be repeated in an answer: without secrets.
+/// Returns the parameters that an answer repeats, without secrets.
 fn repeated(params: &Map<String, Value>) -> Json {
     let mut request = from_value(&Value::Object(params.clone()));
     for secret in ["secret", "seed", "seed_hex", "passphrase"] {
@@ -125,7 +125,7 @@ fn repeated(params: &Map<String, Value>) -> Json {
     request
 }
 
-/// A value that a client sent, to be repeated in an answer.
+/// Converts a value of the client that an answer repeats.
 fn from_value(value: &Value) -> Json {
     match value {
         Value::Null => Json::Null,
@@ -139,7 +139,7 @@ fn from_value(value: &Value) -> Json {
     }
 }
 
-/// The plain-text error of rippled for a request that reaches no method.
+/// Returns the plain-text error of rippled for a request that reaches no method.
 fn refused(status: u16, why: &str) -> NodeReply {
     let body = format!("{why}\r\n").into_bytes();
     NodeReply { status, content_type: "text/plain; charset=UTF-8", body }

@@ -1,9 +1,8 @@
-//! Account roots, and what a transaction's metadata say of them.
+//! Account roots and their changes in a transaction's metadata.
 
 use super::fields::{Engine, Field};
 use super::wire::{Account, Fields, Hash, Value, drops, half};
 
-/// An account root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Root {
     /// In drops.
@@ -14,12 +13,12 @@ pub(crate) struct Root {
     pub(crate) last: (Hash, u64),
 }
 
-/// The index of an account root in the state tree.
+/// Returns the index of an account root in the state tree.
 pub(crate) fn root_index(account: &Account) -> Hash {
     half(&[&[0, 0x61], account])
 }
 
-/// The effect of a transaction: accounts before and after it.
+/// Returns the effect of a transaction: accounts before and after it.
 pub(crate) fn meta(nodes: &[(Account, Option<Root>, Option<Root>)], place: usize, engine: Engine) -> Fields {
     let items = nodes.iter().filter_map(|(account, before, after)| {
         let after = (*after)?;

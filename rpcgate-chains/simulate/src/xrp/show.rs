@@ -18,9 +18,7 @@ const NODE_KEY: u8 = 28;
 /// The ledger that a request selects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum View {
-    /// A validated ledger.
     Closed(u64),
-    /// The open ledger.
     Open(u64),
 }
 
@@ -40,7 +38,7 @@ pub(super) struct Choice {
     pub(super) binary: bool,
 }
 
-/// `2026-Nov-22 01:43:03.123456 UTC`, with this fraction.
+/// Writes a time as `2026-Nov-22 01:43:03.123456 UTC`, with this fraction.
 fn words(seconds: u64, fraction: &str) -> String {
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -54,7 +52,7 @@ pub(super) fn iso(seconds: u64) -> String {
     utc::seconds(Time::from_secs(seconds))
 }
 
-/// An account root as `account_info` and `ledger_entry` show it.
+/// Returns an account root as `account_info` and `ledger_entry` show it.
 pub(super) fn account_root(account: &Account, root: &Root) -> Json {
     object! {
         "Account": address(account),
@@ -70,7 +68,7 @@ pub(super) fn account_root(account: &Account, root: &Root) -> Json {
 }
 
 impl Header {
-    /// The header's bytes, without its own hash.
+    /// Returns the header's bytes, without its own hash.
     fn bytes(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(118);
         out.extend_from_slice(&(self.index as u32).to_be_bytes());
@@ -86,7 +84,6 @@ impl Header {
 }
 
 impl Chain {
-    /// A ledger.
     pub(super) fn ledger(&self, view: View, show: Choice) -> Json {
         let index = view.index();
         let number: Json = if show.version > 1 { index.into() } else { index.to_string().into() };
@@ -127,7 +124,7 @@ impl Chain {
         out
     }
 
-    /// A transaction in a ledger's list.
+    /// Returns a transaction in a ledger's list.
     fn listed(&self, index: u64, entry: &Entry, view: View, show: Choice) -> Json {
         let hash = upper(&entry.hash);
         if !show.expand {
@@ -168,7 +165,7 @@ impl Chain {
         out
     }
 
-    /// The answer to `tx`.
+    /// Returns the answer to `tx`.
     pub(super) fn show_tx(&self, index: u64, entry: &Entry, binary: bool, version: u64) -> Json {
         let validated = index <= self.head;
         let hash = upper(&entry.hash);
@@ -208,7 +205,7 @@ impl Chain {
         out
     }
 
-    /// The answer to `fee`.
+    /// Returns the answer to `fee`.
     pub(super) fn fee(&self) -> Json {
         let waiting = self.entries(self.head + 1).len();
         let fee = || Json::from(FEE.to_string());
@@ -228,7 +225,7 @@ impl Chain {
         }
     }
 
-    /// The server status: human-readable, or in whole units.
+    /// Returns the server status: human-readable, or in whole units.
     pub(super) fn info(&self, context: Context, human: bool) -> Json {
         let Context { now, since, .. } = context;
         let uptime = now.since(since).as_secs();
@@ -304,7 +301,7 @@ impl Entry {
 }
 
 impl Json {
-    /// A member of an object.
+    /// Returns a member of an object.
     fn member(&mut self, name: &str) -> Option<&mut Json> {
         match self {
             Json::Object(members) => {

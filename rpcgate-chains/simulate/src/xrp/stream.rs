@@ -1,7 +1,7 @@
 //! The WebSocket of rippled: commands as over HTTP in another envelope, and `subscribe`.
 //!
-//! Proposed transactions are told when they are validated, and streams whose subject does not exist here (validations,
-//! consensus, order books) stay silent.
+//! Proposed transactions are reported when they are validated. Streams without a subject here (validations, consensus,
+//! order books) stay silent.
 
 use super::fields::result_of;
 use super::ledger::{Chain, Entry, FEE, RESERVE, RESERVE_INCREMENT, RIPPLE_EPOCH};
@@ -27,7 +27,7 @@ const STREAMS: [&str; 10] = [
     "rt_transactions",
     "peer_status",
 ];
-/// The only one of them that is for administrators.
+/// The only stream that is restricted to administrators.
 const PEER_STATUS: &str = "peer_status";
 
 /// The subscriptions of one client.
@@ -41,20 +41,19 @@ struct Subscription {
     subject: Subject,
     /// The API version of the command that subscribed.
     version: u64,
-    /// The newest ledger of which the client was told.
+    /// The newest ledger that was sent to the client.
     told: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Subject {
-    /// A stream, by its name.
     Stream(&'static str),
     /// The transactions of an account.
     Account(Account),
 }
 
 impl Subject {
-    /// What a client is told of a ledger.
+    /// Returns the messages about a ledger.
     fn of_ledger(&self, chain: &Chain, index: u64, version: u64) -> Vec<Json> {
         let entries = || chain.entries(index);
         match self {
@@ -76,7 +75,7 @@ impl Subject {
 }
 
 impl Chain {
-    /// A closed ledger: as a message, or as the answer to a subscription.
+    /// Returns a closed ledger: as a message, or as the answer to a subscription.
     fn ledger_closed(&self, index: u64, is_message: bool) -> Json {
         let header = self.header(index);
         let mut out = object! {
@@ -96,7 +95,7 @@ impl Chain {
         out
     }
 
-    /// A validated transaction as a message.
+    /// Returns a validated transaction as a message.
     fn transaction_told(&self, index: u64, entry: &Entry, version: u64) -> Json {
         let engine = result_of(entry.meta.number("TransactionResult").unwrap_or(0));
         let close = self.header(index).close;
@@ -134,7 +133,7 @@ fn list<'a>(params: &'a Params, name: &str) -> Result<Option<Vec<&'a str>>, Trou
     items.iter().map(|item| item.as_str().ok_or_else(malformed)).collect::<Result<_, _>>().map(Some)
 }
 
-/// The subjects that `subscribe` or `unsubscribe` names.
+/// Returns the subjects that `subscribe` or `unsubscribe` names.
 fn subjects(params: &Params) -> Result<Vec<Subject>, Trouble> {
     if params.contains_key("url") {
         return Err(Trouble::new("noPermission", 6, "You don't have permission for this command."));
@@ -260,7 +259,7 @@ impl XrpNode {
     }
 }
 
-/// An error without code and text.
+/// Returns an error without code and text.
 fn bare(name: &'static str) -> Trouble {
     Trouble { name, words: None, more: Vec::new() }
 }

@@ -36,7 +36,7 @@ fn result(node: &mut XrpNode, method: &str, params: Value, now: Time) -> Value {
     result
 }
 
-/// The name and code of an error.
+/// Returns the name and code of an error.
 #[track_caller]
 fn refusal(node: &mut XrpNode, method: &str, params: Value, now: Time) -> (String, Option<u64>) {
     let result = call(node, method, params, now);

@@ -25,7 +25,6 @@ pub(crate) enum Value {
     Array(Vec<(Field, Fields)>),
 }
 
-/// An object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Fields(Vec<(Field, Value)>);
 
@@ -35,14 +34,14 @@ pub(crate) struct Malformed(pub(crate) &'static str);
 
 const SHORT: Malformed = Malformed("SerialIter: underflow");
 
-/// The first half of SHA-512.
+/// Returns the first half of SHA-512.
 pub(crate) fn half(parts: &[&[u8]]) -> Hash {
     let mut out = [0; 32];
     out.copy_from_slice(&digest(&SHA512, &parts.concat()).as_ref()[..32]);
     out
 }
 
-/// The account of a public key.
+/// Returns the account of a public key.
 pub(crate) fn account_of(key: &[u8]) -> Account {
     use ripemd::{Digest, Ripemd160};
     Ripemd160::digest(digest(&SHA256, key).as_ref()).into()
@@ -55,7 +54,7 @@ fn checksum(body: &[u8]) -> [u8; 4] {
     out
 }
 
-/// Bytes in the ledger's base58 after a prefix that gives their kind.
+/// Returns bytes in the ledger's base58 after a prefix that gives their kind.
 pub(crate) fn base58(prefix: u8, bytes: &[u8]) -> String {
     let mut body = vec![prefix];
     body.extend_from_slice(bytes);
@@ -64,12 +63,12 @@ pub(crate) fn base58(prefix: u8, bytes: &[u8]) -> String {
     bs58::encode(body).with_alphabet(bs58::Alphabet::RIPPLE).into_string()
 }
 
-/// A classic address.
+/// Returns a classic address.
 pub(crate) fn address(account: &[u8]) -> String {
     base58(0, account)
 }
 
-/// The account of a classic address.
+/// Returns the account of a classic address.
 pub(crate) fn parse_address(text: &str) -> Option<Account> {
     if text.len() > 40 {
         return None;
@@ -80,18 +79,18 @@ pub(crate) fn parse_address(text: &str) -> Option<Account> {
     (checksum(body) == *sum).then(|| account.try_into().ok())?
 }
 
-/// Bytes in upper-case hex.
+/// Returns bytes in upper-case hex.
 pub(crate) fn upper(bytes: &[u8]) -> String {
     hex::encode_upper(bytes)
 }
 
-/// An amount of XRP.
+/// Returns an amount of XRP.
 pub(crate) fn drops(amount: u64) -> Value {
     Value::Bytes((amount | POSITIVE).to_be_bytes().to_vec())
 }
 
 impl Fields {
-    /// The object with one more field, in its sorted position.
+    /// Returns the object with one more field, in its sorted position.
     pub(crate) fn with(mut self, name: &str, value: Value) -> Self {
         if let Some(field) = Field::named(name) {
             let place = self.0.partition_point(|(other, _)| *other < field);
@@ -126,7 +125,7 @@ impl Fields {
         self.bytes(name)?.try_into().ok()
     }
 
-    /// An amount of XRP; `None` for another currency or a negative amount.
+    /// Returns an amount of XRP; `None` for another currency or a negative amount.
     pub(crate) fn drops(&self, name: &str) -> Option<u64> {
         let raw = u64::from_be_bytes(self.bytes(name)?.try_into().ok()?);
         (raw & POSITIVE != 0 && raw >> 63 == 0).then_some(raw & !POSITIVE)
@@ -138,14 +137,14 @@ impl Fields {
         if bytes.is_empty() { Ok(fields) } else { Err(Malformed("Unexpected object terminator")) }
     }
 
-    /// The canonical encoding.
+    /// Returns the canonical encoding.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         self.write(&mut out, true);
         out
     }
 
-    /// The signed bytes.
+    /// Returns the signed bytes.
     pub(crate) fn unsigned(&self) -> Vec<u8> {
         let mut out = Vec::new();
         self.write(&mut out, false);
@@ -339,7 +338,7 @@ fn read_value(field: Field, bytes: &mut &[u8], depth: usize) -> Result<Value, Ma
     Ok(Value::Bytes(take(bytes, length)?.to_vec()))
 }
 
-/// The length of a set of paths, including its end.
+/// Returns the length of a set of paths, including its end.
 fn paths_length(bytes: &[u8]) -> Result<usize, Malformed> {
     let mut at = 0;
     loop {
@@ -403,7 +402,7 @@ fn amount_json(bytes: &[u8]) -> Json {
     }
 }
 
-/// A 54-bit mantissa with its exponent, as the ledger's servers show it.
+/// Returns a 54-bit mantissa with its exponent, as the ledger's servers show it.
 fn decimal(raw: u64) -> String {
     let (mantissa, exponent) = (raw & ((1 << 54) - 1), (raw >> 54 & 0xff) as i64 - 97);
     if mantissa == 0 {

@@ -2,7 +2,7 @@ use super::WAITING;
 use crate::stream::client::Client;
 use serde_json::{Value, json};
 
-/// A call of the official client, whose ids are objects.
+/// Returns a call of the official client, whose ids are objects.
 #[expect(clippy::needless_pass_by_value, reason = "callers write their parameters in place")]
 fn call(method: &str, params: Value) -> Value {
     json!({ "jsonrpc": "2.0", "method": method, "params": params, "id": { "requestId": "7" } })
@@ -30,7 +30,7 @@ fn a_client_follows_the_chain_from_an_intersection_and_waits_at_the_tip() {
     assert_eq!((&found["intersection"], &found["tip"]), (&point, &tip));
     let back = result(&mut client, "nextBlock", json!({}));
     assert_eq!((&back["direction"], &back["point"]), (&json!("backward"), &point));
-    // The tip was told: from here on a call waits for a block. Ids may be of any kind, or missing.
+    // From the tip on, a call waits for a block. Ids may be of any kind, or missing.
     assert!(client.say(&call("nextBlock", json!({})).to_string()).is_empty());
     assert!(client.say(r#"{"jsonrpc":"2.0","method":"nextBlock"}"#).is_empty());
     let mut ancestor = tip["id"].clone();

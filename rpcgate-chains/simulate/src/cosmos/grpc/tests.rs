@@ -267,7 +267,7 @@ fn a_broadcast_over_grpc_is_in_a_block_of_both_apis() {
     let request = SimulatedRequest { method: &http::Method::GET, path: &path, body: b"" };
     let rest: Value = serde_json::from_slice(&node.handle(&request, later).body).unwrap();
     assert_eq!(rest["tx_response"]["height"], found["tx_response"]["height"]);
-    // Another node that is given the submissions has the same chain.
+    // A second node that replays the submissions has the same chain.
     let mut other = CosmosNode::new(7);
     other.replay(&submitted);
     let same = call(&mut other, "/cosmos.tx.v1beta1.Service/GetTx", &object! { "hash": tx.name() }, later);

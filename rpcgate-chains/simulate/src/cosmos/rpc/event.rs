@@ -25,7 +25,7 @@ struct Subscription {
     id: String,
     text: String,
     query: EventQuery,
-    /// The newest block of which the client was told.
+    /// The newest block that was sent to the client.
     told: u64,
 }
 
@@ -58,7 +58,7 @@ impl Session {
     }
 }
 
-/// The attributes of a transaction by which queries select it.
+/// Returns the attributes of a transaction by which queries select it.
 fn attributes(entry: &Entry, shown: &Json) -> Vec<(String, String)> {
     let row = |key: &str, value: String| (key.to_owned(), value);
     let mut out = vec![
@@ -79,7 +79,7 @@ fn attributes(entry: &Entry, shown: &Json) -> Vec<(String, String)> {
 }
 
 impl Subscription {
-    /// The events of a block that the client is told.
+    /// Returns the events of a block for the client.
     fn of_block(&self, chain: &Chain, height: u64) -> Vec<String> {
         let mut out = Vec::new();
         let plain = |kind: &str| vec![("tm.event".to_owned(), kind.to_owned())];

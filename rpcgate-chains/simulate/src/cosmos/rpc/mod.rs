@@ -1,6 +1,6 @@
 //! CometBFT's RPC over WebSocket: JSON-RPC 2.0 with parameters by name or position, and events.
 //!
-//! Left out are the calls that wait for a block (`broadcast_tx_commit`), the state of the consensus, and proofs.
+//! Not simulated: calls that wait for a block (`broadcast_tx_commit`), the consensus state, and proofs.
 
 mod event;
 mod query;
@@ -34,7 +34,7 @@ fn invalid_params(why: impl Into<String>) -> Fault {
     with_data(-32602, "Invalid params", why)
 }
 
-/// An error of the method itself.
+/// Returns an error of the method itself.
 fn internal(why: impl Into<String>) -> Fault {
     with_data(-32603, "Internal error", why)
 }
@@ -75,7 +75,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// A number, which CometBFT writes as a string.
+    /// Returns a number, which CometBFT writes as a string.
     fn number(self, name: &str) -> Result<Option<i64>, Fault> {
         match self.get(name) {
             Value::Null => Ok(None),
@@ -84,7 +84,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// Bytes in base64.
+    /// Returns bytes in base64.
     fn bytes(self, name: &str) -> Result<Vec<u8>, Fault> {
         unbase64(self.text(name)?).ok_or_else(|| self.wrong(name))
     }
@@ -97,7 +97,7 @@ impl<'a> Arguments<'a> {
         invalid_params(format!("error converting json params to arguments: invalid value of {name}"))
     }
 
-    /// The part of `items` that `page` and `per_page` select.
+    /// Returns the part of `items` that `page` and `per_page` select.
     fn page<T>(self, items: Vec<T>) -> Result<Vec<T>, Fault> {
         let size = match self.number("per_page")? {
             Some(size) if size > 0 => size.unsigned_abs().min(PAGE_MOST),
@@ -113,7 +113,7 @@ impl<'a> Arguments<'a> {
 }
 
 impl CosmosNode {
-    /// The height that a call selects; the newest by default.
+    /// Returns the height that a call selects; the newest by default.
     fn height_in(&self, arguments: Arguments<'_>) -> Result<u64, Fault> {
         let (head, lowest) = (self.chain.head, self.chain.lowest());
         let Some(height) = arguments.number("height")? else { return Ok(head) };
@@ -260,7 +260,7 @@ impl CosmosNode {
         }
     }
 
-    /// A query of the application: a gRPC method by its path, and its request in hex.
+    /// Answers a query of the application: a gRPC method by its path, with its request in hex.
     fn abci_query(&mut self, arguments: Arguments<'_>, now: Time) -> Result<Json, Fault> {
         let path = arguments.text("path")?;
         let data = arguments.text("data")?;
@@ -269,7 +269,7 @@ impl CosmosNode {
         let (code, codespace, log, value) = match self.answer(path, &data, now) {
             Ok(value) => (0, "", String::new(), Some(super::page::base64(value))),
             Err(failure) => {
-                // The SDK's errors for the codes of gRPC.
+                // The SDK's error codes for gRPC status codes.
                 let code = match failure.code {
                     5 => 22u32,
                     12 => 6,

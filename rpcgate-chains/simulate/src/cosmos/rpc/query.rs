@@ -3,7 +3,6 @@
 /// The longest query, in bytes.
 const LONGEST: usize = 512;
 
-/// A query.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct EventQuery(Vec<EventCondition>);
 
@@ -40,26 +39,26 @@ const COMPARISONS: [(&str, Comparison); 5] = [
     ("=", Comparison::Equal),
 ];
 
-/// Takes a word off the front, if the text goes on with it as a whole word.
+/// Strips a whole word from the front of the text.
 fn word<'a>(text: &'a str, word: &str) -> Option<&'a str> {
     let rest = text.strip_prefix(word)?;
     (!rest.starts_with(|c: char| c.is_alphanumeric() || c == '.' || c == '_')).then(|| rest.trim_start())
 }
 
-/// Takes a text in quotes off the front.
+/// Strips a quoted text from the front.
 fn quoted(text: &str) -> Option<(&str, &str)> {
     let (inside, rest) = text.strip_prefix('\'')?.split_once('\'')?;
     Some((inside, rest.trim_start()))
 }
 
-/// The number at the start of a value, as amounts have one before their denomination.
+/// Returns the number at the start of a value, as amounts have one before their denomination.
 fn leading_number(value: &str) -> Option<f64> {
     let end = value.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(value.len());
     value.get(..end)?.parse().ok()
 }
 
 impl EventQuery {
-    /// Reads a query, or says what is wrong with it.
+    /// Reads a query. An error is the reason why it is invalid.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         if text.len() > LONGEST {
             return Err("maximum query length exceeded".into());
@@ -82,7 +81,7 @@ impl EventQuery {
         }
     }
 
-    /// Whether all conditions hold for the attributes of an event. An attribute may have several values.
+    /// Reports whether all conditions hold for the attributes of an event. An attribute may have several values.
     pub(super) fn holds(&self, attributes: &[(String, String)]) -> bool {
         self.0.iter().all(|condition| {
             let values = attributes.iter().filter(|(key, _)| *key == condition.key);

@@ -9,7 +9,7 @@ use crate::json::{Json, object};
 
 const VERSION: &str = "0.38.19";
 
-/// The parameters of the consensus, as far as clients read them.
+/// Returns the consensus parameters that clients read.
 pub(super) fn consensus_params() -> Json {
     object! {
         "block": object! { "max_bytes": "200000", "max_gas": "75000000" },
@@ -22,7 +22,7 @@ pub(super) fn consensus_params() -> Json {
     }
 }
 
-/// A validator's key.
+/// Returns a validator's key.
 fn public_key(validator: Validator) -> Json {
     object! { "type": "tendermint/PubKeyEd25519", "value": base64(validator.key()) }
 }
@@ -31,7 +31,7 @@ fn address(validator: Validator) -> String {
     hex::encode_upper(validator.consensus())
 }
 
-/// The result of a transaction.
+/// Returns the result of a transaction.
 pub(super) fn tx_result(entry: &Entry) -> Json {
     let outcome = &entry.outcome;
     let data = (outcome.code == 0).then(|| base64(responses(&entry.tx.content.sends)));
@@ -73,7 +73,7 @@ impl Chain {
         }
     }
 
-    /// The results of a block, as `block_results` and events show them.
+    /// Returns the results of a block, as `block_results` and events show them.
     pub(super) fn finalized(&self, height: u64) -> Json {
         let results = self.entries(height).iter().map(tx_result).collect::<Vec<_>>();
         object! {
@@ -142,7 +142,7 @@ impl Chain {
             members.extend(more);
         }
         sync.put("catching_up", false);
-        // A node that does not validate has a key too, and no power.
+        // A node that does not validate has a key as well, without voting power.
         let key = self.seed.bytes::<32>("node key", 0);
         object! {
             "node_info": object! {

@@ -88,7 +88,7 @@ fn pending_transactions_are_told_before_they_are_in_a_block() {
     let mut client = Client::of("eth");
     let hashes = subscribe(&mut client, json!(["newPendingTransactions"]));
     let whole = subscribe(&mut client, json!(["newPendingTransactions", true]));
-    // A submission is told at once, to every client.
+    // A submission is reported to every client at once.
     let all: Value = serde_json::from_str(SIGNED).expect("a fixture");
     let (raw, hash) = (&all["eth"]["dynamic"]["raw"], &all["eth"]["dynamic"]["hash"]);
     result(&mut *client.node, "eth_sendRawTransaction", json!([raw]), NOW);
@@ -97,7 +97,7 @@ fn pending_transactions_are_told_before_they_are_in_a_block() {
     assert_eq!(told(&pushed[0], &hashes), hash);
     let shown = told(&pushed[1], &whole);
     assert_eq!((&shown["hash"], &shown["blockHash"]), (hash, &Value::Null));
-    // So is the traffic of the next block, which is pending until then.
+    // The traffic of the next block is reported too; it is pending until then.
     let pushed = client.wait();
     let hash = told(&pushed[0], &hashes).clone();
     let look_up = call("eth_getTransactionByHash", json!([hash]));
@@ -167,7 +167,7 @@ fn what_cannot_be_subscribed_to_is_refused_and_subscriptions_are_bounded() {
     assert_eq!(ids.len(), SUBSCRIPTIONS);
     let refused = client.ask(call("eth_subscribe", json!(["newHeads"])));
     assert_eq!(refused["error"]["message"], "too many subscriptions");
-    // More than fits into one push follows in the next, at the same time.
+    // Messages beyond the limit of one push follow in the next push, at the same time.
     assert_eq!(client.wait().len(), PUSHES);
     let first = client.now;
     assert_eq!(client.wait().len(), SUBSCRIPTIONS - PUSHES);

@@ -51,7 +51,7 @@ fn essential(value: Value) -> Value {
         Value::Null => true,
     };
     match value {
-        // The parameter of a contract: its value stands beside its type here.
+        // A contract's parameter has its value next to its type.
         Value::Object(mut members) if members.contains_key("type_url") => {
             let mut out = essential(members.remove("value").unwrap_or_default());
             out["@type"] = members.remove("type_url").unwrap_or_default();

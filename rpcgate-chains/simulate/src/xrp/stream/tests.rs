@@ -15,7 +15,7 @@ fn success(client: &mut Client, frame: Value) -> Value {
     answer["result"].clone()
 }
 
-/// The answer of the same node over HTTP.
+/// Returns the answer of the same node over HTTP.
 fn http(node: &mut dyn Simulated, method: &str, params: &Value) -> Value {
     let body = json!({ "method": method, "params": [params] }).to_string();
     let request = SimulatedRequest { method: &http::Method::POST, path: "/", body: body.as_bytes() };
