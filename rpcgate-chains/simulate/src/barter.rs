@@ -11,7 +11,6 @@ pub(crate) struct Barter {
     pairs: u64,
     per_block: u64,
     first: u64,
-    /// The maximum amount of a turn.
     most: u64,
 }
 

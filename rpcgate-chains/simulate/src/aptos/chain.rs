@@ -16,14 +16,14 @@ use std::sync::Arc;
 pub(crate) const KEPT: u64 = 20_000_000;
 /// The height at the epoch.
 const BASE: u64 = 575_000_000;
-/// The offset of the newest version over the number that blocks and transfers alone would give.
+/// The offset of the newest version from the count of blocks and transfers.
 const VERSIONS: u64 = 2_300_000_000;
 const SLOT_MS: u64 = 250;
 const JITTER_MS: u64 = 100;
 /// Blocks in an epoch of two hours.
 const EPOCH_BLOCKS: u64 = 28_800;
 const EPOCHS_LESS: u64 = 6_000;
-/// Gas units: of a transfer, of a transfer that creates an account, and the least and the most that a sender may set.
+/// Gas units: of a transfer, of a transfer that creates an account, and the minimum and maximum that a sender may set.
 const TRANSFER_GAS: u64 = 9;
 const ACCOUNT_GAS: u64 = 520;
 const LEAST_PRICE: u64 = 100;
@@ -120,13 +120,11 @@ impl Chain {
         height - height % EPOCH_BLOCKS
     }
 
-    /// Returns the first version of block `height`.
     pub(crate) fn first_version(&self, height: u64) -> u64 {
         let clients = self.heights.partition_point(|known| *known < height) as u64;
         VERSIONS + 2 * height + transfers(height) + clients
     }
 
-    /// Returns the newest version of the ledger.
     pub(crate) fn version(&self) -> u64 {
         self.first_version(self.head + 1) - 1
     }
@@ -298,7 +296,7 @@ impl Chain {
         outcome
     }
 
-    /// Returns the hash of block `height` and of its own entries. It does not cover what clients sent.
+    /// Returns the hash of block `height` and of its own entries. It does not cover client transactions.
     pub(crate) fn block_hash(&self, height: u64) -> [u8; 32] {
         self.seed.hide("block", height)
     }

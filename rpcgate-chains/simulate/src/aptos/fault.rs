@@ -17,7 +17,7 @@ impl Fault {
         Fault { status, code, message, vm: None }
     }
 
-    /// Returns the path or the query cannot be parsed.
+    /// Returns the error for a path or query that cannot be parsed.
     pub(crate) fn web(message: impl Into<String>) -> Self {
         Fault::new(400, "web_framework_error", message.into())
     }
@@ -34,12 +34,12 @@ impl Fault {
         Fault::new(400, "invalid_input", message.into())
     }
 
-    /// Returns an object that does not exist, and the key by which it was looked up.
+    /// Returns the error for a missing object, with the key of the look-up.
     pub(crate) fn missing(code: &'static str, what: &str, by: &str) -> Self {
         Fault::new(404, code, format!("{what} not found by {by}"))
     }
 
-    /// Returns a version or block that was pruned.
+    /// Returns the error for a pruned version or block.
     pub(crate) fn pruned(code: &'static str, what: &str) -> Self {
         Fault::new(410, code, format!("{what} has been pruned"))
     }
@@ -48,7 +48,7 @@ impl Fault {
         Fault::new(507, "mempool_is_full", "Mempool is full".into())
     }
 
-    /// Returns the virtual machine refuses a transaction before running it.
+    /// Returns the error with which the virtual machine refuses a transaction before running it.
     pub(crate) fn machine(name: &str, code: u64) -> Self {
         let message = format!("Invalid transaction: Type: Validation Code: {name}");
         Fault { vm: Some(code), ..Fault::new(400, "vm_error", message) }

@@ -69,7 +69,7 @@ impl AptosNode {
         AptosNode { chain: Chain::new(seed) }
     }
 
-    /// Returns the version at which a request reads state; it must be one that the ledger has.
+    /// Returns the existing ledger version at which a request reads state.
     fn version(&self, target: &Target) -> Result<u64, Fault> {
         let newest = self.chain.version();
         let Some(version) = parameter(target, "ledger_version")? else {
@@ -158,7 +158,7 @@ impl AptosNode {
         }
     }
 
-    /// Returns the transactions of an account by sequence number; the last ones if no start is given.
+    /// Returns the transactions of an account by sequence number; by default the last ones.
     fn sent(&self, text: &str, target: &Target) -> Result<Json, Fault> {
         let (address, account) = self.account(text, target)?;
         let limit = limit(target)?;
@@ -178,7 +178,7 @@ impl AptosNode {
         Ok(Json::Array(found.iter().map(|entry| chain.shown(entry)).collect()))
     }
 
-    /// Transactions by version; the last ones if no start is given.
+    /// Returns transactions by version; by default the last ones.
     fn transactions(&self, target: &Target) -> Result<Json, Fault> {
         let (limit, newest) = (limit(target)?, self.chain.version());
         let start = parameter(target, "start")?.unwrap_or((newest + 1).saturating_sub(limit));
@@ -264,7 +264,7 @@ impl AptosNode {
         }
     }
 
-    /// Returns the bytes of a transaction that was sent as BCS or as JSON: the content type does not say which.
+    /// Reads the bytes of a transaction in BCS or JSON. The content type does not distinguish them.
     fn raw(body: &[u8]) -> Result<Vec<u8>, Fault> {
         match serde_json::from_slice::<serde_json::Value>(body) {
             Ok(value) => Tx::encode(&value)

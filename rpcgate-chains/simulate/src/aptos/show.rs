@@ -45,7 +45,6 @@ pub(crate) fn account_resource(address: &Address, account: &Account) -> Json {
     }
 }
 
-/// Returns the coin resource of an account.
 pub(crate) fn coin_resource(address: &Address, account: &Account) -> Json {
     object! {
         "type": STORE,
@@ -109,7 +108,7 @@ pub(crate) fn module(wanted: &str) -> Option<Json> {
 }
 
 impl Chain {
-    /// Returns the answer to `GET /v1`.
+    /// Answers `GET /v1`.
     pub(crate) fn ledger(&self) -> Json {
         object! {
             "chain_id": CHAIN,
@@ -200,7 +199,7 @@ impl Chain {
         out
     }
 
-    /// Returns a committed transaction.
+    /// Returns a committed transaction as the API shows it.
     pub(crate) fn shown(&self, entry: &Entry) -> Json {
         let timestamp = self.time(entry.height).micros().to_string();
         match &entry.kind {
@@ -263,7 +262,6 @@ impl Chain {
         }
     }
 
-    /// Returns a pending transaction.
     pub(crate) fn shown_pending(tx: &Tx) -> Json {
         let mut out = object! { "hash": Json::data(&tx.hash) };
         if let (Json::Object(members), Json::Object(more)) = (&mut out, tx.json()) {

@@ -58,7 +58,7 @@ fn of_key(key: &[u8]) -> Address {
     sha3(&[key, &[0]].concat())
 }
 
-/// Returns the number of transfers in all blocks of the round before `place`.
+/// Returns the number of transfers in all blocks below `height`.
 pub(crate) fn transfers(height: u64) -> u64 {
     let whole: u64 = (0..GROUPS).map(|group| 2 * pairs(group)).sum();
     let part: u64 = (0..height % ROUND).map(|place| pairs(place / 2)).sum();
@@ -70,7 +70,7 @@ fn pairs(group: u64) -> u64 {
 }
 
 impl State {
-    /// Returns the state before any transaction of a client, for a chain that starts at height `base`.
+    /// Creates the state before any transaction of a client, for a chain that starts at height `base`.
     pub(crate) fn new(seed: Seed, base: u64) -> Self {
         let residents = (0..4 * GROUPS).map(|n| {
             let key: [u8; 32] = seed.bytes("key", n);

@@ -101,7 +101,6 @@ impl Call {
         }
     }
 
-    /// Returns the payload as the API shows it.
     pub(crate) fn json(&self) -> Json {
         let arguments = match self.transfer() {
             Some((to, amount)) => vec![Json::from(name(&to)), Json::from(amount.to_string())],
@@ -217,7 +216,7 @@ impl Tx {
         UnparsedPublicKey::new(&ED25519, self.key).verify(&message, &self.signature).is_ok()
     }
 
-    /// Returns the authentication key, which decides whose signature an account accepts.
+    /// Returns the authentication key, by which an account verifies signatures.
     pub(crate) fn authentication_key(&self) -> Address {
         sha3(&[&self.key[..], &[0]].concat())
     }
@@ -238,7 +237,6 @@ fn signature(tx: &Tx) -> Json {
     shown_signature(&tx.key, &tx.signature)
 }
 
-/// Returns a signature as the API shows it.
 pub(crate) fn shown_signature(key: &[u8], signature: &[u8]) -> Json {
     object! { "public_key": Json::data(key), "signature": Json::data(signature), "type": "ed25519_signature" }
 }

@@ -23,7 +23,7 @@ fn wrong(why: impl std::fmt::Display) -> Fault {
 }
 
 impl ViewRequest {
-    /// Reads a request, as JSON or as BCS: the content type does not say which.
+    /// Reads a request in JSON or BCS. The content type does not distinguish them.
     fn read(body: &[u8]) -> Result<Self, Fault> {
         let Ok(value) = serde_json::from_slice::<Value>(body) else {
             let mut reader = Reader::new(body);

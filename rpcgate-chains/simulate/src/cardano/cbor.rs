@@ -86,7 +86,7 @@ impl<'a> Reader<'a> {
         Ok(Item { bytes: &self.bytes[start..self.at], kind })
     }
 
-    /// Returns the major type of a value and its argument; no argument for an indefinite length.
+    /// Reads the major type of a value and its argument; no argument for an indefinite length.
     fn head(&mut self) -> Result<(u8, Option<u64>), String> {
         let first = self.take(1)?[0];
         let width = match first & 0x1f {

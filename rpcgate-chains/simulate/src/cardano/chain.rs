@@ -115,7 +115,6 @@ impl Chain {
         ((FIRST..=self.head).contains(&height) && self.slot(height) == slot).then_some(height)
     }
 
-    /// Returns the tip of the chain.
     pub(super) fn tip(&self) -> Json {
         self.point(self.head)
     }
@@ -291,7 +290,7 @@ impl Chain {
     }
 }
 
-/// Returns the error for a refusal without a code of its own.
+/// Returns the error for a refusal without a specific code.
 fn mempool(why: &'static str) -> Fault {
     let message = "The transaction is not taken into the mempool.".to_owned();
     Fault { code: 3997, message, data: Some(object! { "unexpectedError": why }) }

@@ -94,7 +94,7 @@ impl CardanoNode {
         Ok(rows.map(|(reference, output)| output.json(&reference)).collect::<Vec<_>>().into())
     }
 
-    /// Returns the answer to `GET /health`, which the official client requests before it connects.
+    /// Answers `GET /health`, which the official client requests before it connects.
     pub(super) fn health(&self, now: Time) -> Json {
         let chain = &self.chain;
         let slot = chain.slot(chain.head);
@@ -125,7 +125,7 @@ impl CardanoNode {
     }
 }
 
-/// Returns the hashes of keys in a query for reward accounts: in hex, or in reward accounts of Bech32.
+/// Reads the key hashes of a query for reward accounts: in hex, or as reward accounts in Bech32.
 fn credentials(params: &Value) -> Result<Vec<[u8; 28]>, Fault> {
     let lists = ["keys", "scripts"].map(|name| params[name].as_array().map_or(&[][..], Vec::as_slice));
     let read = |item: &Value| {
@@ -135,7 +135,7 @@ fn credentials(params: &Value) -> Result<Vec<[u8; 28]>, Fault> {
     lists.concat().iter().map(read).collect()
 }
 
-/// Returns the bytes of a transaction in hex.
+/// Reads the bytes of a transaction in hex.
 fn cbor(params: &Value) -> Result<Vec<u8>, Fault> {
     let text = params["transaction"]["cbor"].as_str();
     let text = text.ok_or_else(|| invalid("field 'transaction' must be an object with a field 'cbor'"))?;

@@ -21,12 +21,10 @@ const NETWORK_START: u64 = 1_506_203_091;
 /// The start of the network.
 pub(super) const START: &str = "2017-09-23T21:44:51Z";
 
-/// Returns the epoch of a slot.
 pub(super) fn epoch(slot: u64) -> u64 {
     slot.saturating_sub(SHELLEY.0) / EPOCH_SLOTS + SHELLEY.1
 }
 
-/// Returns the start of the present era.
 pub(super) fn era_start() -> Json {
     let slot = (CONWAY - SHELLEY.1) * EPOCH_SLOTS + SHELLEY.0;
     // The network started this long before slot 0.

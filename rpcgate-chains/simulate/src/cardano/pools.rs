@@ -20,7 +20,7 @@ impl Chain {
             + self.seed.below("drift", epoch << 8 | n, 900_000) * ADA
     }
 
-    /// Pools by id: all of them, or those in `wanted`, with their stake if requested.
+    /// Returns all pools or those in `wanted` by id, with their stake if requested.
     pub(super) fn pools(&self, wanted: Option<&[String]>, with_stake: bool) -> Json {
         let rows = (0..POOLS).map(|n| (n, self.pool_id(n)));
         let rows = rows.filter(|(_, id)| wanted.is_none_or(|wanted| wanted.contains(id)));

@@ -42,17 +42,15 @@ pub(super) struct Tx {
     pub(super) has_scripts: bool,
 }
 
-/// Returns the hash of a transaction.
 pub(super) fn hash32(bytes: &[u8]) -> [u8; 32] {
     Blake2b::<U32>::digest(bytes).into()
 }
 
-/// Returns the hash of a key.
 pub(super) fn hash28(bytes: &[u8]) -> [u8; 28] {
     Blake2b::<U28>::digest(bytes).into()
 }
 
-/// Returns bytes in bech32 behind the prefix `word`.
+/// Writes bytes in bech32 with the prefix `word`.
 pub(super) fn bech32(word: &str, bytes: &[u8]) -> String {
     let text = Hrp::parse(word).ok().and_then(|word| bech32::encode::<Bech32>(word, bytes).ok());
     text.unwrap_or_default()
@@ -91,7 +89,6 @@ impl Output {
         }
     }
 
-    /// Its coins and tokens.
     pub(super) fn value(&self) -> Json {
         let mut value = ada(self.lovelace);
         if let (Json::Object(members), Some((amount, policy))) = (&mut value, self.tokens) {
@@ -174,7 +171,7 @@ fn reference(item: &Item<'_>) -> Option<Reference> {
     }
 }
 
-/// Returns an output in its old or new form, and whether it is only coins at an address.
+/// Reads an output in its old or new form. Also returns whether it is only coins at an address.
 fn output(item: &Item<'_>) -> Option<(Output, bool)> {
     let (address, value, rest) = match item.items() {
         Some([address, value, rest @ ..]) => (address, value, !rest.is_empty()),

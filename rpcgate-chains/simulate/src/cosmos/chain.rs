@@ -34,12 +34,11 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Returns an error of the SDK: its code, and its text without the common ending.
+    /// Creates an error of the SDK from its code and its text without the common ending.
     fn refused(code: u32, log: impl Into<String>) -> Self {
         Outcome { code, log: log.into(), gas_used: 0 }
     }
 
-    /// Returns the codespace of the code.
     pub(crate) fn codespace(&self) -> &'static str {
         if self.code == 0 { "" } else { "sdk" }
     }
@@ -435,7 +434,6 @@ impl Chain {
         self.waiting.iter().map(|(_, tx)| tx)
     }
 
-    /// Returns the transactions of block `height`.
     pub(crate) fn entries(&self, height: u64) -> Vec<Entry> {
         let mut out = self.traffic(height);
         out.extend(self.included.get(&height).into_iter().flatten().cloned());

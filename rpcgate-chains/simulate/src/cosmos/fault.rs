@@ -10,22 +10,21 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    /// Returns an error without a code of its own.
+    /// Returns an error without a specific code.
     pub(crate) fn unknown(message: impl Into<String>) -> Self {
         Fault { code: 2, message: message.into() }
     }
 
-    /// Returns the request is invalid.
+    /// Returns the error for an invalid request.
     pub(crate) fn argument(message: impl Into<String>) -> Self {
         Fault { code: 3, message: message.into() }
     }
 
-    /// Returns the requested object does not exist.
     pub(crate) fn not_found(message: impl Into<String>) -> Self {
         Fault { code: 5, message: message.into() }
     }
 
-    /// No module serves the path.
+    /// Returns the error for a path that no module serves.
     pub(crate) fn not_implemented() -> Self {
         Fault { code: 12, message: "Not Implemented".into() }
     }

@@ -111,7 +111,6 @@ const PATHS: &[(&str, &str)] = &[
     ("Validators", "validators"),
 ];
 
-/// Returns the services of the node.
 pub(crate) fn services() -> &'static Schema {
     &SCHEMA
 }

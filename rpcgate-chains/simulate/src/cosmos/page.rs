@@ -9,7 +9,6 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 /// The number of items in a page if the request does not set it.
 const ITEMS: u64 = 100;
 
-/// Returns bytes as base64.
 pub(crate) fn base64(bytes: impl AsRef<[u8]>) -> String {
     STANDARD.encode(bytes)
 }
@@ -19,7 +18,6 @@ pub(crate) fn unbase64(text: &str) -> Option<Vec<u8>> {
     STANDARD.decode(text).or_else(|_| URL_SAFE.decode(text)).ok()
 }
 
-/// The requested page.
 #[derive(Debug, Default)]
 pub(crate) struct Page {
     key: Vec<u8>,

@@ -57,7 +57,6 @@ fn collector() -> String {
     super::state::name(&super::address::sha256(b"fee_collector")[..20])
 }
 
-/// Returns the events of a transaction.
 pub(crate) fn events(entry: &Entry) -> Vec<Json> {
     let content = &entry.tx.content;
     let mut out = Vec::new();

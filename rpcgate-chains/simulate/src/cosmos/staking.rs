@@ -23,7 +23,6 @@ pub(crate) struct Validator {
 }
 
 impl Validator {
-    /// Returns the address of the operator.
     fn operator(self) -> [u8; 20] {
         self.seed.bytes("operator", self.n)
     }

@@ -116,7 +116,7 @@ fn add(coins: &mut Coins, coin: &Coin) {
 }
 
 impl State {
-    /// Returns the state before any transaction of a client, for a chain that starts at height `base`.
+    /// Creates the state before any transaction of a client, for a chain that starts at height `base`.
     pub(crate) fn new(seed: Seed, base: u64) -> Self {
         let residents = (0..4 * GROUPS).map(|n| {
             let mut key = vec![2 + (n & 1) as u8];
@@ -280,7 +280,6 @@ pub(crate) fn take(coins: &mut Coins, wanted: &[Coin]) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the text of an account's address.
 pub(crate) fn name(address: &[u8]) -> String {
     text(super::address::ACCOUNT, address)
 }

@@ -148,7 +148,7 @@ fn read_any(value: Value<'_>) -> Option<(String, &[u8])> {
     Some((url, bytes))
 }
 
-/// Returns the bytes of one compressed key, which are exactly 33.
+/// Reads the 33 bytes of a compressed key.
 fn read_key(value: Value<'_>) -> Result<Vec<u8>, String> {
     let (url, bytes) = read_any(value).ok_or("broken public key")?;
     if url != KEY {
@@ -252,7 +252,6 @@ impl Content {
 }
 
 impl Tx {
-    /// Builds the transaction of `content`.
     pub(crate) fn new(content: Content) -> Self {
         let (body, auth) = (content.body(), content.auth());
         let raw = Message::default().bytes(1, &body).bytes(2, &auth).items(3, &content.signatures).done();
@@ -276,7 +275,6 @@ impl Tx {
         Ok(Tx { hash: sha256(raw), content, raw: raw.to_vec(), body, auth })
     }
 
-    /// Returns the hash as text.
     pub(crate) fn name(&self) -> String {
         hex::encode_upper(self.hash)
     }
@@ -328,7 +326,6 @@ impl Tx {
         text.replace('&', "\\u0026").replace('<', "\\u003c").replace('>', "\\u003e")
     }
 
-    /// Returns the transaction as the API shows it.
     pub(crate) fn json(&self) -> Json {
         let content = &self.content;
         let coins = |coins: &[Coin]| coins.iter().map(Coin::json).collect::<Vec<_>>();
@@ -368,7 +365,6 @@ impl Tx {
     }
 }
 
-/// Returns a secp256k1 key as the API shows it.
 pub(crate) fn key_json(key: &[u8]) -> Json {
     object! { "@type": KEY, "key": base64(key) }
 }

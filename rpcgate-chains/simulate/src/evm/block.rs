@@ -151,7 +151,6 @@ impl Chain {
         out
     }
 
-    /// Returns the receipts of block `height`.
     pub(crate) fn receipts(&self, height: u64) -> Vec<Json> {
         let entries = self.entries(height);
         let (mut total, mut first_log) = (0, 0);
@@ -185,7 +184,6 @@ impl Chain {
         out
     }
 
-    /// Returns a log with its position.
     pub(crate) fn log_json(
         &self,
         log: &Log,

@@ -253,7 +253,6 @@ impl Chain {
         self.timeline.time(height)
     }
 
-    /// Returns the transactions of block `height`.
     pub(crate) fn entries(&self, height: u64) -> Vec<Entry> {
         let mut out = self.traffic(height);
         if let Some(entries) = self.included.get(&height) {
@@ -294,7 +293,6 @@ impl Chain {
         self.least_base_fee() + u128::from(self.network.base_fee) * thousandths / 2_000
     }
 
-    /// Returns the minimum of the base fee.
     fn least_base_fee(&self) -> u128 {
         u128::from(self.network.base_fee) * 3 / 4
     }

@@ -32,7 +32,7 @@ enum Range {
     Span(BlockId, BlockId),
 }
 
-/// Returns one item or a list of items; null is an empty list.
+/// Reads one item or a list of items; null is an empty list.
 fn list<const N: usize>(value: &Value) -> Result<Vec<[u8; N]>, String> {
     match value {
         Value::Null => Ok(Vec::new()),

@@ -387,7 +387,6 @@ fn filter_id(params: &Params) -> Result<&str, Fault> {
         .ok_or_else(|| invalid(0, "json: cannot unmarshal non-string into Go value of type rpc.ID"))
 }
 
-/// Returns the tip at a percentile of a block's gas.
 fn reward(tips: &[(u128, u64)], used: u64, percentile: f64) -> Json {
     let mark = used as f64 * percentile / 100.0;
     let mut sum = 0.0;

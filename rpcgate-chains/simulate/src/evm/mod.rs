@@ -44,7 +44,7 @@ pub struct EvmNode {
 }
 
 impl EvmNode {
-    /// Returns the node of `eth`, `bsc`, `polygon` or `avax`; `None` for any other chain.
+    /// Creates the node of `eth`, `bsc`, `polygon` or `avax`; `None` for any other chain.
     pub fn new(chain: &str, seed: u64) -> Option<Self> {
         let network = NETWORKS.iter().find(|network| network.name == chain)?;
         Some(EvmNode {

@@ -17,14 +17,13 @@ pub(crate) enum Layout {
     Bsc,
     /// Polygon's Bor: none of them.
     Bor,
-    /// Avalanche's coreth: blobs, and members of its own.
+    /// Avalanche's coreth: blobs, and additional members.
     Coreth,
 }
 
 /// The constants of one chain.
 #[derive(Debug, Clone)]
 pub(crate) struct Network {
-    /// The path name at the gateway.
     pub(crate) name: &'static str,
     /// The EIP-155 chain id, which is also the network id.
     pub(crate) chain_id: u64,

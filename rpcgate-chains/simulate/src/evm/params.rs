@@ -139,7 +139,7 @@ impl Params {
         }
     }
 
-    /// Returns a block; the newest if the argument is omitted.
+    /// Reads a block; the newest if the argument is omitted.
     pub(crate) fn block(&self, index: usize) -> Result<BlockId, Fault> {
         match self.get(index) {
             Value::Null => Ok(BlockId::Latest),
@@ -147,7 +147,7 @@ impl Params {
         }
     }
 
-    /// Returns a block by tag or number only.
+    /// Reads a block by tag or number only.
     pub(crate) fn block_number(&self, index: usize) -> Result<BlockId, Fault> {
         match self.block(index)? {
             BlockId::Hash(_) => Err(invalid(index, "hex number > 64 bits")),

@@ -25,7 +25,6 @@ impl Pool {
         self.waiting.values()
     }
 
-    /// Returns a waiting transaction.
     pub(crate) fn find(&self, hash: &Word) -> Option<&(Tx, Address)> {
         self.iter().find(|(tx, _)| tx.hash == *hash)
     }
@@ -96,7 +95,7 @@ impl Pool {
         })
     }
 
-    /// Takes out the first transaction that may run on the state after block `height` within `room` gas.
+    /// Removes and returns the first transaction that may run on the state after block `height` within `room` gas.
     pub(crate) fn next(
         &mut self,
         state: &State,

@@ -35,7 +35,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Returns the state before any transaction of a client.
+    /// Creates the state before any transaction of a client.
     pub(crate) fn new(network: &Network, seed: Seed) -> Self {
         State {
             residents: (0..RESIDENTS).map(|n| seed.bytes("resident", n)).collect(),
@@ -88,7 +88,6 @@ impl State {
         self.collections
     }
 
-    /// Returns the total supply of the token.
     pub(crate) fn supply(&self) -> u128 {
         (DEVELOPERS.len() as u128 * 1_000_000 + u128::from(RESIDENTS) * 5_000_000) * self.unit
     }

@@ -28,7 +28,7 @@ pub(crate) enum Effect {
 pub(crate) struct Revert(pub(crate) Option<&'static str>);
 
 impl Revert {
-    /// Returns the returned data: empty, or `Error(string)` by the ABI.
+    /// Returns the ABI data of the revert: empty, or `Error(string)`.
     pub(crate) fn data(&self) -> Vec<u8> {
         let Some(reason) = self.0 else { return Vec::new() };
         let mut out = vec![0x08, 0xc3, 0x79, 0xa0];
@@ -52,14 +52,14 @@ pub(crate) fn approval_topic() -> Word {
     keccak(b"Approval(address,address,uint256)")
 }
 
-/// Returns a number as an ABI word.
+/// Encodes a number as an ABI word.
 pub(crate) fn number(value: u128) -> Word {
     let mut out = [0; 32];
     out[16..].copy_from_slice(&value.to_be_bytes());
     out
 }
 
-/// Returns an address as an ABI word.
+/// Encodes an address as an ABI word.
 pub(crate) fn padded(address: &Address) -> Word {
     let mut out = [0; 32];
     out[12..].copy_from_slice(address);
@@ -74,7 +74,7 @@ pub(crate) struct Logged {
     pub(crate) data: Vec<u8>,
 }
 
-/// Returns a transfer of ERC-20, as the token writes it.
+/// Creates the log of an ERC-20 transfer.
 pub(crate) fn fungible(from: &Address, to: &Address, amount: u128) -> Logged {
     let input = [&[0xa9, 0x05, 0x9c, 0xbb][..], &padded(to), &number(amount)].concat();
     let topics = vec![transfer_topic(), padded(from), padded(to)];
@@ -130,7 +130,7 @@ fn address(input: &[u8], index: usize) -> Result<Address, Revert> {
     word[12..].try_into().map_err(|_| Revert(None))
 }
 
-/// Returns an amount; one beyond 128 bits is treated as the maximum, which no account has.
+/// Reads an amount; one beyond 128 bits becomes the maximum, which no account has.
 fn amount(input: &[u8], index: usize) -> Result<u128, Revert> {
     let word = word(input, index)?;
     let low: [u8; 16] = word[16..].try_into().map_err(|_| Revert(None))?;

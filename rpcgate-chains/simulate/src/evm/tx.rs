@@ -38,7 +38,6 @@ const HALF_ORDER: Word = [
     0x57, 0x6e, 0x73, 0x57, 0xa4, 0x50, 0x1d, 0xdf, 0xe9, 0x2f, 0x46, 0x68, 0x1b, 0x20, 0xa0,
 ];
 
-/// Returns the hash function of Ethereum.
 pub(crate) fn keccak(bytes: &[u8]) -> Word {
     Keccak256::digest(bytes).into()
 }
@@ -47,8 +46,7 @@ fn rlp(error: alloy_rlp::Error) -> Fault {
     Fault::new(-32000, format!("rlp: {error}"))
 }
 
-/// Returns a number of up to 256 bits. A number beyond 128 bits is more than any account has, so it becomes the
-/// maximum.
+/// Reads a number of up to 256 bits. A number beyond 128 bits is more than any account has, so it becomes the maximum.
 fn amount(buf: &mut &[u8]) -> alloy_rlp::Result<u128> {
     let bytes = word(buf)?;
     let (high, low) = bytes.split_at(16);
@@ -57,7 +55,7 @@ fn amount(buf: &mut &[u8]) -> alloy_rlp::Result<u128> {
     Ok(if high.iter().all(|b| *b == 0) { u128::from_be_bytes(fit) } else { u128::MAX })
 }
 
-/// Returns a number of up to 256 bits, as 32 bytes.
+/// Reads a number of up to 256 bits as 32 bytes.
 fn word(buf: &mut &[u8]) -> alloy_rlp::Result<Word> {
     let bytes = Header::decode_bytes(buf, false)?;
     if bytes.len() > 32 {
@@ -196,17 +194,17 @@ impl Tx {
         }
     }
 
-    /// Gas that is due before any code runs (the yellow paper's intrinsic gas with EIP-2028, 2930 and 3860).
+    /// Returns the gas that is due before any code runs (the yellow paper's intrinsic gas with EIP-2028, 2930 and
+    /// 3860).
     pub(crate) fn intrinsic_gas(&self) -> u64 {
         intrinsic_gas(self.to.is_none(), &self.input, &self.access_list)
     }
 
-    /// Returns the price per gas at `base_fee`.
     pub(crate) fn price(&self, base_fee: u128) -> u128 {
         self.max_fee.min(base_fee.saturating_add(self.tip))
     }
 
-    /// Returns the most that the transaction can cost its sender.
+    /// Returns the maximum cost for the sender.
     pub(crate) fn cost(&self) -> u128 {
         self.max_fee.saturating_mul(u128::from(self.gas)).saturating_add(self.value)
     }
@@ -247,7 +245,6 @@ fn access_entry((address, keys): &(Address, Vec<Word>)) -> Json {
     object! { "address": Json::data(address), "storageKeys": keys }
 }
 
-/// Gas that is due before any code runs.
 pub(crate) fn intrinsic_gas(create: bool, input: &[u8], access_list: &[(Address, Vec<Word>)]) -> u64 {
     let data: u64 = input.iter().map(|byte| if *byte == 0 { 4 } else { 16 }).sum();
     let creation = if create { 32_000 + 2 * (input.len() as u64).div_ceil(32) } else { 0 };

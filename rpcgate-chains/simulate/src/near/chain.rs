@@ -173,14 +173,13 @@ impl Chain {
         self.seed.hide("chunk", height * 16 + shard)
     }
 
-    /// Returns the height and shard of a chunk that exists.
+    /// Returns the height and shard of an existing chunk.
     pub(crate) fn find_chunk(&self, hash: &Hash) -> Option<(u64, u64)> {
         let id = self.seed.reveal("chunk", hash)?;
         let (height, shard) = (id / 16, id % 16);
         (height <= self.head && shard < SHARDS).then_some((height, shard))
     }
 
-    /// Returns all transactions of a block.
     pub(crate) fn entries(&self, height: u64) -> Vec<Entry> {
         let mut out: Vec<Entry> =
             self.barter.of_block(height).map(|turn| self.resident_entry(turn)).collect();
@@ -209,7 +208,6 @@ impl Chain {
         (self.oldest()..=self.head).contains(&height).then(|| self.resident_entry(self.barter.turn(number)))
     }
 
-    /// Returns the transaction that created a receipt.
     pub(crate) fn receipt(&self, id: &Hash) -> Option<Entry> {
         if let Some(hash) = self.receipts.get(id) {
             return self.entries.get(hash).cloned();

@@ -16,7 +16,7 @@ use serde_json::Value;
 enum Reference {
     Height(u64),
     Hash(Hash),
-    /// Blocks behind the head.
+    /// The distance in blocks behind the head.
     Behind(u64),
     Earliest,
 }
@@ -83,7 +83,8 @@ impl Chain {
         height.filter(|height| *height >= self.oldest()).ok_or_else(|| Trouble::unknown_block(&name()))
     }
 
-    /// Returns the block whose state is requested. A block that was garbage-collected has an error of its own there.
+    /// Returns the block whose state is requested. Requests for the state of a garbage-collected block have a separate
+    /// error.
     fn state_at(&self, reference: Reference) -> Result<u64, Trouble> {
         let old = match reference {
             Reference::Height(height) => Some(height),
@@ -425,13 +426,13 @@ fn keys(account: &Account) -> Vec<Json> {
     account.keys.iter().map(show).collect()
 }
 
-/// Returns the bytes of a signed transaction.
+/// Reads the bytes of a signed transaction.
 fn signed(params: &Value) -> Result<Vec<u8>, Trouble> {
     let text = text(params, 0, "signed_tx_base64")?;
     STANDARD.decode(text).map_err(|why| Trouble::parse(format!("Failed parsing args: {why}")))
 }
 
-/// Returns the execution status that a transaction must reach before the answer.
+/// Reads the execution status that a transaction must reach before the answer.
 fn until(params: &Value) -> Result<&'static str, Trouble> {
     const STAGES: [&str; 6] =
         ["NONE", "INCLUDED", "EXECUTED_OPTIMISTIC", "INCLUDED_FINAL", "EXECUTED", "FINAL"];

@@ -257,7 +257,6 @@ impl Chain {
         }
     }
 
-    /// Returns the answer of `status`.
     pub(crate) fn status(&self, uptime: u64) -> Json {
         let (head, oldest) = (self.head, self.oldest());
         let time = |height| utc::nanos(self.time(height), self.fraction(height));
@@ -295,7 +294,7 @@ impl Chain {
         }
     }
 
-    /// Returns the answer of `network_info`.
+    /// Answers `network_info`.
     pub(crate) fn network(&self, minute: u64) -> Json {
         let id = |n: u64| format!("ed25519:{}", base58(&self.seed.bytes::<32>("peer", n)));
         let addr = |n: u64| {

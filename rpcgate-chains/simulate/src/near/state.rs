@@ -86,7 +86,6 @@ impl State {
         State { seed, barter, keys, residents, changed: HashMap::new(), gifts: HashMap::new(), codes }
     }
 
-    /// Returns the name and key of a resident.
     pub(crate) fn resident(&self, n: u64) -> (String, Key) {
         let key = self.keys.get(n as usize).cloned().unwrap_or(Key(vec![0; 32]));
         (hex::encode(&key.0), key)
@@ -180,7 +179,6 @@ impl State {
         Account { amount: base + coins, tokens, keys, ..Account::default() }
     }
 
-    /// Returns the total supply of the token.
     pub(crate) fn token_supply(&self) -> u128 {
         TOKEN_SUPPLY
     }
@@ -433,7 +431,7 @@ fn transfer_log(from: &str, to: &str, amount: u128) -> String {
     )
 }
 
-/// Returns the call of the token that pays `amount`.
+/// Returns the token call that pays `amount`.
 fn token_payment(to: &str, amount: u64) -> Action {
     let args = format!("{{\"receiver_id\":\"{to}\",\"amount\":\"{amount}\"}}").into_bytes();
     Action::FunctionCall { method: "ft_transfer".into(), args, gas: TOKEN_GAS, deposit: 1 }

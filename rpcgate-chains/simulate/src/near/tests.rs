@@ -17,7 +17,6 @@ fn later(millis: u64) -> Time {
     NOW.plus(Duration::from_millis(millis))
 }
 
-/// Returns the cause of a refusal and its code.
 #[track_caller]
 fn refusal(node: &mut NearNode, method: &str, params: Value, now: Time) -> (String, i64) {
     let answer = call(node, method, params, now);
@@ -28,7 +27,7 @@ fn refusal(node: &mut NearNode, method: &str, params: Value, now: Time) -> (Stri
     (cause.to_owned(), error["code"].as_i64().expect("a code"))
 }
 
-/// Returns a signed transaction of `test.near`, encoded by hand in Borsh.
+/// Returns a signed transaction of `test.near` in hand-written Borsh.
 fn signed(secret: u8, receiver: &str, nonce: u64, block: &Value, actions: &[Vec<u8>]) -> (String, String) {
     let mut seed = [0; 32];
     seed[31] = secret;

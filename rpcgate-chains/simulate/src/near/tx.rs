@@ -54,7 +54,6 @@ pub(crate) fn sha256(parts: &[&[u8]]) -> Hash {
     out
 }
 
-/// Returns bytes in base58.
 pub(crate) fn base58(bytes: &[u8]) -> String {
     bs58::encode(bytes).into_string()
 }
@@ -195,7 +194,7 @@ impl<'a> Reader<'a> {
 }
 
 impl Tx {
-    /// Decodes a whole signed transaction; `None` for anything else.
+    /// Decodes exactly one signed transaction; `None` for any other bytes.
     pub(crate) fn decode(raw: &[u8]) -> Option<Tx> {
         let mut reader = Reader(raw);
         let (signer, key) = (reader.account()?, reader.key()?);
@@ -233,7 +232,6 @@ impl Tx {
         }
     }
 
-    /// Returns the total deposit of all actions.
     pub(crate) fn deposits(&self) -> u128 {
         let of = |action: &Action| match action {
             Action::Transfer(deposit) | Action::FunctionCall { deposit, .. } => *deposit,

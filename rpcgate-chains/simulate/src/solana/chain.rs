@@ -92,7 +92,6 @@ impl Chain {
         slot - SKIPPED
     }
 
-    /// Returns the transfers in a slot.
     pub(super) fn turns(&self, slot: u64) -> impl Iterator<Item = Turn> {
         self.barter.of_block(slot)
     }
@@ -138,7 +137,6 @@ impl Chain {
     }
 }
 
-/// Returns bytes in base58.
 pub(super) fn base58(bytes: &[u8]) -> String {
     bs58::encode(bytes).into_string()
 }

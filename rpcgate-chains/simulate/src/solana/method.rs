@@ -15,7 +15,7 @@ pub(super) fn invalid(why: impl Into<String>) -> Fault {
     Fault::new(-32602, why)
 }
 
-/// Returns a parameter by its place.
+/// Returns a parameter by its position.
 pub(super) fn parameter(params: &Value, place: usize) -> &Value {
     params.get(place).unwrap_or(&Value::Null)
 }
@@ -161,7 +161,6 @@ impl Chain {
         })
     }
 
-    /// Returns the status of a transaction in a slot.
     fn status(&self, slot: u64) -> Json {
         let depth = self.head - slot;
         let (name, confirmations): (&str, Json) = match depth {

@@ -232,7 +232,7 @@ impl Chain {
             .then(|| self.resident_entry(self.barter.turn(number)))
     }
 
-    /// Returns the package that records payments. Residents alone call it: clients cannot.
+    /// Returns the package that records payments. Only residents can call it.
     pub(crate) fn recorder(&self) -> Id {
         self.seed.bytes("recorder", 0)
     }
@@ -332,7 +332,6 @@ impl Chain {
         Some((coin, digest))
     }
 
-    /// Returns the last version of a deleted coin.
     pub(crate) fn last_version(&self, id: &Id) -> Option<u64> {
         self.gone.get(id).copied()
     }

@@ -111,7 +111,6 @@ impl Entry {
         out
     }
 
-    /// Returns the change of each object.
     pub(crate) fn object_changes(&self) -> Json {
         let sender = || Json::from(hex_id(&self.tx.sender));
         let show = |change: &Change| {
@@ -138,7 +137,6 @@ impl Entry {
         Json::Array(self.changes.iter().map(show).collect())
     }
 
-    /// Returns the change of each owner's balance.
     pub(crate) fn balance_changes(&self) -> Json {
         let mut sums: BTreeMap<Id, i128> = BTreeMap::new();
         for Change { before, after, .. } in &self.changes {
@@ -155,7 +153,6 @@ impl Entry {
         Json::Array(shown.collect())
     }
 
-    /// Returns the Move events.
     pub(crate) fn events(&self) -> Json {
         let show = |recorded: Recorded| {
             let Recorded { package, coin, from, to, value } = recorded;
@@ -243,7 +240,7 @@ impl Chain {
         }
     }
 
-    /// Returns an object, or the error that it does not exist.
+    /// Returns an object, or the error for one that does not exist.
     pub(crate) fn object_json(&self, id: &Id, options: Options<'_>) -> Json {
         if let Some(system) = self.system_json(id, options) {
             return system;

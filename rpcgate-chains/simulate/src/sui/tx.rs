@@ -324,7 +324,6 @@ impl Tx {
         out
     }
 
-    /// Returns the transaction as responses show it.
     pub(crate) fn json(&self) -> Json {
         object! {
             "messageVersion": "v1",
@@ -340,12 +339,11 @@ impl Tx {
     }
 }
 
-/// Returns the digest of a transaction's bytes.
 pub(crate) fn digest(raw: &[u8]) -> Id {
     blake(&[b"TransactionData::", raw])
 }
 
-/// Returns the signer of a transaction's bytes; `None` if the signature is invalid or its scheme unknown.
+/// Recovers the signer of a transaction's bytes; `None` if the signature is invalid or its scheme unknown.
 pub(crate) fn signer(raw: &[u8], signature: &[u8]) -> Option<Id> {
     // The intent: a transaction, version 0, of Sui.
     let message = blake(&[&[0, 0, 0], raw]);

@@ -12,7 +12,7 @@ pub(super) struct Address {
 }
 
 impl Address {
-    /// Returns an address in the workchain of accounts.
+    /// Creates an address in the workchain of accounts.
     pub(super) fn base(account: [u8; 32]) -> Self {
         Address { workchain: 0, account }
     }

@@ -295,7 +295,7 @@ impl<'a> Slice<'a> {
         Some(bit)
     }
 
-    /// Returns a number of up to 64 bits.
+    /// Reads a number of up to 64 bits.
     pub(super) fn number(&mut self, width: u32) -> Option<u64> {
         (0..width).try_fold(0, |sum, _| Some(sum << 1 | u64::from(self.bit()?)))
     }
@@ -326,7 +326,7 @@ impl<'a> Slice<'a> {
     }
 }
 
-/// Returns a dictionary with keys of `width` bits in ascending order; `None` for an empty one.
+/// Encodes a dictionary with keys of `width` bits in ascending order; `None` for an empty one.
 pub(super) fn dictionary(entries: &[(u64, Arc<Cell>)], width: u32) -> Option<Arc<Cell>> {
     let ((first, value), (last, _)) = (entries.first()?, entries.last()?);
     let mask = |width: u32| (1u64 << width) - 1;

@@ -117,7 +117,7 @@ impl Chain {
         now.max(self.timeline.time(self.head))
     }
 
-    /// Returns the Unix time of a block in seconds.
+    /// Returns the Unix time in seconds.
     pub(super) fn utime(&self, height: u64) -> u64 {
         self.timeline.time(height).secs()
     }
@@ -193,7 +193,6 @@ impl Chain {
         [step(payer, lt, external, vec![sent.clone()], fee), step(payee, lt + 2, sent, vec![told], TOLD_FEE)]
     }
 
-    /// Returns all transactions of block `height`.
     pub(super) fn block(&self, height: u64) -> Vec<Step> {
         let clients = self.steps.iter().filter(|step| step.height == height).cloned();
         self.own(height).into_iter().chain(clients).collect()
@@ -290,7 +289,6 @@ impl Chain {
         Some((turns + orders.count() as u64, wallet.key))
     }
 
-    /// Returns the state of a wallet as a cell.
     pub(super) fn data((seqno, key): (u64, [u8; 32])) -> Arc<Cell> {
         Builder::default().number(seqno, 32).number(WALLET_ID, 32).bytes(&key).bit(false).done()
     }

@@ -28,7 +28,6 @@ fn parameters() -> Vec<(u64, Arc<Cell>)> {
     out
 }
 
-/// Returns all parameters in one cell.
 pub(super) fn all() -> Arc<Cell> {
     dictionary(&parameters(), 32).unwrap_or_default()
 }

@@ -40,7 +40,7 @@ pub(super) struct Step {
 }
 
 impl Message {
-    /// Returns a message between two accounts; `bounce` and the members after it are as the sender wrote them.
+    /// Creates a message between two accounts; `bounce` and the members after it are as the sender wrote them.
     pub(super) fn internal(
         source: Address,
         destination: Address,
@@ -103,7 +103,7 @@ impl Message {
         Ok(Message { source, destination, is_outside, value: 0, fwd_fee: 0, created_lt: 0, cell, body })
     }
 
-    /// Returns an empty external message.
+    /// Creates an empty external message.
     pub(super) fn nothing(destination: Address) -> Self {
         let cell = Arc::new(Cell::default());
         let body = cell.clone();
@@ -270,7 +270,7 @@ impl Step {
             .done()
     }
 
-    /// Returns the phases of the transaction.
+    /// Encodes the phases of the transaction.
     fn description(&self) -> Arc<Cell> {
         let is_internal = self.incoming.source.is_some();
         let storage = self.storage_fee();

@@ -252,7 +252,7 @@ impl TonNode {
         let chain = &self.chain;
         let wallet = chain.wallet_state(address);
         let last = chain.history(address, None, 0, 1).into_iter().next();
-        // The code of wallets does not run here; a single empty method takes its place.
+        // The code of wallets does not run here, so it is shown as a single empty method.
         let code = wallet.map(|_| base64(&Builder::default().number(0xff00, 16).done().bag()));
         object! {
             "@type": "raw.fullAccountState",
@@ -313,7 +313,7 @@ fn config_info(cell: &Cell, extra: String) -> Json {
     object! { "@type": "configInfo", "config": config, "@extra": extra }
 }
 
-/// Returns a bag of cells in Base64.
+/// Reads a bag of cells in Base64.
 fn bag(params: &Params, name: &str) -> Result<Vec<u8>, Failure> {
     let text: String = params.text(name)?.split_whitespace().collect();
     from_base64(&text).ok_or_else(|| {
@@ -333,7 +333,7 @@ fn normal(bag: &[u8], hash: [u8; 32]) -> [u8; 32] {
     })
 }
 
-/// Returns a hash in Base64 of either alphabet or in hex.
+/// Reads a hash in Base64 of either alphabet or in hex.
 fn wanted_hash(text: &str) -> Result<[u8; 32], Failure> {
     let bytes = match text.len() {
         44 => from_base64(&text.replace('_', "/").replace('-', "+")),
@@ -384,7 +384,7 @@ impl Chain {
     }
 }
 
-/// Returns an address as TON's own library writes it.
+/// Writes an address in the form of TON's library.
 fn in_object(address: String) -> Json {
     object! { "@type": "accountAddress", "account_address": address }
 }

@@ -40,12 +40,11 @@ impl Params {
         }
     }
 
-    /// Returns a member, if it is present.
     pub(super) fn get(&self, name: &str) -> Option<&Value> {
         self.members.get(name).filter(|value| !value.is_null())
     }
 
-    /// Returns a required text.
+    /// Reads a required text.
     pub(super) fn text(&self, name: &str) -> Result<&str, Failure> {
         match self.get(name) {
             Some(Value::String(text)) => Ok(text),
@@ -54,7 +53,7 @@ impl Params {
         }
     }
 
-    /// Returns an optional whole number.
+    /// Reads an optional integer.
     pub(super) fn maybe_number(&self, name: &str) -> Result<Option<i64>, Failure> {
         let wrong = || self.wrong(name, "value is not a valid integer (type=type_error.integer)");
         match self.get(name) {
@@ -65,17 +64,16 @@ impl Params {
         }
     }
 
-    /// Returns a required whole number.
+    /// Reads a required integer.
     pub(super) fn number(&self, name: &str) -> Result<i64, Failure> {
         self.maybe_number(name)?.ok_or_else(|| self.missing(name))
     }
 
-    /// Returns a required address.
+    /// Reads a required address.
     pub(super) fn address(&self) -> Result<Address, Failure> {
         Address::read(self.text("address")?).ok_or_else(|| Failure::new(416, "Incorrect address"))
     }
 
-    /// Returns the error for an invalid member.
     pub(super) fn wrong(&self, name: &str, what: &str) -> Failure {
         if self.rest {
             Failure::new(422, format!("query -> {name}\n  {what}"))

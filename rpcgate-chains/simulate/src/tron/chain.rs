@@ -244,13 +244,11 @@ impl Chain {
         Entry { tx, receipt }
     }
 
-    /// Returns the transactions of block `height`.
     pub(super) fn entries(&self, height: u64) -> Vec<Entry> {
         let own = (0..self.traffic(height)).map(|index| self.resident_entry(height, index));
         own.chain(self.blocks.get(&height).into_iter().flatten().cloned()).collect()
     }
 
-    /// Returns the number of transactions in block `height`.
     pub(super) fn count(&self, height: u64) -> usize {
         self.traffic(height) as usize + self.blocks.get(&height).map_or(0, Vec::len)
     }
@@ -314,7 +312,7 @@ impl Chain {
         })
     }
 
-    /// Returns the name of an account of the first block.
+    /// Returns the name of a genesis account.
     pub(super) fn name(&self, address: &Address) -> Option<&'static str> {
         self.foundation.iter().find(|(known, ..)| known == address).map(|(_, name, _)| *name)
     }
@@ -354,7 +352,7 @@ impl Chain {
     }
 }
 
-/// Returns the block in the first half of the cycle whose traffic block `height` has or takes back.
+/// Returns the block in the first half of the cycle whose traffic block `height` repeats or reverses.
 fn mirrored(height: u64) -> u64 {
     let place = height % CYCLE;
     if place < CYCLE / 2 { height } else { height - place + (CYCLE - 1 - place) }

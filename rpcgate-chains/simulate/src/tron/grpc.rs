@@ -76,7 +76,6 @@ const CALLS: &[(&str, &str, Shape)] = &[
     ("TriggerContract", "triggersmartcontract", Shape::Triggered),
 ];
 
-/// Returns the services of the node.
 pub(crate) fn services() -> &'static Schema {
     &SCHEMA
 }

@@ -63,7 +63,6 @@ impl From<Failure> for NodeReply {
     }
 }
 
-/// Returns an answer as java-tron writes it.
 fn answer(value: &Json) -> NodeReply {
     let mut body = String::new();
     value.write(&mut body);

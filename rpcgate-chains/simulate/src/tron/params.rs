@@ -45,7 +45,7 @@ impl Params {
         Params { whole, visible }
     }
 
-    /// Returns a number; 0 if it is absent.
+    /// Reads a number; 0 if it is absent.
     pub(super) fn number(&self, name: &str) -> Result<i64, String> {
         let value = &self.whole[name];
         let wrong = || parse_error(&format!("Couldn't parse integer: For input string: {value}"));
@@ -57,7 +57,7 @@ impl Params {
         }
     }
 
-    /// Returns a flag; false if it is absent.
+    /// Reads a flag; false if it is absent.
     pub(super) fn switch(&self, name: &str) -> bool {
         is_set(&self.whole[name])
     }
@@ -67,17 +67,17 @@ impl Params {
         self.whole[name].as_str().unwrap_or_default()
     }
 
-    /// Returns bytes in hex; empty if they are absent.
+    /// Reads bytes in hex; empty if they are absent.
     pub(super) fn bytes(&self, name: &str) -> Result<Vec<u8>, String> {
         hex_field(&self.whole[name])
     }
 
-    /// Returns a hash; `None` if it does not have 32 bytes, so that no look-up finds anything.
+    /// Reads a hash; `None` if it does not have 32 bytes, so that no look-up finds anything.
     pub(super) fn hash(&self, name: &str) -> Result<Option<[u8; 32]>, String> {
         Ok(self.bytes(name)?.try_into().ok())
     }
 
-    /// Returns the bytes of an address.
+    /// Reads the bytes of an address.
     pub(super) fn address(&self, name: &str) -> Result<Vec<u8>, String> {
         address_field(&self.whole[name], self.visible)
     }

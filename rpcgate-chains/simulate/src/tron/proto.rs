@@ -14,7 +14,6 @@ pub(super) enum Broken {
 }
 
 impl Broken {
-    /// Returns the message of the exception.
     pub(super) fn message(self) -> &'static str {
         match self {
             Broken::Truncated => {

@@ -39,21 +39,20 @@ pub(super) fn selector(signature: &str) -> [u8; 4] {
     [hash[0], hash[1], hash[2], hash[3]]
 }
 
-/// Returns a number as 32 bytes.
+/// Encodes a number as 32 bytes.
 pub(super) fn word(number: i64) -> [u8; 32] {
     let mut out = [0; 32];
     out[24..].copy_from_slice(&number.to_be_bytes());
     out
 }
 
-/// Returns an address as 32 bytes.
+/// Encodes an address as 32 bytes.
 pub(super) fn padded(address: &Address) -> [u8; 32] {
     let mut out = [0; 32];
     out[12..].copy_from_slice(address);
     out
 }
 
-/// Returns the first topic of a transfer's log.
 pub(super) fn transfer_topic() -> [u8; 32] {
     Keccak256::digest(b"Transfer(address,address,uint256)").into()
 }
@@ -90,7 +89,6 @@ pub(super) fn ask(data: &[u8]) -> Option<Ask> {
     })
 }
 
-/// Returns the call data of a transfer.
 pub(super) fn transfer(to: &Address, amount: i64) -> Vec<u8> {
     [&selector("transfer(address,uint256)")[..], &padded(to), &word(amount)].concat()
 }

@@ -155,7 +155,7 @@ impl Contract {
     }
 }
 
-/// Returns a member that is an address: hex, or Base58 if addresses are visible. Empty if it is absent.
+/// Reads an address member: hex, or Base58 if addresses are visible. Empty if it is absent.
 pub(super) fn address_field(value: &Value, visible: bool) -> Result<Vec<u8>, String> {
     match value.as_str() {
         None | Some("") => Ok(Vec::new()),
@@ -166,7 +166,7 @@ pub(super) fn address_field(value: &Value, visible: bool) -> Result<Vec<u8>, Str
     }
 }
 
-/// Returns a member that is bytes in hex. Empty if it is absent.
+/// Reads a hex member. Empty if it is absent.
 pub(super) fn hex_field(value: &Value) -> Result<Vec<u8>, String> {
     let text = value.as_str().unwrap_or_default();
     let text = text.strip_prefix("0x").unwrap_or(text);
@@ -210,7 +210,7 @@ impl Body {
 }
 
 impl Tx {
-    /// Returns a transaction with this body and no signature.
+    /// Creates an unsigned transaction.
     pub(super) fn new(body: Body) -> Self {
         let raw = body.write();
         Tx { id: sha256(&raw), body, raw, signatures: Vec::new() }
@@ -255,7 +255,7 @@ impl Tx {
         Ok(tx)
     }
 
-    /// Returns the encoding, with the result that a block adds, if there is one.
+    /// Encodes the transaction, with the result that a block adds, if any.
     pub(super) fn write(&self, result: Option<i64>) -> Vec<u8> {
         let mut message = Message::default().item(1, &self.raw);
         for signature in &self.signatures {
@@ -267,7 +267,7 @@ impl Tx {
         message.done()
     }
 
-    /// Returns the JSON; `ret` is the result, if there is one.
+    /// Returns the JSON; `ret` is the result, if any.
     pub(super) fn json(&self, ret: Option<Json>, visible: bool) -> Json {
         let body = &self.body;
         let mut data = object! {};

@@ -103,7 +103,7 @@ pub(crate) fn index(kind: Kind) -> String {
 }
 
 impl Method {
-    /// Returns one line: the name and its parameters, optional ones in brackets.
+    /// Returns the usage line: the name and its parameters, optional ones in brackets.
     pub(crate) fn usage(&self) -> String {
         let (must, may) = self.params.split_at(self.required);
         let mut words = vec![self.name.to_owned()];
@@ -114,7 +114,7 @@ impl Method {
         words.join(" ")
     }
 
-    /// Returns the parameters in order, from an array or by their names.
+    /// Reads the parameters, by position or by name, into their order.
     pub(crate) fn take(&self, params: Value) -> Result<Vec<Value>, Fault> {
         let list = match params {
             Value::Null => Vec::new(),

@@ -224,7 +224,6 @@ impl Chain {
         None
     }
 
-    /// Returns a transaction in a block.
     pub(crate) fn tx_at(&mut self, height: u64, index: usize) -> Option<Tx> {
         self.transactions(height).into_iter().nth(index)
     }
@@ -269,7 +268,6 @@ impl Chain {
         height.checked_sub(MATURITY + 1).filter(|made| self.is_traffic(*made))
     }
 
-    /// Returns the transactions of a block.
     pub(crate) fn transactions(&self, height: u64) -> Vec<Tx> {
         let mut txs = Vec::new();
         if let Some(made) = self.spends(height) {
@@ -319,7 +317,6 @@ impl Chain {
         Tx { version: 2, inputs: vec![Input::new(funds, 0, script)], outputs, locktime: 0, tail: Vec::new() }
     }
 
-    /// Returns the coinbase transaction of a block.
     fn coinbase(&self, height: u64, others: &[Tx]) -> Tx {
         let kind = self.coin.kind;
         let mut script = Vec::new();
@@ -360,7 +357,7 @@ impl Chain {
         Tx { version, inputs: vec![input], outputs, locktime: 0, tail }
     }
 
-    /// Returns a block on top of `previous`, with the hash of its header.
+    /// Creates a block on top of `previous`, with the hash of its header.
     fn make(&self, height: u64, previous: Hash) -> Block {
         let txs = self.transactions(height);
         let merkle_root = merkle_root(txs.iter().map(|tx| tx.txid(self.coin.kind)).collect());
@@ -437,7 +434,6 @@ impl Chain {
         (tx, parent)
     }
 
-    /// Returns the bytes of a whole block.
     pub(crate) fn block_bytes(&self, block: &Block) -> Vec<u8> {
         let mut out = block.header.clone();
         out.extend(self.header_tail(block));

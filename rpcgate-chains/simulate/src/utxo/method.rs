@@ -400,7 +400,7 @@ impl Args {
         value.and_then(Value::as_str).ok_or_else(|| self.wrong_type("string", value))
     }
 
-    /// Returns a whole number; `None` if omitted.
+    /// Reads an integer; `None` if omitted.
     fn integer(&self, index: usize) -> Result<Option<i64>, Fault> {
         match self.list.get(index) {
             None | Some(Value::Null) => Ok(None),
@@ -408,7 +408,7 @@ impl Args {
         }
     }
 
-    /// Returns the verbosity: a number, or true and false for 1 and 0.
+    /// Reads the verbosity: a number, or true and false for 1 and 0.
     fn verbosity(&self, index: usize, otherwise: i64) -> Result<i64, Fault> {
         match self.list.get(index) {
             Some(Value::Bool(verbose)) => Ok((*verbose).into()),
@@ -428,7 +428,7 @@ impl Args {
             .ok_or_else(|| Fault::new(-8, format!("{name} must be hexadecimal string (not '{text}')")))
     }
 
-    /// Returns a transaction in hex.
+    /// Reads a transaction in hex.
     fn tx(&self, index: usize) -> Option<Tx> {
         Tx::decode(self.kind, &hex::decode(self.list.get(index)?.as_str()?).ok()?)
     }

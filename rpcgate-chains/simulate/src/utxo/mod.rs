@@ -36,7 +36,7 @@ pub struct UtxoNode {
 }
 
 impl UtxoNode {
-    /// Returns the daemon of `btc`, `ltc`, `bch`, `doge`, `dash` or `liquid`; `None` for any other chain.
+    /// Creates the daemon of `btc`, `ltc`, `bch`, `doge`, `dash` or `liquid`; `None` for any other chain.
     pub fn new(chain: &str, seed: u64) -> Option<Self> {
         let coin = COINS.iter().find(|coin| coin.name == chain)?;
         Some(UtxoNode { chain: Chain::new(coin, seed), since: None, submitted: Vec::new() })

@@ -67,7 +67,6 @@ impl Form {
         }
     }
 
-    /// Returns the address of the script, if it has one.
     pub(crate) fn address(&self, coin: &Coin) -> Option<String> {
         match self {
             Form::KeyHash(hash) if coin.kind == Kind::Bch => Some(cash_address(coin.hrp, 0, hash)),

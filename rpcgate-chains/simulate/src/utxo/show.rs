@@ -28,7 +28,6 @@ impl Chain {
         format!("{:064x}", each.max(1).saturating_mul(u128::from(height) + 1))
     }
 
-    /// Returns an output's script.
     pub(crate) fn script_json(&self, script: &[u8]) -> Json {
         let form = Form::of(self.coin.kind, script);
         let address = form.address(self.coin);
@@ -87,7 +86,6 @@ impl Chain {
         out.put("commitmentnonce", nonce);
     }
 
-    /// Returns a transaction.
     pub(crate) fn tx_json(&mut self, tx: &Tx, detail: Detail) -> Json {
         let kind = self.coin.kind;
         let raw = tx.encode(kind, true);

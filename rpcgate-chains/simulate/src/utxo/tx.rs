@@ -114,7 +114,7 @@ impl<'a> Reader<'a> {
         self.array().map(u32::from_le_bytes)
     }
 
-    /// Returns a count in its shortest form, no larger than the number of unread bytes.
+    /// Reads a count in its shortest form, at most the number of unread bytes.
     fn count(&mut self) -> Option<usize> {
         let count = match self.take(1)?[0] {
             0xfd => Some(u64::from(u16::from_le_bytes(self.array()?))).filter(|count| *count >= 0xfd)?,
@@ -134,7 +134,7 @@ impl<'a> Reader<'a> {
         (0..self.count()?).map(|_| self.bytes()).collect()
     }
 
-    /// Returns one of Elements' fields: absent, explicit or a commitment, by its first byte.
+    /// Reads a field of Elements: absent, explicit or a commitment, by its first byte.
     fn sealed(&mut self, explicit: usize) -> Option<Vec<u8>> {
         let length = match self.0.first()? {
             0 => 1,
@@ -147,7 +147,7 @@ impl<'a> Reader<'a> {
 }
 
 impl Tx {
-    /// Decodes a whole transaction; `None` if the bytes are anything else.
+    /// Decodes exactly one transaction; `None` for any other bytes.
     pub(crate) fn decode(kind: Kind, raw: &[u8]) -> Option<Self> {
         let reader = &mut Reader(raw);
         let version = i32::from_le_bytes(reader.array()?);
@@ -197,7 +197,7 @@ impl Tx {
         (reader.0.is_empty() && !inputs.is_empty()).then_some(Tx { version, inputs, outputs, locktime, tail })
     }
 
-    /// Returns the encoding, with or without witnesses.
+    /// Encodes the transaction, with or without witnesses.
     pub(crate) fn encode(&self, kind: Kind, witnesses: bool) -> Vec<u8> {
         let witnesses = witnesses && kind.segwit() && self.has_witness();
         let mut out = self.version.to_le_bytes().to_vec();
@@ -245,7 +245,6 @@ impl Tx {
         !self.tail.is_empty() || self.inputs.iter().any(|input| !input.witness.is_empty())
     }
 
-    /// Returns the id of the transaction.
     pub(crate) fn txid(&self, kind: Kind) -> Hash {
         sha256d(&self.encode(kind, false))
     }
@@ -267,7 +266,7 @@ impl Tx {
 }
 
 impl Input {
-    /// Returns an input that spends an output.
+    /// Creates an input that spends an output.
     pub(crate) fn new(txid: Hash, vout: u32, script: Vec<u8>) -> Self {
         Input { txid, vout, script, sequence: u32::MAX, witness: Vec::new(), issuance: Vec::new() }
     }
@@ -293,7 +292,7 @@ impl Input {
 }
 
 impl Output {
-    /// Returns an output with an explicit value; on Liquid, of bitcoin.
+    /// Creates an output with an explicit value; on Liquid, of bitcoin.
     pub(crate) fn new(kind: Kind, value: u64, script: Vec<u8>) -> Self {
         let sealed = (kind == Kind::Liquid).then(|| Sealed {
             asset: super::coin::LIQUID_BITCOIN.to_vec(),

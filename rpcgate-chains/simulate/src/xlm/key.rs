@@ -33,7 +33,6 @@ fn text(key: &[u8; 32]) -> String {
     out
 }
 
-/// Returns the key of validator `n`.
 pub(crate) fn of(seed: Seed, n: u64) -> String {
     text(&seed.bytes("node", n))
 }

@@ -38,7 +38,7 @@ pub struct XlmNode {
 }
 
 impl XlmNode {
-    /// Creates the node of `xlm`.
+    /// Creates the node of `xlm` from a seed.
     pub fn new(seed: u64) -> Self {
         let seed = Seed::of("xlm", seed);
         XlmNode { seed, timeline: Timeline::paced(seed, BASE, SLOT_MS, JITTER_MS), head: 0 }

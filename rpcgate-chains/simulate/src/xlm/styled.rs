@@ -51,7 +51,7 @@ fn write(value: &Json, level: usize, out: &mut String) {
     }
 }
 
-/// Returns the text of a value, with a line end.
+/// Writes a value with a line end.
 pub(crate) fn styled(value: &Json) -> String {
     let mut out = String::new();
     write(value, 0, &mut out);

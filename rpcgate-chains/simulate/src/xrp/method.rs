@@ -367,7 +367,7 @@ const FLAGS: [&str; 11] = [
     "noFreeze",
 ];
 
-/// Returns a flag. Version 1 accepts any value, version 2 only booleans.
+/// Reads a flag. Version 1 accepts any value, version 2 only booleans.
 fn flag(params: &Params, name: &'static str, context: Context) -> Result<bool, Trouble> {
     match params.get(name) {
         None | Some(Value::Null) => Ok(false),

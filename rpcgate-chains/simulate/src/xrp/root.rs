@@ -18,7 +18,7 @@ pub(crate) fn root_index(account: &Account) -> Hash {
     half(&[&[0, 0x61], account])
 }
 
-/// Returns the effect of a transaction: accounts before and after it.
+/// Returns a transaction's metadata from the accounts before and after it.
 pub(crate) fn meta(nodes: &[(Account, Option<Root>, Option<Root>)], place: usize, engine: Engine) -> Fields {
     let items = nodes.iter().filter_map(|(account, before, after)| {
         let after = (*after)?;

@@ -165,7 +165,7 @@ impl Chain {
         out
     }
 
-    /// Returns the answer to `tx`.
+    /// Answers `tx`.
     pub(super) fn show_tx(&self, index: u64, entry: &Entry, binary: bool, version: u64) -> Json {
         let validated = index <= self.head;
         let hash = upper(&entry.hash);
@@ -205,7 +205,7 @@ impl Chain {
         out
     }
 
-    /// Returns the answer to `fee`.
+    /// Answers `fee`.
     pub(super) fn fee(&self) -> Json {
         let waiting = self.entries(self.head + 1).len();
         let fee = || Json::from(FEE.to_string());
@@ -225,7 +225,7 @@ impl Chain {
         }
     }
 
-    /// Returns the server status: human-readable, or in whole units.
+    /// Answers `server_info` (`human`) or, in whole units, `server_state`.
     pub(super) fn info(&self, context: Context, human: bool) -> Json {
         let Context { now, since, .. } = context;
         let uptime = now.since(since).as_secs();
@@ -301,7 +301,6 @@ impl Entry {
 }
 
 impl Json {
-    /// Returns a member of an object.
     fn member(&mut self, name: &str) -> Option<&mut Json> {
         match self {
             Json::Object(members) => {

@@ -95,7 +95,6 @@ impl Chain {
         out
     }
 
-    /// Returns a validated transaction as a message.
     fn transaction_told(&self, index: u64, entry: &Entry, version: u64) -> Json {
         let engine = result_of(entry.meta.number("TransactionResult").unwrap_or(0));
         let close = self.header(index).close;

@@ -36,7 +36,6 @@ fn result(node: &mut XrpNode, method: &str, params: Value, now: Time) -> Value {
     result
 }
 
-/// Returns the name and code of an error.
 #[track_caller]
 fn refusal(node: &mut XrpNode, method: &str, params: Value, now: Time) -> (String, Option<u64>) {
     let result = call(node, method, params, now);

@@ -63,7 +63,7 @@ pub(crate) fn base58(prefix: u8, bytes: &[u8]) -> String {
     bs58::encode(body).with_alphabet(bs58::Alphabet::RIPPLE).into_string()
 }
 
-/// Returns a classic address.
+/// Returns the classic address of an account.
 pub(crate) fn address(account: &[u8]) -> String {
     base58(0, account)
 }
@@ -79,12 +79,11 @@ pub(crate) fn parse_address(text: &str) -> Option<Account> {
     (checksum(body) == *sum).then(|| account.try_into().ok())?
 }
 
-/// Returns bytes in upper-case hex.
+/// Writes bytes in upper-case hex.
 pub(crate) fn upper(bytes: &[u8]) -> String {
     hex::encode_upper(bytes)
 }
 
-/// Returns an amount of XRP.
 pub(crate) fn drops(amount: u64) -> Value {
     Value::Bytes((amount | POSITIVE).to_be_bytes().to_vec())
 }
@@ -137,7 +136,7 @@ impl Fields {
         if bytes.is_empty() { Ok(fields) } else { Err(Malformed("Unexpected object terminator")) }
     }
 
-    /// Returns the canonical encoding.
+    /// Returns the object in the canonical encoding.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         self.write(&mut out, true);

@@ -75,7 +75,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// Returns a number, which CometBFT writes as a string.
+    /// Reads a number, which CometBFT writes as a string.
     fn number(self, name: &str) -> Result<Option<i64>, Fault> {
         match self.get(name) {
             Value::Null => Ok(None),
@@ -84,7 +84,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// Returns bytes in base64.
+    /// Reads bytes in base64.
     fn bytes(self, name: &str) -> Result<Vec<u8>, Fault> {
         unbase64(self.text(name)?).ok_or_else(|| self.wrong(name))
     }
@@ -113,7 +113,7 @@ impl<'a> Arguments<'a> {
 }
 
 impl CosmosNode {
-    /// Returns the height that a call selects; the newest by default.
+    /// Reads the height that a call selects; the newest by default.
     fn height_in(&self, arguments: Arguments<'_>) -> Result<u64, Fault> {
         let (head, lowest) = (self.chain.head, self.chain.lowest());
         let Some(height) = arguments.number("height")? else { return Ok(head) };

@@ -22,7 +22,6 @@ pub(super) fn consensus_params() -> Json {
     }
 }
 
-/// Returns a validator's key.
 fn public_key(validator: Validator) -> Json {
     object! { "type": "tendermint/PubKeyEd25519", "value": base64(validator.key()) }
 }
@@ -31,7 +30,6 @@ fn address(validator: Validator) -> String {
     hex::encode_upper(validator.consensus())
 }
 
-/// Returns the result of a transaction.
 pub(super) fn tx_result(entry: &Entry) -> Json {
     let outcome = &entry.outcome;
     let data = (outcome.code == 0).then(|| base64(responses(&entry.tx.content.sends)));
