@@ -123,7 +123,7 @@ fn bytes(count: u64) -> Json {
     object! { "bytes": count }
 }
 
-/// Voting thresholds by name; the part of a name before `/` is the object that holds it.
+/// Returns voting thresholds by name; the part of a name before `/` is the object that holds it.
 fn thresholds(rows: &[(&'static str, &'static str)]) -> Json {
     let mut out = object! {};
     for (name, ratio) in rows {

@@ -13,7 +13,7 @@ use rpcgate_core::clock::Time;
 use serde_json::Value;
 use std::collections::VecDeque;
 
-/// The most `nextBlock` of one client that wait for a block. The official client sends 100 at once.
+/// The maximum number of waiting `nextBlock` calls of one client. The official client sends 100 at once.
 const WAITING: usize = 1_000;
 /// The number of newest blocks whose state can be acquired: the security parameter.
 const ACQUIRED: u64 = 2_160;

@@ -74,7 +74,7 @@ fn transaction(
     }
     body.extend([head(0, 1), head(4, outputs.len() as u64)].concat());
     for (index, (address, lovelace)) in outputs.iter().enumerate() {
-        // Outputs in their old and new form by turns.
+        // Outputs alternate between their old and new form.
         let (shape, zero, one) = if index % 2 == 0 {
             (head(4, 2), Vec::new(), Vec::new())
         } else {

@@ -40,7 +40,7 @@ fn root(tag: &[u8], entries: &[Entry]) -> Json {
 }
 
 impl Chain {
-    /// Block `height`, with whole transactions or their hashes.
+    /// Returns block `height`, with whole transactions or their hashes.
     pub(crate) fn block_json(&self, height: u64, full: bool) -> Json {
         let entries = self.entries(height);
         let transactions: Vec<Json> = if full {
@@ -127,7 +127,6 @@ impl Chain {
         block
     }
 
-    /// Transaction `index` of block `height`.
     pub(crate) fn tx_json(&self, height: u64, index: usize, entries: &[Entry]) -> Json {
         let Some(entry) = entries.get(index) else {
             return Json::Null;

@@ -10,11 +10,11 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// The most blocks that one query may span.
+/// The maximum number of blocks in one query.
 const SPAN: u64 = 5_000;
-/// The most filters at a time.
+/// The maximum number of open filters.
 const FILTERS: usize = 1_000;
-/// A filter that is not used for this long is removed.
+/// The time after which an unused filter is removed.
 const IDLE: Duration = Duration::from_secs(300);
 
 /// The logs that a query matches.

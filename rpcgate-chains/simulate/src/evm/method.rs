@@ -13,7 +13,7 @@ use crate::json::{Json, object};
 use rpcgate_core::clock::Time;
 use serde_json::Value;
 
-/// The most blocks of one `eth_feeHistory`.
+/// The maximum number of blocks in one `eth_feeHistory`.
 const FEE_HISTORY: u64 = 1_024;
 
 impl EvmNode {

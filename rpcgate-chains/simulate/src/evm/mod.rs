@@ -25,7 +25,7 @@ use network::NETWORKS;
 use rpcgate_core::clock::Time;
 use serde_json::Value;
 
-/// The most calls in one batch: go-ethereum's default.
+/// The maximum number of calls in one batch: go-ethereum's default.
 const BATCH: usize = 1_000;
 
 /// A node of an EVM chain.

@@ -140,7 +140,7 @@ mod tests {
         [&[0x70, 0xa0, 0x82, 0x31][..], &padded(owner)].concat()
     }
 
-    /// `aggregate3` of these calls, which may fail.
+    /// Encodes an `aggregate3` of these calls, which may fail.
     fn aggregate3(calls: &[(Address, Vec<u8>)]) -> Vec<u8> {
         let row = |(target, input): &(Address, Vec<u8>)| {
             [&padded(target)[..], &number(1), &number(96), &bytes(input)].concat()

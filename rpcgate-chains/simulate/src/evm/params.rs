@@ -106,7 +106,7 @@ impl Params {
         }
     }
 
-    /// Argument `index`; null if it is omitted.
+    /// Returns argument `index`; null if it is omitted.
     pub(crate) fn get(&self, index: usize) -> &Value {
         self.0.get(index).unwrap_or(&Value::Null)
     }

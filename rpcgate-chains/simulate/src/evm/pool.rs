@@ -6,7 +6,7 @@ use super::tx::Tx;
 use crate::envelope::Fault;
 use std::collections::{BTreeMap, VecDeque};
 
-/// The most transactions that may wait.
+/// The maximum number of waiting transactions.
 const ROOM: usize = 10_000;
 
 /// The pool. A sender's transactions leave it in the order of their nonces.

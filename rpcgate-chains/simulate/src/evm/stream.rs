@@ -23,7 +23,7 @@ struct Subscription {
     subject: Subject,
     /// The newest block that was sent to the client.
     told: u64,
-    /// The number of arrivals at the pool that were sent to the client.
+    /// The pool's arrival count at the last notification about a pending transaction.
     arrivals: u64,
 }
 

@@ -36,18 +36,18 @@ impl Revert {
         out
     }
 
-    /// go-ethereum's message.
+    /// Returns go-ethereum's error message.
     pub(crate) fn message(&self) -> String {
         self.0.map_or("execution reverted".into(), |reason| format!("execution reverted: {reason}"))
     }
 }
 
-/// `Transfer(address,address,uint256)`
+/// Returns the topic of `Transfer(address,address,uint256)`.
 pub(crate) fn transfer_topic() -> Word {
     keccak(b"Transfer(address,address,uint256)")
 }
 
-/// `Approval(address,address,uint256)`
+/// Returns the topic of `Approval(address,address,uint256)`.
 pub(crate) fn approval_topic() -> Word {
     keccak(b"Approval(address,address,uint256)")
 }
@@ -119,7 +119,7 @@ fn text(text: &str) -> Vec<u8> {
     out
 }
 
-/// Argument `index` of the call, as a word.
+/// Returns argument `index` of the call as a word.
 fn word(input: &[u8], index: usize) -> Result<Word, Revert> {
     let bytes = input.get(4 + 32 * index..36 + 32 * index).ok_or(Revert(None))?;
     bytes.try_into().map_err(|_| Revert(None))

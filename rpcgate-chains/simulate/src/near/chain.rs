@@ -21,7 +21,7 @@ pub(crate) const KEPT: u64 = 180_000;
 pub(crate) const EPOCH_LENGTH: u64 = 43_200;
 /// The number of blocks during which a transaction may refer to a block: a day of them.
 const VALIDITY: u64 = 86_400;
-/// The most gas that a transaction may attach to its calls.
+/// The maximum gas that a transaction may attach to its calls.
 const MOST_GAS: u64 = 300_000_000_000_000;
 /// The accounts at which a new shard begins.
 const BOUNDARIES: [&str; 8] = [

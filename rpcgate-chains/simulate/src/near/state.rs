@@ -27,8 +27,8 @@ const TOKEN_SUPPLY: u128 = 2_500_000_000_000_000;
 const FAUCET_TOKENS: u128 = 1_000_000_000_000;
 /// The pair of residents that pay each other tokens instead of coins.
 const TOKEN_PAIR: u64 = 15;
-/// The tokens of each of them at first, and the least amount of a payment: all amounts have eight digits, so that all
-/// payments use the same gas.
+/// The initial tokens of each of them, and the minimum payment. All amounts have eight digits, so that all payments use
+/// the same gas.
 const PAIR_TOKENS: u128 = 5_000_000_000;
 const LEAST_TOKENS: u64 = 10_000_000;
 /// The gas that a payment of tokens attaches.
@@ -107,7 +107,7 @@ impl State {
         100_000_000_000_000 + self.seed.below("nonce", n, 1_000_000_000)
     }
 
-    /// Deployed code by its hash.
+    /// Returns deployed code by its hash.
     pub(crate) fn code(&self, hash: &Hash) -> &[u8] {
         self.codes.get(hash).map_or(&[], Vec::as_slice)
     }

@@ -82,7 +82,7 @@ pub(crate) fn is_implicit(name: &str) -> bool {
 }
 
 impl Key {
-    /// `ed25519:` or `secp256k1:` and base58.
+    /// Writes `ed25519:` or `secp256k1:` and the key in base58.
     pub(crate) fn text(&self) -> String {
         format!("{}:{}", if self.0.len() == 32 { "ed25519" } else { "secp256k1" }, base58(&self.0))
     }

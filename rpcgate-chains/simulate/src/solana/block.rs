@@ -16,7 +16,7 @@ const TOKENS: u64 = 1_000_000_000_000;
 /// The lamports of an account of tokens, and of the programs.
 const TOKEN_RENT: u64 = 2_039_280;
 const PROGRAM_RENT: u64 = 934_087_680;
-/// The most slots of one request for a range of them.
+/// The maximum range of one request, in slots.
 const RANGE: u64 = 500_000;
 
 /// One transfer with its accounts.

@@ -6,7 +6,7 @@ use crate::json::{Json, object};
 use serde_json::Value;
 
 const VERSION: &str = "2.3.13";
-/// The most signatures of one `getSignatureStatuses`.
+/// The maximum number of signatures in one `getSignatureStatuses`.
 const SIGNATURES: usize = 256;
 /// A blockhash is valid for this many blocks.
 const VALID: u64 = 150;

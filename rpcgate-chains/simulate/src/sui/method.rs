@@ -13,7 +13,7 @@ use serde_json::Value;
 
 /// The first bytes of the main network's first checkpoint digest.
 const CHAIN: &str = "35834a8a";
-/// The most items of one call.
+/// The maximum number of items in one call.
 const MOST: usize = 50;
 
 static NOTHING: Value = Value::Null;

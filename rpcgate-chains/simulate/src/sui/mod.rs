@@ -16,7 +16,7 @@ use chain::Chain;
 use rpcgate_core::clock::Time;
 use serde_json::Value;
 
-/// The most calls in one batch.
+/// The maximum number of calls in one batch.
 const BATCH: usize = 1_000;
 
 /// A full node of Sui that keeps a month of checkpoints.

@@ -72,7 +72,7 @@ impl Address {
     }
 }
 
-/// CRC-16/XMODEM.
+/// Returns the CRC-16/XMODEM.
 fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |sum, byte| {
         (0..8)
@@ -80,7 +80,7 @@ fn crc16(bytes: &[u8]) -> u16 {
     })
 }
 
-/// Base64 as TonCenter writes it.
+/// Writes Base64 as TonCenter does.
 pub(super) fn base64(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }

@@ -4,7 +4,7 @@ use ring::digest::{SHA256, digest};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The most bits of a cell.
+/// The maximum number of bits in a cell.
 const BITS: usize = 1_023;
 /// The deepest tree that is read.
 const DEPTH: u16 = 512;
@@ -200,7 +200,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// CRC-32 with the Castagnoli polynomial.
+/// Returns the CRC-32 with the Castagnoli polynomial.
 fn crc32c(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0u32, |sum, byte| {
         (0..8).fold(sum ^ u32::from(*byte), |sum, _| sum >> 1 ^ if sum & 1 == 1 { 0x82f6_3b78 } else { 0 })

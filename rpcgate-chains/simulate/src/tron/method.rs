@@ -16,7 +16,7 @@ use rpcgate_core::clock::Time;
 const LIFE_MS: i64 = 60_000;
 /// The maximum time until a transaction expires, in milliseconds.
 const FAR_MS: i64 = 86_400_000;
-/// The most blocks of one answer.
+/// The maximum number of blocks in one answer.
 const BLOCKS: i64 = 100;
 /// The largest transaction, in bytes.
 const TX_BYTES: usize = 500 * 1_024;

@@ -93,7 +93,7 @@ fn root(mut hashes: Vec<[u8; 32]>) -> [u8; 32] {
 }
 
 impl Chain {
-    /// Block `height`, with its transactions if requested.
+    /// Returns block `height`, with its transactions if requested.
     pub(super) fn block(&self, height: u64, detail: bool, visible: bool) -> Json {
         let entries = self.entries(height);
         let leaf = |entry: &Entry| sha256(&entry.tx.write(Some(entry.receipt.outcome.named().1)));

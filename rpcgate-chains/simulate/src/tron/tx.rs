@@ -29,7 +29,7 @@ pub(super) struct Body {
     pub(super) expiration: i64,
     /// The Unix time in milliseconds that the sender wrote.
     pub(super) timestamp: i64,
-    /// The most sun that energy may cost.
+    /// The maximum cost of energy, in sun.
     pub(super) fee_limit: i64,
     pub(super) data: Vec<u8>,
     pub(super) contracts: Vec<Contract>,

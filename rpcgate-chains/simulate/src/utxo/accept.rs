@@ -45,8 +45,8 @@ impl Chain {
         self.pool.push(waiting);
     }
 
-    /// Puts a transaction back into the pool without a check: it was checked when it was first accepted. Earlier reads
-    /// affect how old an output may be to be found, and a transaction that failed a new check would change its block.
+    /// Puts a transaction back into the pool without a check: it was checked when it was first accepted. The search
+    /// range for outputs depends on earlier reads, and a transaction that failed a new check would change its block.
     pub(crate) fn retake(&mut self, raw: &[u8], moment: Time) {
         let kind = self.coin.kind;
         let Some(tx) = Tx::decode(kind, raw).filter(|tx| !tx.is_coinbase()) else {

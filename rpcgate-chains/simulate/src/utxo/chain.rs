@@ -124,7 +124,7 @@ impl Chain {
         self.timestamp(height.saturating_sub(5.min(height / 2)))
     }
 
-    /// Block `height`, which is not above the newest.
+    /// Returns block `height`, which is not above the newest.
     pub(crate) fn block(&mut self, height: u64) -> Block {
         let previous = height.checked_sub(1).map_or([0; 32], |parent| self.hash(parent));
         let mut block = self.make(height, previous);
@@ -413,7 +413,7 @@ impl Chain {
         out
     }
 
-    /// Merged mining: the coinbase of the parent chain's block that names this block, and that block's header.
+    /// Returns the coinbase and the header of the parent chain's block that names this block (merged mining).
     pub(crate) fn merged(&self, block: &Block) -> (Tx, Vec<u8>) {
         let mut shown = block.hash;
         shown.reverse();

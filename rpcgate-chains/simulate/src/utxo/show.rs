@@ -68,7 +68,7 @@ impl Chain {
         out
     }
 
-    /// The value of an output: on Liquid, of an asset or its commitment.
+    /// Adds the value of an output: on Liquid, of an asset or its commitment.
     pub(crate) fn put_value(&self, out: &mut Json, output: &Output) {
         let Some(sealed) = &output.sealed else {
             return out.put("value", Json::amount(output.value));
@@ -305,7 +305,7 @@ impl Chain {
     }
 }
 
-/// Dash's payload of a coinbase (DIP 4).
+/// Decodes Dash's payload of a coinbase (DIP 4).
 fn coinbase_payload(payload: &[u8]) -> Json {
     let hash = |from: usize| -> Hash {
         payload.get(from..from + 32).and_then(|bytes| bytes.try_into().ok()).unwrap_or_default()

@@ -41,7 +41,6 @@ pub(crate) struct Sealed {
     pub(crate) nonce: Vec<u8>,
 }
 
-/// SHA-256, twice.
 pub(crate) fn sha256d(bytes: &[u8]) -> Hash {
     let mut out = [0; 32];
     out.copy_from_slice(digest(&SHA256, digest(&SHA256, bytes).as_ref()).as_ref());

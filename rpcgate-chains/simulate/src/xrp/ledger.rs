@@ -232,7 +232,7 @@ impl Chain {
         self.keys.get(n as usize).map(|key| account_of(key)).unwrap_or_default()
     }
 
-    /// Resident `n` after the first `passed` turns, without the changes by clients.
+    /// Returns resident `n` after the first `passed` turns, without the changes by clients.
     fn resident_root(&self, n: u64, passed: u64) -> Root {
         let standing = self.barter.standing(n, passed);
         let paid = standing.sent * TRAFFIC_FEE;

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 /// The longest transaction that is read, in bytes.
 const LONGEST: usize = 1 << 20;
-/// The most ledgers that `tx` searches at once.
+/// The maximum number of ledgers that one `tx` searches.
 const RANGE: u64 = 1_000;
 
 pub(super) type Params = Map<String, Value>;

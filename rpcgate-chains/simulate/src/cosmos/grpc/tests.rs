@@ -24,7 +24,7 @@ fn call(node: &mut CosmosNode, path: &str, request: &Json, now: Time) -> Result<
     Ok(SCHEMA.decode(&method.output, &answer).expect("a message"))
 }
 
-/// JSON without the values that an encoded message leaves out, and with decimals as messages write them.
+/// Removes the values that an encoded message omits, and writes decimals as messages do.
 fn essential(value: Value) -> Value {
     match value {
         Value::Object(members) => {

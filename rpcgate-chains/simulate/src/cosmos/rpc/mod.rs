@@ -20,7 +20,7 @@ use serde_json::Value;
 /// The default and the largest number of items in a page.
 const PAGE: u64 = 30;
 const PAGE_MOST: u64 = 100;
-/// The most headers in one answer to `blockchain`.
+/// The maximum number of headers in one answer to `blockchain`.
 const HEADERS: u64 = 20;
 
 /// The parameters of a call: by name, or in the order of the names.

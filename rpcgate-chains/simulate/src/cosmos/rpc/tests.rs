@@ -33,7 +33,7 @@ fn text(value: &Value) -> &str {
     value.as_str().expect("a text")
 }
 
-/// Base64 as upper-case hex.
+/// Converts Base64 to upper-case hex.
 fn upper(value: &Value) -> String {
     hex::encode_upper(super::unbase64(text(value)).expect("base64"))
 }

@@ -29,7 +29,7 @@ fn call(node: &mut TronNode, name: &str, request: Json, now: Time) -> Value {
     raw(node, name, &SCHEMA.encode(input, &request), now).unwrap_or_else(|why| panic!("{name}: {why}"))
 }
 
-/// JSON without the members that no message has, and the values that an encoded message leaves out.
+/// Removes the members that no message has, and the values that an encoded message omits.
 fn essential(value: Value) -> Value {
     const HTTP_ONLY: [&str; 9] = [
         "txID",
@@ -60,7 +60,7 @@ fn essential(value: Value) -> Value {
         Value::Object(members) => {
             let members = members.into_iter().filter(|(name, _)| !HTTP_ONLY.contains(&name.as_str()));
             let members = members.map(|(name, value)| (name, essential(value)));
-            // The first value of an enumeration is left out as well.
+            // The first value of an enumeration is omitted too.
             Value::Object(members.filter(|(_, value)| !is_default(value) && value != "Owner").collect())
         }
         Value::Array(items) => items.into_iter().map(essential).collect(),
