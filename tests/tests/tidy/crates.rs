@@ -173,6 +173,15 @@ fn only_for_the_demo(metadata: &Value) -> Vec<String> {
         .collect()
 }
 
+/// Libraries of the management side: HTML, its HTTP framework, mail, OpenAPI and passkeys.
+const MANAGEMENT: &[&str] = &["askama", "axum", "lettre", "utoipa", "webauthn-rs"];
+
+/// The libraries of the management side in the lines of a dependency tree.
+fn management_libraries(tree: &str) -> Vec<String> {
+    let names = tree.lines().filter_map(|line| line.split(' ').next());
+    names.filter(|name| MANAGEMENT.contains(name)).map(str::to_owned).collect()
+}
+
 fn published(metadata: &Value) -> Vec<String> {
     let packages =
         items(metadata, "packages").filter(|package| NOT_PUBLISHED.contains(&text(package, "name")));
@@ -237,6 +246,23 @@ fn the_server_needs_the_management_side_only_for_its_demo() {
 }
 
 #[test]
+fn a_gateway_without_its_demo_compiles_nothing_of_the_management_side() {
+    let output = Command::new(env!("CARGO"))
+        .args(["tree", "--offline", "--package", "rpcgate-server", "--no-default-features"])
+        .args(["--edges", "normal,build", "--prefix", "none"])
+        .current_dir(tree::root())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let tree = String::from_utf8(output.stdout).unwrap();
+    assert!(tree.lines().any(|line| line.starts_with("hyper ")), "{tree}");
+    none(
+        &management_libraries(&tree),
+        "Only the feature `demo` of rpcgate-server may need the management side.",
+    );
+}
+
+#[test]
 fn examples_simulated_nodes_and_tests_are_not_published() {
     none(&published(&metadata()), "These packages are for this repository alone.");
 }
@@ -297,6 +323,12 @@ mod tests {
             assert_eq!(kinds.map(|kind| needs(package, kind)), [1, 1, 0], "{package}");
         }
         assert_eq!(needs("rpcgate-layers", Value::Null), 0);
+    }
+
+    #[test]
+    fn a_library_of_the_management_side_is_found_in_a_tree() {
+        assert_eq!(management_libraries("rpcgate-server v0.1.0\nhyper v1.0.0\naxum v0.8.0 (*)\n"), ["axum"]);
+        assert!(management_libraries("rpcgate-server v0.1.0\naxum-core v0.5.0\n").is_empty());
     }
 
     #[test]
