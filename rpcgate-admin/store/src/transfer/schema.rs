@@ -91,8 +91,8 @@ fn kind(declared: &str) -> Option<ColumnKind> {
         "integer" | "bigint" | "smallint" => ColumnKind::Integer,
         "boolean" => ColumnKind::Boolean,
         "uuid_text" | "uuid" => ColumnKind::Uuid,
-        "varchar" => ColumnKind::Text,
-        "varbinary_blob" => ColumnKind::Bytes,
+        "varchar" | "text" => ColumnKind::Text,
+        "blob" | "varbinary_blob" => ColumnKind::Bytes,
         _ => return None,
     })
 }
