@@ -92,7 +92,7 @@ fn kind(declared: &str) -> Option<ColumnKind> {
         "boolean" => ColumnKind::Boolean,
         "uuid_text" | "uuid" => ColumnKind::Uuid,
         "varchar" | "text" => ColumnKind::Text,
-        "blob" | "varbinary_blob" => ColumnKind::Bytes,
+        "varbinary_blob" => ColumnKind::Bytes,
         _ => return None,
     })
 }
