@@ -150,11 +150,7 @@ async fn list(console: &mut Console<'_>, args: &InvoiceListArgs) -> Result<(), C
     let (now, tenant) = (console.app.now(), find::tenant_id(&console.app, args.tenant.as_ref()).await?);
     let period = args.month.map(|month| (month.start(), month.end()));
     let state = args.status.map(InvoiceState::from);
-    let filter = InvoiceFilter {
-        tenant,
-        period,
-        ..state.map_or_else(InvoiceFilter::default, |state| state.filter(now))
-    };
+    let filter = InvoiceFilter { tenant, period, ..InvoiceState::filter_of(state, now) };
     let (mut left, mut before) = (args.length.limit.unwrap_or(u64::MAX), None);
     while left > 0 {
         let page = invoices::list(&console.app, filter, before, left.min(MAX)).await?;

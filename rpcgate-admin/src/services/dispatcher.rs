@@ -152,7 +152,7 @@ impl Dispatching {
             let is_told = |webhook| self.told.contains_key(&webhook);
             let is_left_alone = |webhook| self.delivering.is_left_alone(webhook);
             if let Err(error) = take_turns(&app, &turns, is_told, is_left_alone).await {
-                tracing::warn!(%error, "users could not be told of an endpoint");
+                tracing::warn!(%error, "users could not be notified about an endpoint");
                 continue;
             }
             for one in turns.failing.iter().filter(|one| one.has_given_up) {

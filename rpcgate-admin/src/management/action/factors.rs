@@ -91,7 +91,9 @@ async fn tell_of_recovery_code(app: &AppState, user: &User, used: &FactorUse, cl
         Ok(Factors { recovery_codes: left, .. }) => {
             security::tell(app, user, SecurityEvent::RecoveryCodeUsed { left }, client.address).await;
         }
-        Err(error) => tracing::warn!(%error, user = %user.id, "a user could not be told of a recovery code"),
+        Err(error) => {
+            tracing::warn!(%error, user = %user.id, "a user could not be notified about a recovery code");
+        }
     }
 }
 

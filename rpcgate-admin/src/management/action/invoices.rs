@@ -35,14 +35,15 @@ impl InvoiceState {
         }
     }
 
-    /// Returns the filter for invoices that are in this state at `now`.
-    pub fn filter(self, now: Time) -> InvoiceFilter {
-        let status = |status| InvoiceFilter { status: Some(status), ..InvoiceFilter::default() };
-        match self {
-            InvoiceState::Open => InvoiceFilter { due_after: Some(now), ..status(InvoiceStatus::Open) },
-            InvoiceState::Overdue => InvoiceFilter { due_by: Some(now), ..status(InvoiceStatus::Open) },
-            InvoiceState::Paid => status(InvoiceStatus::Paid),
-            InvoiceState::Void => status(InvoiceStatus::Void),
+    /// Returns the filter for invoices that are in `state` at `now`, or for all invoices without a state.
+    pub fn filter_of(state: Option<Self>, now: Time) -> InvoiceFilter {
+        let with = |status| InvoiceFilter { status: Some(status), ..InvoiceFilter::default() };
+        match state {
+            None => InvoiceFilter::default(),
+            Some(InvoiceState::Open) => InvoiceFilter { due_after: Some(now), ..with(InvoiceStatus::Open) },
+            Some(InvoiceState::Overdue) => InvoiceFilter { due_by: Some(now), ..with(InvoiceStatus::Open) },
+            Some(InvoiceState::Paid) => with(InvoiceStatus::Paid),
+            Some(InvoiceState::Void) => with(InvoiceStatus::Void),
         }
     }
 }

@@ -26,7 +26,7 @@ pub async fn tell(app: &AppState, user: &User, event: SecurityEvent<'_>, address
         return;
     }
     if let Err(error) = send(app, user, event, address).await {
-        tracing::warn!(%error, user = %user.id, "a user could not be told of a security event");
+        tracing::warn!(%error, user = %user.id, "a user could not be notified about a security event");
     }
 }
 

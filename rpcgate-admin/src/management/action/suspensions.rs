@@ -28,6 +28,6 @@ pub(super) async fn tell(app: &AppState, tenant: TenantId, is_suspended: bool, u
         }
     });
     if let Err(error) = told.await {
-        tracing::warn!(%error, %tenant, is_suspended, "the members of a tenant could not be told of its state");
+        tracing::warn!(%error, %tenant, is_suspended, "the members of a tenant could not be notified about its state");
     }
 }

@@ -198,7 +198,7 @@ pub async fn rate(
 /// quarter of an hour for each tenant. The ticket waits in any case, so an error is only logged.
 pub(super) async fn tell_operators(app: &AppState, ticket: &SupportTicket, news: &str) {
     if let Err(error) = mail_operators(app, ticket, news).await {
-        tracing::warn!(%error, ticket = %ticket.id, "operators could not be told of a ticket");
+        tracing::warn!(%error, ticket = %ticket.id, "operators could not be notified about a ticket");
     }
 }
 

@@ -129,7 +129,7 @@ async fn prepare_news(
         Ok(prepared) => Ok(Some(prepared)),
         Err(error @ ActionError::Unavailable(_)) => Err(error),
         Err(error) => {
-            tracing::warn!(%error, number = %invoice.number, "members could not be told of an invoice");
+            tracing::warn!(%error, number = %invoice.number, "members could not be notified about an invoice");
             Ok(None)
         }
     }

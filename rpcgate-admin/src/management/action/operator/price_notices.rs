@@ -145,7 +145,7 @@ pub async fn tell(app: &AppState, actor: &Actor, notice: &PriceNotice) -> ToldTe
             // The tenant was notified before, or does not exist any more.
             Ok(_) | Err(ActionError::NotFound(_)) => done.told += 1,
             Err(error) => {
-                tracing::warn!(%error, %tenant, "a tenant could not be told that calls cost more");
+                tracing::warn!(%error, %tenant, "a tenant could not be notified that calls cost more");
                 done.left += 1;
             }
         }

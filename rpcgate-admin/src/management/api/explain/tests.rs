@@ -4,8 +4,9 @@ use crate::management::app_state::tests::{Answer, Site, Visitor};
 use http::{Method, StatusCode};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
-use rpcgate_store::{AskedRequest, Explanation, GatewayReport, Role};
-use rpcgate_store::{ExplainedCall, ExplainedTry, QuotaShown};
+use rpcgate_store::{
+    AskedRequest, ExplainedCall, ExplainedTry, Explanation, GatewayReport, QuotaShown, Role,
+};
 use std::time::Duration;
 
 const ADDRESS: &str = "http://10.0.0.7:8545/";

@@ -42,10 +42,7 @@ pub async fn list(
     let tenant = query.tenant_id.map(|id| id.parse()).transpose();
     let tenant = tenant.map_err(|_| ActionError::Invalid("`tenant_id` must be a UUID".into()))?;
     let now = app.now();
-    let filter = InvoiceFilter {
-        tenant,
-        ..query.status.map_or_else(InvoiceFilter::default, |state| state.filter(now))
-    };
+    let filter = InvoiceFilter { tenant, ..InvoiceState::filter_of(query.status, now) };
     let invoices = action::operator::invoices::list(&app, filter, before, page.limit).await?;
     Ok(page_of(page, invoices, now))
 }

@@ -110,10 +110,7 @@ async fn list(
         let found = if is_waiting {
             invoices::overdue(&app, place(cursor::AFTER)?, SHOWN).await?
         } else {
-            let filter = InvoiceFilter {
-                tenant,
-                ..state.map_or_else(InvoiceFilter::default, |state| state.filter(now))
-            };
+            let filter = InvoiceFilter { tenant, ..InvoiceState::filter_of(state, now) };
             invoices::list(&app, filter, place(cursor::BEFORE)?, SHOWN).await?
         };
         Ok((found, is_waiting))
