@@ -68,10 +68,10 @@ const REFUSALS: &str = "rpcgate-core/src/refusal.rs";
 const STATUS_EXCEPTIONS: &[(&str, &str)] = &[
     ("rpcgate-chains/src/cardano.rs", "errors with which a node says that it cannot serve a call now"),
     ("rpcgate-chains/src/family/evm/blocks.rs", "numbers with which nodes answer that they lack a method"),
-    ("rpcgate-chains/src/family/evm/mod.rs", "errors with which a node says that it cannot serve a call now"),
+    ("rpcgate-chains/src/family/evm.rs", "errors with which a node says that it cannot serve a call now"),
     ("rpcgate-chains/src/family/unserved.rs", "the error with which a node says that it lacks a method"),
     (
-        "rpcgate-chains/src/family/utxo/mod.rs",
+        "rpcgate-chains/src/family/utxo.rs",
         "errors with which a node says that it cannot serve a call now",
     ),
     ("rpcgate-chains/src/near/blocks.rs", "the error with which a node says that a block is unknown"),

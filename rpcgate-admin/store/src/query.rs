@@ -70,7 +70,7 @@ mod oldest_work;
 #[cfg(test)]
 #[cfg(have_postgres)]
 #[expect(clippy::duplicate_mod, reason = "the same tests, on the other database")]
-#[path = "tests/mod.rs"]
+#[path = "query/tests/mod.rs"]
 mod on_postgres;
 mod open_work;
 mod outgoing_mails;

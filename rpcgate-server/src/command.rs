@@ -4,7 +4,7 @@ pub mod check;
 #[cfg(feature = "demo")]
 pub mod demo;
 #[cfg(not(feature = "demo"))]
-#[path = "without_demo.rs"]
+#[path = "command/without_demo.rs"]
 pub mod demo;
 pub mod health;
 pub mod import;
