@@ -58,7 +58,7 @@ fn main() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rpcgate_core::cache_rule::Keep;
+    use rpcgate_core::cache_rule::CacheDecision;
     use std::sync::Arc;
 
     fn chain() -> Chain {
@@ -90,8 +90,11 @@ mod tests {
             let settled = chain.adapter().settled(call, receipt.as_bytes(), chain.finality());
             rule.cache.keep(settled == Permanence::Yes)
         };
-        assert_eq!(keep(r#"{"finality_status":"ACCEPTED_ON_L1","block_number":7}"#), Keep::Forever);
-        assert!(matches!(keep(r#"{"finality_status":"ACCEPTED_ON_L2","block_number":7}"#), Keep::For(_)));
+        assert_eq!(keep(r#"{"finality_status":"ACCEPTED_ON_L1","block_number":7}"#), CacheDecision::Forever);
+        assert!(matches!(
+            keep(r#"{"finality_status":"ACCEPTED_ON_L2","block_number":7}"#),
+            CacheDecision::For(_)
+        ));
     }
 
     #[test]

@@ -73,17 +73,17 @@ struct Keys {
 }
 
 impl Directory for Keys {
-    fn peek(&self, key: &str) -> Peek {
+    fn peek(&self, key: &str) -> KeyLookup {
         let caller = self.used.lock().get(&KeyHash::of(key)).cloned();
-        caller.map_or(Peek::Miss, Peek::Known)
+        caller.map_or(KeyLookup::Miss, KeyLookup::Known)
     }
 
-    fn fetch<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Peek, Unavailable>> {
+    fn fetch<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<KeyLookup, Unavailable>> {
         Box::pin(async move {
             let hash = KeyHash::of(key);
-            let Some(caller) = self.database.find(hash).await? else { return Ok(Peek::Unknown) };
+            let Some(caller) = self.database.find(hash).await? else { return Ok(KeyLookup::Unknown) };
             self.used.lock().insert(hash, caller.clone());
-            Ok(Peek::Known(caller))
+            Ok(KeyLookup::Known(caller))
         })
     }
 }

@@ -41,14 +41,14 @@ async fn start(clock: Arc<dyn Clock>) -> Result<Running, BoxError> {
 struct Customers(Vec<(String, Plan)>);
 
 impl Directory for Customers {
-    fn peek(&self, key: &str) -> Peek {
+    fn peek(&self, key: &str) -> KeyLookup {
         // A key belongs to a project, a project to a tenant, and the tenant has a plan.
         let caller = |id, plan| Arc::new(Caller::new(KeyId(id), ProjectId(id), TenantId(id), plan));
         let found = (1..).zip(&self.0).find(|(_, (own, _))| own == key);
-        found.map_or(Peek::Unknown, |(id, (_, plan))| Peek::Known(caller(id, *plan)))
+        found.map_or(KeyLookup::Unknown, |(id, (_, plan))| KeyLookup::Known(caller(id, *plan)))
     }
 
-    fn fetch<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Peek, Unavailable>> {
+    fn fetch<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<KeyLookup, Unavailable>> {
         Box::pin(ready(Ok(self.peek(key))))
     }
 }

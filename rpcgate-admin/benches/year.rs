@@ -21,7 +21,7 @@ use rpcgate_core::plan::Tier;
 use rpcgate_core::secret::KeyHash;
 use rpcgate_core::tally::Transport;
 use rpcgate_core::usage::block::BlockKey;
-use rpcgate_core::usage::fold::Folded;
+use rpcgate_core::usage::fold::HourlySums;
 use rpcgate_core::usage::{Mark, Metrics, Rollup, Shipment, Stream};
 use rpcgate_store::{
     Audit, Block, Digest, Key, LogInMethod, Project, Role, Session, SessionId, ShipError, StoreError, Tenant,
@@ -241,10 +241,10 @@ async fn fill(app: &AppState) {
             let shipment = Shipment {
                 gateway: GatewayId(1),
                 marks: vec![Mark { segment: SegmentId(segment), from: 0, to: 1 }],
-                folded: Folded {
+                folded: HourlySums {
                     rollups: part.to_vec(),
                     newest: Time::from_secs(number * HOUR + 1_500),
-                    ..Folded::default()
+                    ..HourlySums::default()
                 },
                 blocks: std::mem::take(&mut blocks),
             };

@@ -139,7 +139,7 @@ pub fn adapter() -> Arc<dyn Adapter> {
 mod tests {
     use super::*;
     use crate::family::tests::{at as chain_at, judged, wrong};
-    use rpcgate_core::cache_rule::Keep;
+    use rpcgate_core::cache_rule::CacheDecision;
     use std::time::Duration;
 
     #[test]
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn protocol_parameters_are_cached_half_a_minute() {
         let (_, keep) = judged(&chain_at(Cardano, 0), "queryLedgerState/protocolParameters", "", "{}");
-        assert_eq!(keep, Keep::For(Duration::from_secs(30)));
+        assert_eq!(keep, CacheDecision::For(Duration::from_secs(30)));
     }
 
     #[test]

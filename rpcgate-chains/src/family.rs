@@ -40,7 +40,7 @@ pub(crate) fn submits(verb: &str) -> bool {
 pub(crate) mod tests {
     use super::*;
     use rpcgate_core::adapter::{Adapter, Permanence};
-    use rpcgate_core::cache_rule::Keep;
+    use rpcgate_core::cache_rule::CacheDecision;
     use rpcgate_core::call::CallView;
     use rpcgate_core::chain::{Chain, Flags};
     use std::sync::Arc;
@@ -53,12 +53,17 @@ pub(crate) mod tests {
     }
 
     /// Returns the adapter's judgement of a result, and its treatment in the cache.
-    pub(crate) fn judged(chain: &Chain, method: &str, params: &str, result: &str) -> (Permanence, Keep) {
+    pub(crate) fn judged(
+        chain: &Chain,
+        method: &str,
+        params: &str,
+        result: &str,
+    ) -> (Permanence, CacheDecision) {
         let rule = chain.look_up(method).rule;
         let call = CallView::new(chain.name(), method, rule).with_params(params.as_bytes());
         let settled = chain.adapter().settled(call, result.as_bytes(), chain.finality());
         let keep = match settled {
-            Permanence::Unknown => Keep::No,
+            Permanence::Unknown => CacheDecision::No,
             known => rule.cache.keep(known == Permanence::Yes),
         };
         (settled, keep)

@@ -167,7 +167,7 @@ pub fn adapter() -> Arc<dyn Adapter> {
 mod tests {
     use super::*;
     use crate::family::tests::{at as chain_at, judged, wrong};
-    use rpcgate_core::cache_rule::Keep;
+    use rpcgate_core::cache_rule::CacheDecision;
     use std::time::Duration;
 
     #[test]
@@ -199,7 +199,7 @@ mod tests {
     fn masterchain_info_is_cached_2_seconds_and_errors_are_recognised() {
         let line = "GET /getMasterchainInfo";
         let (_, keep) = judged(&chain_at(Ton, 0), "getMasterchainInfo", line, r#"{"ok":true,"result":{}}"#);
-        assert_eq!(keep, Keep::For(Duration::from_secs(2)));
+        assert_eq!(keep, CacheDecision::For(Duration::from_secs(2)));
         assert!(Ton.is_error(br#"{"ok":false,"error":"Incorrect address","code":416}"#));
         assert!(!Ton.is_error(br#"{"ok":true,"result":{"ok":false}}"#));
         assert!(!Ton.is_error(br#"{"last":{"seqno":1}}"#));

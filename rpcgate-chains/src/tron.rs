@@ -218,7 +218,7 @@ pub fn adapter() -> Arc<dyn Adapter> {
 mod tests {
     use super::*;
     use crate::family::tests::{at as chain_at, judged, wrong};
-    use rpcgate_core::cache_rule::Keep;
+    use rpcgate_core::cache_rule::CacheDecision;
     use rpcgate_core::grpc::GrpcPath;
 
     #[test]
@@ -312,8 +312,8 @@ mod tests {
     fn node_info_is_static_and_missing_objects_are_not_cached() {
         let chain = chain_at(Tron, 70_000_000);
         let line = "POST /wallet/getnodeinfo\n{}";
-        assert_eq!(judged(&chain, "getnodeinfo", line, r#"{"block":"Num:1"}"#).1, Keep::Forever);
-        assert_eq!(judged(&chain, "getnodeinfo", line, "{}\n").1, Keep::No);
+        assert_eq!(judged(&chain, "getnodeinfo", line, r#"{"block":"Num:1"}"#).1, CacheDecision::Forever);
+        assert_eq!(judged(&chain, "getnodeinfo", line, "{}\n").1, CacheDecision::No);
     }
 
     #[test]

@@ -215,7 +215,7 @@ pub fn adapter() -> Arc<dyn Adapter> {
 mod tests {
     use super::*;
     use crate::family::tests::{at as chain_at, judged, wrong};
-    use rpcgate_core::cache_rule::Keep;
+    use rpcgate_core::cache_rule::CacheDecision;
     use std::time::Duration;
 
     #[test]
@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn the_current_ledger_is_cached_3_seconds() {
         let (_, keep) = judged(&chain_at(Xrp, 0), "ledger_current", "[{}]", r#"{"ledger_current_index":7}"#);
-        assert_eq!(keep, Keep::For(Duration::from_secs(3)));
+        assert_eq!(keep, CacheDecision::For(Duration::from_secs(3)));
     }
 
     #[test]

@@ -38,7 +38,7 @@ impl CacheRule {
 
 /// The cache decision for one answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Keep {
+pub enum CacheDecision {
     /// Not cached: errors, and answers about things that are not known yet.
     No,
     /// Cached for this time.
@@ -49,19 +49,19 @@ pub enum Keep {
 
 impl CacheRule {
     /// Returns the decision for an answer with a result. `settled` matters for the immutable class.
-    pub const fn keep(self, settled: bool) -> Keep {
+    pub const fn keep(self, settled: bool) -> CacheDecision {
         match self {
-            CacheRule::Never => Keep::No,
-            CacheRule::Short(time) => Keep::For(time),
-            CacheRule::Static => Keep::Forever,
+            CacheRule::Never => CacheDecision::No,
+            CacheRule::Short(time) => CacheDecision::For(time),
+            CacheRule::Static => CacheDecision::Forever,
             CacheRule::Immutable { unsettled } if settled || unsettled.is_zero() => {
                 if settled {
-                    Keep::Forever
+                    CacheDecision::Forever
                 } else {
-                    Keep::No
+                    CacheDecision::No
                 }
             }
-            CacheRule::Immutable { unsettled } => Keep::For(unsettled),
+            CacheRule::Immutable { unsettled } => CacheDecision::For(unsettled),
         }
     }
 }
@@ -73,17 +73,17 @@ mod tests {
     #[test]
     fn an_immutable_answer_is_kept_for_ever_only_once_it_is_settled() {
         let rule = CacheRule::immutable(2);
-        assert_eq!(rule.keep(true), Keep::Forever);
-        assert_eq!(rule.keep(false), Keep::For(Duration::from_secs(2)));
-        assert_eq!(CacheRule::immutable(0).keep(false), Keep::No);
+        assert_eq!(rule.keep(true), CacheDecision::Forever);
+        assert_eq!(rule.keep(false), CacheDecision::For(Duration::from_secs(2)));
+        assert_eq!(CacheRule::immutable(0).keep(false), CacheDecision::No);
     }
 
     #[test]
     fn the_other_classes_do_not_ask() {
         for settled in [true, false] {
-            assert_eq!(CacheRule::Never.keep(settled), Keep::No);
-            assert_eq!(CacheRule::Static.keep(settled), Keep::Forever);
-            assert_eq!(CacheRule::secs(5).keep(settled), Keep::For(Duration::from_secs(5)));
+            assert_eq!(CacheRule::Never.keep(settled), CacheDecision::No);
+            assert_eq!(CacheRule::Static.keep(settled), CacheDecision::Forever);
+            assert_eq!(CacheRule::secs(5).keep(settled), CacheDecision::For(Duration::from_secs(5)));
         }
     }
 }

@@ -50,7 +50,7 @@ mod tests;
 mod varint;
 mod writer;
 
-pub use frame::{Event, EventLine, MAX_NAME, MAX_PAYLOAD, Party, TABLE, Torn};
+pub use frame::{Event, EventLine, FrameError, MAX_NAME, MAX_PAYLOAD, Party, TABLE};
 pub use head::{BadHead, HEAD, SegmentHeader};
 pub use ids::{GatewayId, SegmentId};
 pub use reader::Reader;

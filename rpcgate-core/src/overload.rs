@@ -34,11 +34,11 @@ mod chain_loads;
 mod limit;
 #[cfg(test)]
 mod neighbours;
+mod project_slots;
 mod rules;
-mod seats;
 
 pub use baselines::Baselines;
-pub use chain_load::{ChainLoad, LoadPlace, Overrun};
+pub use chain_load::{ChainLoad, ChainOverloaded, LoadSlot};
 pub use chain_loads::ChainLoads;
 pub use limit::AdaptiveLimit;
 pub use rules::LoadRules;

@@ -9,7 +9,7 @@
 
 pub use crate::adapter::{Adapter, KeyPlaces, NodeStatus, Permanence, Probe, method_table};
 pub use crate::backend::counters::MemoryCounters;
-pub use crate::backend::directory::{Directory, Peek};
+pub use crate::backend::directory::{Directory, KeyLookup};
 pub use crate::backend::usage_sink::{MemoryUsageSink, OwnedRecord, Record, UsageSink};
 pub use crate::backend::{BoxFuture, Unavailable};
 pub use crate::cache_rule::CacheRule;

@@ -37,7 +37,7 @@ impl Default for SafeguardRule {
 
 /// A key whose limits are scaled down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Cooled {
+pub struct CoolDown {
     /// The key.
     pub key: KeyId,
     /// The key's project.
@@ -50,7 +50,7 @@ pub struct Cooled {
     pub end: Time,
 }
 
-impl Cooled {
+impl CoolDown {
     /// Scales a limit like [`SafeguardRule::scale`].
     pub const fn scale(&self, limit: u64) -> u64 {
         scaled(limit, self.percent)
@@ -121,7 +121,7 @@ pub fn is_refused(record: &Record<'_>) -> bool {
 
 /// The refusals of one key, and its cool-down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Storm {
+pub struct RefusalStorm {
     /// The newest minute with a refusal, and its number of refusals.
     minute: u64,
     refused: u64,
@@ -129,7 +129,7 @@ pub struct Storm {
     end: Option<Time>,
 }
 
-impl Storm {
+impl RefusalStorm {
     /// Counts a refused request that arrived at `now`, and returns true if it starts a cool-down. Late requests count
     /// in the newest minute. Nothing is counted during a cool-down.
     pub fn note(&mut self, rule: &SafeguardRule, now: Time) -> bool {
@@ -145,7 +145,7 @@ impl Storm {
         self.refused += 1;
         let is_storm = self.refused >= rule.refusals && self.stormy + 1 >= rule.minutes;
         if is_storm {
-            *self = Storm { end: Some(now.plus(rule.cooldown)), ..Storm::default() };
+            *self = RefusalStorm { end: Some(now.plus(rule.cooldown)), ..RefusalStorm::default() };
         }
         is_storm
     }
@@ -183,7 +183,7 @@ mod tests {
 
     /// Counts one refusal at each of these seconds. Returns the seconds that started a cool-down.
     fn storms(seconds: &[u64]) -> Vec<u64> {
-        let mut storm = Storm::default();
+        let mut storm = RefusalStorm::default();
         seconds.iter().copied().filter(|secs| storm.note(&RULE, Time::from_secs(*secs))).collect()
     }
 
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_cool_down_ends_by_itself_and_the_next_one_needs_all_its_minutes() {
-        let mut storm = Storm::default();
+        let mut storm = RefusalStorm::default();
         for secs in [600, 601, 602, 660, 661, 662] {
             storm.note(&RULE, Time::from_secs(secs));
         }
@@ -222,14 +222,14 @@ mod tests {
 
     #[test]
     fn setting_the_clock_back_does_not_prolong_a_cool_down() {
-        let mut storm = Storm::default();
+        let mut storm = RefusalStorm::default();
         let day = 86_400;
         for secs in [600, 601, 602, 660, 661, 662] {
             storm.note(&RULE, Time::from_secs(day + secs));
         }
         assert!(!storm.is_over(&RULE, Time::from_secs(day + 659)), "the clock was read a moment before");
         assert!(storm.is_over(&RULE, Time::from_secs(day - 3_600)));
-        let mut coming = Storm::default();
+        let mut coming = RefusalStorm::default();
         coming.note(&RULE, Time::from_secs(9_600));
         assert!(coming.is_over(&RULE, Time::from_secs(600)));
     }
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn a_request_from_long_ago_does_not_end_a_storm() {
         assert_eq!(storms(&[600, 601, 602, 660, 661, 60, 662]), [60], "it counts in the newest minute");
-        let mut storm = Storm::default();
+        let mut storm = RefusalStorm::default();
         for secs in [7_200, 7_201, 7_202, 7_260, 7_261, 7_262] {
             storm.note(&RULE, Time::from_secs(secs));
         }
@@ -278,14 +278,14 @@ mod tests {
     proptest! {
         #[test]
         fn a_storm_agrees_with_a_list_of_all_refusals(steps in proptest::collection::vec(0u64..40, 1..300)) {
-            let mut storm = Storm::default();
+            let mut storm = RefusalStorm::default();
             let mut refused: Vec<u64> = Vec::new();
             let (mut secs, mut end) = (1_000_000, 0);
             for step in steps {
                 secs += step;
                 let now = Time::from_secs(secs);
                 if storm.end(now).is_none() && storm.is_cooled() {
-                    storm = Storm::default();
+                    storm = RefusalStorm::default();
                 }
                 prop_assert_eq!(storm.end(now).is_some(), secs < end);
                 if secs >= end {

@@ -14,7 +14,7 @@ use crate::clock::{Clock, Time};
 use crate::fault::{Cause, Fault};
 use crate::in_flight::InFlightCall;
 use crate::node_try::{NodeTries, TryEnd};
-use crate::overload::LoadPlace;
+use crate::overload::LoadSlot;
 use crate::quota::Grant;
 use crate::recent::{CallFacts, RecentRequests};
 use crate::refusal::{BackendFailure, Refusal};
@@ -118,7 +118,7 @@ pub struct Tally {
     /// Headers of a node's answer to a set of one that the client gets.
     pub passing: HeaderMap,
     /// Its slot in the chain's load, until its answer begins to leave.
-    pub place: Option<LoadPlace>,
+    pub place: Option<LoadSlot>,
     /// Memory held for its bodies.
     pub room: crate::memory::MemoryPermit,
     /// The deadline of its calls, by [`Clock::elapsed`], if they waited for other callers' calls before.

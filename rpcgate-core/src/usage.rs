@@ -1,11 +1,11 @@
 //! Usage: from the journal's records to the answer of `GET /usage`. This module knows no SQL and reads no clock.
 //!
-//! A shipper passes each event to a [`Fold`], which sums by the hour, and to [`Blocks`], which keep single events. Both
+//! A shipper passes each event to a [`HourlyFold`], which sums by the hour, and to [`Blocks`], which keep single events. Both
 //! go as a [`Shipment`] to a usage store, which accepts it as a whole or not at all.
 //!
 //! ```
-//! use rpcgate_core::usage::{Blocks, Fold};
-//! use rpcgate_core::journal::{Reader, Torn};
+//! use rpcgate_core::usage::{Blocks, HourlyFold};
+//! use rpcgate_core::journal::{Reader, FrameError};
 //!
 //! fn read(mut frames: &[u8], fold: &mut Fold, blocks: &mut Blocks) -> Result<(), Torn> {
 //!     let mut reader = Reader::new();
@@ -16,7 +16,7 @@
 //!     }
 //!     Ok(())
 //! }
-//! # assert!(read(&[], &mut Fold::new(), &mut Blocks::new()).is_ok());
+//! # assert!(read(&[], &mut HourlyFold::new(), &mut Blocks::new()).is_ok());
 //! ```
 
 pub mod ask;
@@ -25,6 +25,7 @@ pub mod bound;
 pub mod charge;
 mod delta;
 pub mod fold;
+mod interned;
 pub mod method;
 pub mod metrics;
 pub mod notice;
@@ -34,12 +35,11 @@ pub mod sample;
 pub mod shipment;
 pub mod view;
 pub mod window;
-mod words;
 
-pub use ask::{AskError, Group, Only, Params, UsageAsk};
+pub use ask::{AskError, Group, Params, UsageAsk, UsageFilter};
 pub use block::{Block, BlockKey, Blocks};
 pub use charge::{Amount, Charge, Charged};
-pub use fold::{Fold, Folded};
+pub use fold::{HourlyFold, HourlySums};
 pub use metrics::Metrics;
 pub use notice::Notice;
 pub use rollup::{Rollup, Stream};

@@ -44,8 +44,8 @@ mod feed;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
 mod judge;
-mod lasting;
 mod limits;
+mod long_call;
 mod messages;
 mod pass;
 mod service;

@@ -38,7 +38,7 @@ use known::numbers;
 use link::Link;
 pub use node_months::{NotShared, SharedNodeMonths};
 pub use relay::ChangeRelay;
-use rpcgate_core::backend::counters::{Counters, Restored, Taken};
+use rpcgate_core::backend::counters::{Counters, Restored, WindowCount};
 use rpcgate_core::backend::{Answer, BoxFuture, Unavailable};
 use rpcgate_core::caller::{Caller, ProjectId};
 use rpcgate_core::clock::Time;
@@ -136,7 +136,7 @@ impl Seed for NoSeed {
 /// The state of a gateway's counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub enum Standing {
+pub enum CounterState {
     /// All gateways count together.
     Together = 0,
     /// Redis is connected, but its counters are not yet seeded: this gateway counts alone.
@@ -175,7 +175,7 @@ impl RedisCounters {
     }
 
     /// Returns the current state of the counters.
-    pub fn standing(&self) -> Standing {
+    pub fn standing(&self) -> CounterState {
         self.shared.standing()
     }
 
@@ -185,7 +185,7 @@ impl RedisCounters {
             let mut changed = pin!(self.shared.changed.notified());
             // No change is missed after this point.
             changed.as_mut().enable();
-            if self.standing() == Standing::Together {
+            if self.standing() == CounterState::Together {
                 return;
             }
             changed.await;
@@ -315,7 +315,7 @@ impl Counters for RedisCounters {
         self.shared.units.retain(|units| !units.is_over(now));
     }
 
-    fn take(&self, caller: &Caller, weight: u32, now: Time) -> Answer<Taken> {
+    fn take(&self, caller: &Caller, weight: u32, now: Time) -> Answer<WindowCount> {
         let (shared, weight) = (&self.shared, u64::from(weight));
         let doubts = shared.doubts.load(Relaxed);
         let (before, numbers, is_doubted) = shared.keys.look(caller.key, |known| match known {
@@ -323,7 +323,10 @@ impl Counters for RedisCounters {
             None => (Windows::of(&caller.plan, [0; 3], now), numbers(now), false),
         });
         if let Some(retry_after) = before.exhausted(weight).filter(|_| !is_doubted) {
-            return Answer::Now(Taken { windows: before, refused: Some(Refusal::Window { retry_after }) });
+            return Answer::Now(WindowCount {
+                windows: before,
+                refused: Some(Refusal::Window { retry_after }),
+            });
         }
         let Some(digests) = shared.together() else {
             return Answer::Now(shared.take_alone(caller, weight, now));
@@ -414,7 +417,7 @@ fn taken(
     weight: u64,
     (now, numbers, doubts): (Time, [u64; 3], u64),
     answered: &Answered,
-) -> Taken {
+) -> WindowCount {
     let mut counts = answered.numbers(0);
     let used = std::array::from_fn(|_| counts.next().unwrap_or(0));
     shared.keys.with(caller.key, |known| {
@@ -429,5 +432,5 @@ fn taken(
         Code::Window => Some(windows.exhausted(weight).unwrap_or(1)),
         Code::Done | Code::Late | Code::OtherEra => None,
     };
-    Taken { windows, refused: refused.map(|retry_after| Refusal::Window { retry_after }) }
+    WindowCount { windows, refused: refused.map(|retry_after| Refusal::Window { retry_after }) }
 }

@@ -30,12 +30,12 @@ mod messages;
 mod node_state;
 mod open_streams;
 mod pending;
+mod poll_when_woken;
 mod relay;
 mod run;
 #[cfg(test)]
 mod tests;
 mod upkeep;
-mod woken;
 mod writes;
 
 pub use close::CloseReason;

@@ -10,7 +10,7 @@ use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::backend::Unavailable;
 use rpcgate_core::backend::call_observer::{CallObserver, CallTracing};
 use rpcgate_core::backend::counters::Counters;
-use rpcgate_core::backend::directory::{Directory, MemoryDirectory, Peek};
+use rpcgate_core::backend::directory::{Directory, KeyLookup, MemoryDirectory};
 use rpcgate_core::backend::usage_observer::ObservedSink;
 use rpcgate_core::backend::usage_sink::UsageSink;
 use rpcgate_core::caller::Caller;
@@ -162,11 +162,11 @@ impl FileDirectory {
 }
 
 impl Directory for FileDirectory {
-    fn peek(&self, key: &str) -> Peek {
+    fn peek(&self, key: &str) -> KeyLookup {
         self.keys.load().peek(key)
     }
 
-    fn fetch<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Peek, Unavailable>> {
+    fn fetch<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<KeyLookup, Unavailable>> {
         Box::pin(std::future::ready(Ok(self.peek(key))))
     }
 }
@@ -188,15 +188,15 @@ mod tests {
         let directory = FileDirectory::new(&config(
             "[keys.a]\nkey = \"aaaaaaaaaaaaaaaa\"\n[keys.b]\nkey = \"bbbbbbbbbbbbbbbb\"\nrevoked = true\n",
         ));
-        assert!(matches!(directory.peek("aaaaaaaaaaaaaaaa"), Peek::Known(_)));
-        assert!(matches!(directory.peek("bbbbbbbbbbbbbbbb"), Peek::Revoked(_)));
+        assert!(matches!(directory.peek("aaaaaaaaaaaaaaaa"), KeyLookup::Known(_)));
+        assert!(matches!(directory.peek("bbbbbbbbbbbbbbbb"), KeyLookup::Revoked(_)));
         directory.replace(&config("[keys.c]\nkey = \"cccccccccccccccc\"\nrevoked = true\n"));
         for key in ["aaaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbbb", "cccccccccccccccc"] {
-            assert!(matches!(directory.peek(key), Peek::Revoked(_)), "{key}");
+            assert!(matches!(directory.peek(key), KeyLookup::Revoked(_)), "{key}");
         }
-        assert!(matches!(directory.peek("dddddddddddddddd"), Peek::Unknown));
+        assert!(matches!(directory.peek("dddddddddddddddd"), KeyLookup::Unknown));
         directory.replace(&config("[keys.b]\nkey = \"bbbbbbbbbbbbbbbb\"\n"));
-        assert!(matches!(directory.peek("bbbbbbbbbbbbbbbb"), Peek::Known(_)), "and may come back");
+        assert!(matches!(directory.peek("bbbbbbbbbbbbbbbb"), KeyLookup::Known(_)), "and may come back");
     }
 
     #[test]

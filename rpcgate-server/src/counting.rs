@@ -3,7 +3,7 @@
 use crate::start_error::StartError;
 use rpcgate_config::{Config, Url};
 use rpcgate_core::backend::counters::{Counters, MemoryCounters, Restored};
-use rpcgate_layers::redis::{ChangeRelay, RedisCounters, RedisSettings, Seed, Standing};
+use rpcgate_layers::redis::{ChangeRelay, CounterState, RedisCounters, RedisSettings, Seed};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ impl Counting {
     }
 
     /// Returns the status of the counters in Redis; `None` without Redis.
-    pub(crate) fn standing(&self) -> Option<Standing> {
+    pub(crate) fn standing(&self) -> Option<CounterState> {
         match self {
             Counting::Here(_) => None,
             Counting::Together(counters) => Some(counters.standing()),
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(settings(&config), Some(expected));
         let together = Counting::open(&config, Arc::new(NoSeed)).unwrap();
         together.joined(Duration::from_millis(1)).await;
-        assert_eq!(together.standing(), Some(Standing::Alone), "it continues without a server");
+        assert_eq!(together.standing(), Some(CounterState::Alone), "it continues without a server");
         together.close().await;
     }
 

@@ -38,7 +38,7 @@ use crate::start_error::StartError;
 use chosen::ChosenNode;
 use echo::{Echo, Print};
 use enrolment::Enrolment;
-use management::{GatewayPlace, Management};
+use management::{GatewayAddresses, Management};
 use rpcgate_admin::management::app_state::AppStateError;
 use rpcgate_admin::management::identity::password::PasswordError;
 use rpcgate_config::{Config, ConfigErrors, LoadError};
@@ -280,7 +280,7 @@ impl Prepared {
         let gateway = serve(&config, options).await?;
         step.send_replace("starting the management side");
         // The gateway is ready, so it does not create or migrate the databases that are opened here at the same time.
-        let place = GatewayPlace { http: gateway.addr(), grpc: gateway.grpc_addr() };
+        let place = GatewayAddresses { http: gateway.addr(), grpc: gateway.grpc_addr() };
         let management = match Management::start(&config, place, clock).await {
             Ok(management) => management,
             Err(error) => {

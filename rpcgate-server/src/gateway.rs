@@ -15,7 +15,7 @@ pub use options::StartOptions;
 use crate::counting::Counting;
 use crate::listen::Connections;
 use crate::metrics::Reloads;
-use crate::node_spending::SpendingKeeper;
+use crate::node_spending::NodeSpendingStore;
 #[cfg(feature = "demo")]
 use crate::reload::AdapterAndPool;
 use crate::reload::Reloadable;
@@ -23,7 +23,7 @@ use crate::start_error::StartError;
 use crate::state::State;
 use parking_lot::Mutex;
 use rpcgate_config::{Config, Overlay};
-use rpcgate_layers::redis::Standing;
+use rpcgate_layers::redis::CounterState;
 use rpcgate_layers::websocket::OpenStreams;
 use rpcgate_process::traces::TraceExporter;
 use rpcgate_store::NodeState;
@@ -46,7 +46,7 @@ pub struct Gateway {
     sweeping: AbortHandle,
     /// Watches the certificate files.
     renewing: Option<AbortHandle>,
-    spending: SpendingKeeper,
+    spending: NodeSpendingStore,
     ordering: Option<AbortHandle>,
     metrics: Option<(SocketAddr, AbortHandle)>,
     reloads: Arc<Reloads>,
@@ -87,7 +87,7 @@ impl Gateway {
     }
 
     /// Returns the status of the counters in Redis; `None` if they are in the process.
-    pub fn counters(&self) -> Option<Standing> {
+    pub fn counters(&self) -> Option<CounterState> {
         self.counting.standing()
     }
 

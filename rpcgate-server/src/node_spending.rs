@@ -28,12 +28,12 @@ const LAST: Duration = Duration::from_secs(2);
 
 /// Saves the counts until it is closed or dropped.
 #[derive(Debug)]
-pub(crate) struct SpendingKeeper {
+pub(crate) struct NodeSpendingStore {
     closing: CancellationToken,
     work: Mutex<Option<JoinHandle<()>>>,
 }
 
-impl SpendingKeeper {
+impl NodeSpendingStore {
     /// Restores the counts from before a restart and starts to save them. Must run inside a tokio runtime.
     ///
     /// # Errors
@@ -78,7 +78,7 @@ impl SpendingKeeper {
             is_shared: true,
         };
         let work = tokio::spawn(work.run(closing.clone()));
-        SpendingKeeper { closing, work: Mutex::new(Some(work)) }
+        NodeSpendingStore { closing, work: Mutex::new(Some(work)) }
     }
 
     /// Saves the counts once more, after the last call. A second close does nothing.
@@ -94,7 +94,7 @@ impl SpendingKeeper {
     }
 }
 
-impl Drop for SpendingKeeper {
+impl Drop for NodeSpendingStore {
     fn drop(&mut self) {
         self.closing.cancel();
     }
@@ -213,10 +213,10 @@ mod tests {
         NodeMonth { chain: "eth".into(), node: "https://a/".into(), month, calls }
     }
 
-    fn keeper(folder: &std::path::Path, clock: &Arc<ManualClock>) -> (SpendingKeeper, Arc<NodeSpendings>) {
+    fn keeper(folder: &std::path::Path, clock: &Arc<ManualClock>) -> (NodeSpendingStore, Arc<NodeSpendings>) {
         let spendings = Arc::<NodeSpendings>::default();
         let file = SpendingFile::in_folder(folder);
-        (SpendingKeeper::run(Some(file), None, spendings.clone(), clock.clone()), spendings)
+        (NodeSpendingStore::run(Some(file), None, spendings.clone(), clock.clone()), spendings)
     }
 
     #[tokio::test]

@@ -33,7 +33,7 @@ use explain::ExplanationSource;
 use overlay_watch::OverlayWatch;
 use parking_lot::Mutex;
 use report::StatusSource;
-use restore::{Left, Work};
+use restore::{OpenStores, Work};
 use retain::Kept;
 use rpcgate_config::{Config, Overlay, Retention};
 use rpcgate_core::backend::usage_sink::UsageSink;
@@ -68,7 +68,7 @@ pub struct State {
     clock: Arc<dyn Clock>,
     stage: watch::Receiver<Stage>,
     closing: CancellationToken,
-    work: Mutex<Option<JoinHandle<Left>>>,
+    work: Mutex<Option<JoinHandle<OpenStores>>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

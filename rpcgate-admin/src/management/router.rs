@@ -236,11 +236,11 @@ fn passkeys(guard: &RouteGuard) -> ApiRouter {
 }
 
 async fn no_route(State(app): State<Arc<AppState>>, request: Request) -> Response {
-    page::missing::no_page(&app, request.into_parts().0, ActionError::NotFound("path")).await
+    page::not_found::no_page(&app, request.into_parts().0, ActionError::NotFound("path")).await
 }
 
 async fn no_method(State(app): State<Arc<AppState>>, request: Request) -> Response {
-    page::missing::no_page(&app, request.into_parts().0, ActionError::NotAllowed).await
+    page::not_found::no_page(&app, request.into_parts().0, ActionError::NotAllowed).await
 }
 
 /// Builds all routes of the management side. Cancelling `leaving` ends readiness.

@@ -6,6 +6,7 @@
 //! ([`claim_deliveries`](rpcgate_store::Store::claim_deliveries)), and the dispatcher service makes them.
 
 pub mod attempt;
+pub mod attempt_slots;
 mod breaker;
 mod delivery_counts;
 pub mod held_bodies;
@@ -13,7 +14,6 @@ pub mod load;
 mod request;
 pub mod schedule;
 pub mod signature;
-pub mod tenant_places;
 #[cfg(test)]
 pub(crate) mod tests;
 

@@ -2,12 +2,13 @@
 
 use super::app_task::CurrentApp;
 use crate::management::webhook::attempt::attempt;
+use crate::management::webhook::attempt_slots::{AttemptSlots, SlotOwner, SlotRule};
 use crate::management::webhook::held_bodies::HeldBodies;
 use crate::management::webhook::load::{EndpointLoad, LoadMoment};
-use crate::management::webhook::tenant_places::{PlaceOwner, PlaceRule, TenantPlaces};
 use parking_lot::Mutex;
 use rpcgate_store::{
-    AfterAttempt, ChainEventId, ClaimRoom, DeliveryId, DueDelivery, EndedAttempt, ReleasedDelivery, WebhookId,
+    AfterAttempt, ChainEventId, ClaimCapacity, DeliveryId, DueDelivery, EndedAttempt, ReleasedDelivery,
+    WebhookId,
 };
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -35,9 +36,9 @@ struct Loads {
     /// All claimed deliveries, until they are given back or the outcomes of their attempts are stored.
     held: HashMap<DeliveryId, ReleasedDelivery>,
     running: HashSet<DeliveryId>,
-    attempts: TenantPlaces,
+    attempts: AttemptSlots,
     /// The claimed deliveries of each tenant and project, waiting or running.
-    claimed: TenantPlaces,
+    claimed: AttemptSlots,
     bodies: HeldBodies,
     is_closed: bool,
 }
@@ -110,7 +111,7 @@ impl Delivering {
     }
 
     /// Returns the number of deliveries that may be claimed in addition, and the capacity of endpoints and tenants.
-    pub(super) fn room(&self) -> (usize, ClaimRoom) {
+    pub(super) fn room(&self) -> (usize, ClaimCapacity) {
         let ((concurrency, per_endpoint), at) = (self.bounds(), self.moment());
         let mut loads = self.loads.lock();
         if loads.endpoints.len() > REMEMBERED {
@@ -126,7 +127,7 @@ impl Delivering {
         }
         let bytes = loads.bodies.room(HELD_BYTES).min(CLAIMED_BYTES);
         let most = if bytes == 0 { 0 } else { places.saturating_sub(loads.claimed.taken()) };
-        (most, ClaimRoom { each: UNKNOWN, listed, each_tenant, tenants, bytes })
+        (most, ClaimCapacity { each: UNKNOWN, listed, each_tenant, tenants, bytes })
     }
 
     /// Adds deliveries whose claim ends at `until`.
@@ -157,7 +158,7 @@ impl Delivering {
         let ready = loads.endpoints.iter().filter(|(_, load)| load.waiting() > 0).map(|(id, _)| *id);
         let ready: Vec<_> = ready.collect();
         let mut begun = Vec::new();
-        for rule in PlaceRule::ALL {
+        for rule in SlotRule::ALL {
             begun.extend(ready.iter().flat_map(|webhook| self.begin(&mut loads, *webhook, rule)));
         }
         drop(loads);
@@ -171,7 +172,7 @@ impl Delivering {
     }
 
     /// Takes the deliveries of an endpoint whose attempts may start now and for which `rule` has places.
-    fn begin(&self, loads: &mut Loads, webhook: WebhookId, rule: PlaceRule) -> Vec<(DueDelivery, Duration)> {
+    fn begin(&self, loads: &mut Loads, webhook: WebhookId, rule: SlotRule) -> Vec<(DueDelivery, Duration)> {
         let ((concurrency, per_endpoint), longest, at) = (self.bounds(), self.longest(), self.moment());
         let mut begun = Vec::new();
         while !loads.is_closed {
@@ -236,7 +237,7 @@ struct RunningAttempt {
     delivery: DeliveryId,
     webhook: WebhookId,
     event: ChainEventId,
-    owner: PlaceOwner,
+    owner: SlotOwner,
     began: Duration,
     end: Option<EndedAttempt>,
 }
@@ -283,7 +284,7 @@ impl Drop for RunningAttempt {
         if let Some(load) = load {
             load.end(self.began, end.then == AfterAttempt::Delivered, per_endpoint, at);
         }
-        let begun = delivering.begin(&mut loads, self.webhook, PlaceRule::Any);
+        let begun = delivering.begin(&mut loads, self.webhook, SlotRule::Any);
         drop(loads);
         delivering.spawn(begun);
         // The dispatcher that receives it outlives the last attempt.

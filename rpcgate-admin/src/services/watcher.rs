@@ -4,7 +4,7 @@
 //! index of the subscriptions follows the change feed.
 
 mod backlog;
-mod block_patience;
+mod block_timeout;
 mod block_watch;
 mod bounded_calls;
 mod chain_watch;

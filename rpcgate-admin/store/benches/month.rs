@@ -10,7 +10,7 @@ use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::journal::{GatewayId, SegmentId};
 use rpcgate_core::tally::Transport;
-use rpcgate_core::usage::fold::Folded;
+use rpcgate_core::usage::fold::HourlySums;
 use rpcgate_core::usage::{Group, Mark, Metrics, Period, Rollup, Shipment, Stream, UsageAsk, UsageWindow};
 use rpcgate_store::{ShipError, StoreError, UsageStore, url_of};
 use std::fs;
@@ -182,7 +182,7 @@ fn ship(runtime: &Runtime, store: &UsageStore) {
             let shipment = Shipment {
                 gateway: GatewayId(1),
                 marks: vec![Mark { segment: SegmentId(segment), from: 0, to: 1 }],
-                folded: Folded { rollups: part.to_vec(), newest, ..Folded::default() },
+                folded: HourlySums { rollups: part.to_vec(), newest, ..HourlySums::default() },
                 blocks: Vec::new(),
             };
             // On a busy machine a shipment may miss its deadline, and is repeated as a gateway does.

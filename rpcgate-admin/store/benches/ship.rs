@@ -10,7 +10,7 @@ use rpcgate_core::clock::Time;
 use rpcgate_core::journal::{GatewayId, Reader, SegmentId, Writer};
 use rpcgate_core::plan::{Price, Tier};
 use rpcgate_core::tally::Transport;
-use rpcgate_core::usage::{Blocks, Fold, Group, Mark, Period, Shipment, UsageAsk, UsageWindow};
+use rpcgate_core::usage::{Blocks, Group, HourlyFold, Mark, Period, Shipment, UsageAsk, UsageWindow};
 use rpcgate_store::{UsageStore, url_of};
 use std::hint::black_box;
 use std::time::Duration;
@@ -104,7 +104,7 @@ fn read(frames: &[u8], mut each: impl FnMut(&Reader, &rpcgate_core::journal::Eve
 }
 
 fn shipment(frames: &[u8], blocks: &mut Blocks, segment: u128) -> Shipment {
-    let mut fold = Fold::new();
+    let mut fold = HourlyFold::new();
     read(frames, |reader, event| {
         fold.add(reader, event);
         blocks.add(reader, event);
@@ -132,7 +132,7 @@ fn ship(c: &mut Criterion) {
     });
     group.bench_function("read and fold", |b| {
         b.iter(|| {
-            let mut fold = Fold::new();
+            let mut fold = HourlyFold::new();
             read(&parts[0], |reader, event| {
                 fold.add(reader, event);
             });

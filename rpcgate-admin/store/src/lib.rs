@@ -41,7 +41,7 @@ pub use query::{
     EmailChange, EmailChangeOutcome, EmailChanged, Expected, FACTOR_TRIES, FactorUse, Factors, FailedStep,
     Figure, Figures, GatewayReport, Invitation, InvitationAcceptance, InvitationId, InviteOutcome,
     KeptByReset, Key, KeyName, KeyedRequest, LOCK, LimitRequest, LimitRequestId, LogInMethod, MAX_CONTRACTS,
-    MAX_CUSTOM_PLANS, MAX_PASSKEYS, MAX_PENDING_LOG_INS, MailRoom, MailedNotice, MemberChange,
+    MAX_CUSTOM_PLANS, MAX_PASSKEYS, MAX_PENDING_LOG_INS, MailStored, MailedNotice, MemberChange,
     MemberChangeOutcome, NodeState, Notification, NotificationId, NotificationKind, NotificationPreference,
     OpenWork, OutgoingMail, PENDING_LOG_IN_LIFE, PasskeyId, Project, ProjectChange, ProjectCounts, Purpose,
     Registered, Registration, RequestStatus, Role, Rotation, Run, RunOutcome, Satisfaction, Session,
@@ -55,8 +55,8 @@ pub use query::{
 };
 pub use query::{AcceptedConfig, ConfigScope, ConfigVersion, ConfigVersionFilter};
 pub use query::{
-    AfterAttempt, ClaimRoom, DueDelivery, EndedAttempt, EndpointTurns, FailingEndpoint, ReleasedDelivery,
-    TenantRoom,
+    AfterAttempt, ClaimCapacity, DueDelivery, EndedAttempt, EndpointTransitions, FailingEndpoint,
+    ReleasedDelivery, TenantCapacity,
 };
 pub use query::{AttemptsOfHour, DeliveryFilter, EndpointHealth};
 pub use query::{
@@ -76,7 +76,7 @@ pub use query::{Followed, MatchedEvent, MatchedSubscription, UnfinishedBlock, Wa
 pub use query::{KeyUse, KeysAsk, MethodUse, ProjectUnits, TenantSet, UsageOfAll, UsageOfAllAsk};
 pub use query::{MAX_SCHEDULED_CHANGES, ScheduledChangeId, ScheduledPlanChange};
 pub use query::{RunningConfig, ServiceSettings, TenantAgreements};
-pub use query::{SecretPlace, StoredSecret};
+pub use query::{SecretColumn, StoredSecret};
 pub use rpcgate_core::backend::counters::Restored;
 pub use rpcgate_core::usage::{Block, Mark, Shipment};
 pub use running_comparison::{ComparisonError, ReloadPlan, RunningComparison, compare_with_running};

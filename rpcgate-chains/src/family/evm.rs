@@ -358,7 +358,7 @@ fn mined(result: &[u8], name: &str, finality: &Finality) -> Permanence {
 mod tests {
     use super::*;
     use crate::family::tests::{at, judged, wrong};
-    use rpcgate_core::cache_rule::Keep;
+    use rpcgate_core::cache_rule::CacheDecision;
     use rpcgate_core::chain::{Chain, ChainOverrides};
     use std::sync::Arc;
     use std::time::Duration;
@@ -366,10 +366,10 @@ mod tests {
     const FACTS: Facts = facts("toy", "Toy", 64);
     const TOY: Evm = Evm::new(FACTS, 7);
 
-    const SHORT: Keep = Keep::For(Duration::from_secs(2));
-    const YES: (Permanence, Keep) = (Permanence::Yes, Keep::Forever);
-    const NOT_YET: (Permanence, Keep) = (Permanence::NotYet, SHORT);
-    const UNKNOWN: (Permanence, Keep) = (Permanence::Unknown, Keep::No);
+    const SHORT: CacheDecision = CacheDecision::For(Duration::from_secs(2));
+    const YES: (Permanence, CacheDecision) = (Permanence::Yes, CacheDecision::Forever);
+    const NOT_YET: (Permanence, CacheDecision) = (Permanence::NotYet, SHORT);
+    const UNKNOWN: (Permanence, CacheDecision) = (Permanence::Unknown, CacheDecision::No);
 
     #[test]
     fn classes_are_the_specifications() {
@@ -473,7 +473,7 @@ mod tests {
             .with_cache("eth_getCode", CacheRule::immutable(2));
         let chain = Chain::new(Arc::new(TOY), changes, true, Arc::default());
         let kept = judged(&chain, "eth_getBlockByNumber", "[\"latest\",false]", "{\"number\":\"0x1\"}");
-        assert_eq!(kept, (Permanence::Yes, Keep::For(Duration::from_secs(1))));
+        assert_eq!(kept, (Permanence::Yes, CacheDecision::For(Duration::from_secs(1))));
         assert_eq!(judged(&chain, "eth_getCode", "[\"0x1\",\"latest\"]", "\"0x6000\""), NOT_YET);
     }
 

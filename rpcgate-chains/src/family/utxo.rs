@@ -307,7 +307,7 @@ impl Adapter for Utxo {
 mod tests {
     use super::*;
     use crate::family::tests::{at, judged, wrong};
-    use rpcgate_core::cache_rule::Keep;
+    use rpcgate_core::cache_rule::CacheDecision;
     use rpcgate_core::chain::{Chain, ChainOverrides};
     use std::sync::Arc;
     use std::time::Duration;
@@ -315,9 +315,10 @@ mod tests {
     const FACTS: Facts = facts("toy", "Toy", 6);
     const TOY: Utxo = Utxo::new(FACTS);
 
-    const YES: (Permanence, Keep) = (Permanence::Yes, Keep::Forever);
-    const NOT_YET: (Permanence, Keep) = (Permanence::NotYet, Keep::For(Duration::from_secs(10)));
-    const UNKNOWN: (Permanence, Keep) = (Permanence::Unknown, Keep::No);
+    const YES: (Permanence, CacheDecision) = (Permanence::Yes, CacheDecision::Forever);
+    const NOT_YET: (Permanence, CacheDecision) =
+        (Permanence::NotYet, CacheDecision::For(Duration::from_secs(10)));
+    const UNKNOWN: (Permanence, CacheDecision) = (Permanence::Unknown, CacheDecision::No);
     const HASH: &str = "00000000000000000001f0a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6";
 
     #[test]
@@ -408,7 +409,7 @@ mod tests {
             .with_cache("getblock", CacheRule::secs(3))
             .with_cache("getmininginfo", CacheRule::immutable(10));
         let chain = Chain::new(Arc::new(TOY), changes, true, Arc::default());
-        let kept = Keep::For(Duration::from_secs(3));
+        let kept = CacheDecision::For(Duration::from_secs(3));
         assert_eq!(judged(&chain, "getblock", "[]", "\"00\""), (Permanence::Yes, kept));
         assert_eq!(judged(&chain, "getmininginfo", "[]", "{}"), NOT_YET);
     }

@@ -218,13 +218,13 @@ fn call_asset(value: &Map<String, Value>) -> Result<Option<(String, u64)>, ReadE
     Ok((token > 0).then_some((token.to_string(), amount(value, "call_token_value")?)))
 }
 
-struct Made {
+struct TransactionEvents {
     activity: Activity,
     transfers: Vec<ChainEvent>,
     logged: Vec<ChainEvent>,
 }
 
-impl Made {
+impl TransactionEvents {
     /// Adds the effect of an operation. `contract` is the one that ran or was created.
     fn operation(
         &mut self,
@@ -329,7 +329,8 @@ fn transaction(
     let tx_hash = hash(&tx.id).ok_or(ReadError::Unreadable(BLOCK))?;
     let returned = tx.ret.first().and_then(|ret| ret.contract.as_deref());
     let success = returned.is_none_or(|ret| ret == "SUCCESS") && result.result.as_deref() != Some("FAILED");
-    let mut made = Made { activity: Activity::default(), transfers: Vec::new(), logged: Vec::new() };
+    let mut made =
+        TransactionEvents { activity: Activity::default(), transfers: Vec::new(), logged: Vec::new() };
     let contract = result.contract_address.as_deref().and_then(of_hex);
     for operation in &tx.raw_data.contract {
         made.operation(operation, contract.as_deref(), success, &tx_hash)?;

@@ -89,7 +89,7 @@ impl Config {
     }
 
     fn written(&self, masking: Masking<'_>) -> ConfigLines {
-        let mut flat = Flat { path: String::new(), masking, lines: Vec::new() };
+        let mut flat = LineWriter { path: String::new(), masking, lines: Vec::new() };
         self.clone().fields(&mut flat);
         ConfigLines(flat.lines)
     }
@@ -188,13 +188,13 @@ fn masked_node(key: &str, value: &str) -> Option<String> {
     }
 }
 
-struct Flat<'m> {
+struct LineWriter<'m> {
     path: String,
     masking: Masking<'m>,
     lines: Vec<(String, String)>,
 }
 
-impl Flat<'_> {
+impl LineWriter<'_> {
     fn at(&mut self, name: &str, visit: impl FnOnce(&mut Self)) {
         let before = self.path.len();
         if before > 0 && !name.starts_with('[') {
@@ -206,7 +206,7 @@ impl Flat<'_> {
     }
 }
 
-impl Fields for Flat<'_> {
+impl Fields for LineWriter<'_> {
     fn leaf<T>(
         &mut self,
         key: &'static str,

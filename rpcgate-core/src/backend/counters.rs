@@ -12,7 +12,7 @@ use std::fmt::Debug;
 
 /// The result of counting requests in the windows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Taken {
+pub struct WindowCount {
     /// The current state of the windows.
     pub windows: Windows,
     /// The reason why nothing was counted; `None` if the requests were counted.
@@ -24,7 +24,7 @@ pub trait Counters: Send + Sync + Debug {
     /// Counts `weight` requests in the caller's three windows and, if the project has an `rps_limit`, in its second: in
     /// all or in none. `now` is the arrival. If a later request was counted in a newer window, so is this one, see
     /// [`Fixed`].
-    fn take(&self, caller: &Caller, weight: u32, now: Time) -> Answer<Taken>;
+    fn take(&self, caller: &Caller, weight: u32, now: Time) -> Answer<WindowCount>;
 
     /// Returns the caller's windows. Never waits, because the headers of early refusals need it.
     fn peek(&self, caller: &Caller, now: Time) -> Windows;
@@ -100,12 +100,12 @@ impl Counters for MemoryCounters {
         self.units.retain(|units| !units.is_over(now));
     }
 
-    fn take(&self, caller: &Caller, weight: u32, now: Time) -> Answer<Taken> {
+    fn take(&self, caller: &Caller, weight: u32, now: Time) -> Answer<WindowCount> {
         let weight = u64::from(weight);
         let take = || {
             let (windows, taken) =
                 self.keys.with(caller.key, |windows| windows.take(&caller.plan, weight, now));
-            Taken { windows, refused: taken.err().map(|retry_after| Refusal::Window { retry_after }) }
+            WindowCount { windows, refused: taken.err().map(|retry_after| Refusal::Window { retry_after }) }
         };
         let Some(limit) = caller.quota.rps_limit else { return Answer::Now(take()) };
         // Takes the second first and returns it if the windows refuse, so that the two locks are never held together.
@@ -115,7 +115,7 @@ impl Counters for MemoryCounters {
         });
         let Some(number) = counted else {
             let refused = Some(Refusal::Window { retry_after: 1 });
-            return Answer::Now(Taken { windows: self.peek(caller, now), refused });
+            return Answer::Now(WindowCount { windows: self.peek(caller, now), refused });
         };
         let taken = take();
         if taken.refused.is_some() {

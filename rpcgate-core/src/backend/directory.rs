@@ -13,7 +13,7 @@ pub use self::memory::MemoryDirectory;
 
 /// The state of a key in a directory.
 #[derive(Clone, Debug)]
-pub enum Peek {
+pub enum KeyLookup {
     /// The key is valid.
     Known(Arc<Caller>),
     /// The key was revoked. The refusal is counted for the project of its caller.
@@ -27,13 +27,13 @@ pub enum Peek {
 /// A directory of callers by key.
 pub trait Directory: Send + Sync + fmt::Debug {
     /// Returns the state of `key` without waiting.
-    fn peek(&self, key: &str) -> Peek;
+    fn peek(&self, key: &str) -> KeyLookup;
 
-    /// Looks `key` up in the key store. Never returns [`Peek::Miss`].
+    /// Looks `key` up in the key store. Never returns [`KeyLookup::Miss`].
     ///
     /// # Errors
     /// Returns [`Unavailable`] if the store cannot be reached.
-    fn fetch<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Peek, Unavailable>>;
+    fn fetch<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<KeyLookup, Unavailable>>;
 
     /// Returns the caller of requests without a key; `None` if they are refused.
     fn anonymous(&self) -> Option<Arc<Caller>> {
@@ -53,11 +53,11 @@ impl OpenDirectory {
 }
 
 impl Directory for OpenDirectory {
-    fn peek(&self, _: &str) -> Peek {
-        Peek::Known(self.0.clone())
+    fn peek(&self, _: &str) -> KeyLookup {
+        KeyLookup::Known(self.0.clone())
     }
 
-    fn fetch<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Peek, Unavailable>> {
+    fn fetch<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<KeyLookup, Unavailable>> {
         Box::pin(std::future::ready(Ok(self.peek(key))))
     }
 

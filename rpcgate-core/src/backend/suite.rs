@@ -3,7 +3,7 @@
 
 use super::changes::{Change, ChangeFeed};
 use super::counters::Counters;
-use super::directory::{Directory, Peek};
+use super::directory::{Directory, KeyLookup};
 use super::reply_store::{ReplyKey, ReplyStore};
 use super::usage_sink::{Line, Outcome, OwnedRecord, Phase, Receipt, Record, UsageSink};
 use super::{Answer, BoxFuture};
@@ -132,17 +132,17 @@ pub fn directory(make: impl Fn(Vec<(KeyHash, Arc<Caller>)>) -> MadeDirectory) {
     let (directory, revoke) =
         make(vec![(KeyHash::of("first"), Arc::new(caller(1))), (KeyHash::of("second"), Arc::new(caller(2)))]);
     let ask = |key: &str| match directory.peek(key) {
-        Peek::Miss => wait(directory.fetch(key)).expect("the store is reachable"),
+        KeyLookup::Miss => wait(directory.fetch(key)).expect("the store is reachable"),
         known => known,
     };
-    let Peek::Known(found) = ask("first") else { panic!("first is a key") };
+    let KeyLookup::Known(found) = ask("first") else { panic!("first is a key") };
     assert_eq!(*found, caller(1));
-    assert!(matches!(ask("third"), Peek::Unknown));
-    assert!(matches!(ask(""), Peek::Unknown));
+    assert!(matches!(ask("third"), KeyLookup::Unknown));
+    assert!(matches!(ask(""), KeyLookup::Unknown));
     revoke(KeyHash::of("first"));
-    let Peek::Revoked(found) = ask("first") else { panic!("first was revoked") };
+    let KeyLookup::Revoked(found) = ask("first") else { panic!("first was revoked") };
     assert_eq!(found.project, caller(1).project);
-    assert!(matches!(ask("second"), Peek::Known(_)), "the other key is still valid");
+    assert!(matches!(ask("second"), KeyLookup::Known(_)), "the other key is still valid");
 }
 
 /// A sink, and a function that reads it.

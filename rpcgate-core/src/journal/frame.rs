@@ -107,7 +107,7 @@ pub struct EventLine {
 
 /// The error for bytes that are not a frame from a writer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Torn {
+pub enum FrameError {
     /// The length is impossible.
     Length,
     /// The checksum does not match: the bytes changed after they were written.
@@ -116,14 +116,14 @@ pub enum Torn {
     Content,
 }
 
-impl fmt::Display for Torn {
+impl fmt::Display for FrameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Torn::Length => "no frame has the length it says",
-            Torn::Checksum => "the frame is damaged: its checksum is wrong",
-            Torn::Content => "the frame cannot be understood",
+            FrameError::Length => "no frame has the length it says",
+            FrameError::Checksum => "the frame is damaged: its checksum is wrong",
+            FrameError::Content => "the frame cannot be understood",
         })
     }
 }
 
-impl std::error::Error for Torn {}
+impl std::error::Error for FrameError {}

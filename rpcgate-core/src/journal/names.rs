@@ -1,6 +1,6 @@
 //! Numbered names and callers: the writer decides which ones get a number, and the reader enforces the limits.
 
-use super::frame::{MAX_NAME, TABLE, TABLE_TEXT, Torn};
+use super::frame::{FrameError, MAX_NAME, TABLE, TABLE_TEXT};
 use super::varint::{self, Cursor};
 use foldhash::fast::RandomState;
 use std::borrow::Borrow;
@@ -120,12 +120,12 @@ pub(super) enum Reference {
 
 impl Reference {
     /// Reads a reference to one of `known` words, or to a new one.
-    pub(super) fn read(cursor: &mut Cursor<'_>, known: usize) -> Result<Self, Torn> {
+    pub(super) fn read(cursor: &mut Cursor<'_>, known: usize) -> Result<Self, FrameError> {
         match cursor.number::<u32>()?.checked_sub(1) {
             None => Ok(Reference::Passing),
             Some(index) if (index as usize) < known => Ok(Reference::Known(index)),
             Some(index) if index as usize == known && known < TABLE => Ok(Reference::New),
-            Some(_) => Err(Torn::Content),
+            Some(_) => Err(FrameError::Content),
         }
     }
 }
@@ -181,7 +181,7 @@ impl Known {
         }
     }
 
-    pub(super) fn read(&mut self, cursor: &mut Cursor<'_>) -> Result<u32, Torn> {
+    pub(super) fn read(&mut self, cursor: &mut Cursor<'_>) -> Result<u32, FrameError> {
         let reference = Reference::read(cursor, self.len())?;
         if let Reference::Known(index) = reference {
             return Ok(index);
@@ -189,11 +189,11 @@ impl Known {
         let length: usize = cursor.number()?;
         let name = cursor.bytes(length)?;
         if length > MAX_NAME {
-            return Err(Torn::Content);
+            return Err(FrameError::Content);
         }
         let index = match reference {
             Reference::Passing => TABLE + self.passing.push(name),
-            _ if self.numbered.text.len() + length > TABLE_TEXT => return Err(Torn::Content),
+            _ if self.numbered.text.len() + length > TABLE_TEXT => return Err(FrameError::Content),
             _ => self.numbered.push(name),
         };
         Ok(index as u32)

@@ -2,8 +2,8 @@
 
 use super::code::Code;
 use super::frame::{
-    CACHED, CALLS, Event, EventLine, FRAME_HEAD, MAX_PAYLOAD, Party, STATUS, TABLE, TRANSPORT_SHIFT, Torn,
-    USUAL_STATUS, WINDOWED,
+    CACHED, CALLS, Event, EventLine, FRAME_HEAD, FrameError, MAX_PAYLOAD, Party, STATUS, TABLE,
+    TRANSPORT_SHIFT, USUAL_STATUS, WINDOWED,
 };
 use super::names::{Known, Reference};
 use super::varint::Cursor;
@@ -35,8 +35,8 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// Returns [`Torn`] if the bytes cannot be the next frame. The reader stays unchanged, so other bytes may be tried.
-    pub fn frame(&mut self, bytes: &[u8]) -> Result<Option<(usize, Event)>, Torn> {
+    /// Returns [`FrameError`] if the bytes cannot be the next frame. The reader stays unchanged, so other bytes may be tried.
+    pub fn frame(&mut self, bytes: &[u8]) -> Result<Option<(usize, Event)>, FrameError> {
         let before = self.counts();
         self.keep(before);
         let Some((length, rest)) = bytes.split_first_chunk() else {
@@ -45,7 +45,7 @@ impl Reader {
         let length = u32::from_le_bytes(*length) as usize;
         // An empty payload has the checksum zero, so without this check a run of zeros would be frames.
         if length == 0 || length > MAX_PAYLOAD {
-            return Err(Torn::Length);
+            return Err(FrameError::Length);
         }
         let Some((checksum, rest)) = rest.split_first_chunk() else {
             return Ok(None);
@@ -54,7 +54,7 @@ impl Reader {
             return Ok(None);
         };
         if crc32fast::hash(payload) != u32::from_le_bytes(*checksum) {
-            return Err(Torn::Checksum);
+            return Err(FrameError::Checksum);
         }
         let event = self.payload(&mut Cursor(payload)).inspect_err(|_| self.keep(before))?;
         Ok(Some((FRAME_HEAD + length, event)))
@@ -128,7 +128,7 @@ impl Reader {
         self.methods.keep(methods);
     }
 
-    fn payload(&mut self, cursor: &mut Cursor<'_>) -> Result<Event, Torn> {
+    fn payload(&mut self, cursor: &mut Cursor<'_>) -> Result<Event, FrameError> {
         let bits = cursor.byte()?;
         let event = Event {
             phase: word(bits & 3)?,
@@ -147,7 +147,7 @@ impl Reader {
         Ok(event)
     }
 
-    fn read_party(&mut self, cursor: &mut Cursor<'_>) -> Result<u32, Torn> {
+    fn read_party(&mut self, cursor: &mut Cursor<'_>) -> Result<u32, FrameError> {
         let reference = Reference::read(cursor, self.parties.len())?;
         if let Reference::Known(index) = reference {
             return Ok(index);
@@ -167,12 +167,12 @@ impl Reader {
         Ok(self.parties.len() as u32 - 1)
     }
 
-    fn read_chain(&mut self, cursor: &mut Cursor<'_>) -> Result<u32, Torn> {
+    fn read_chain(&mut self, cursor: &mut Cursor<'_>) -> Result<u32, FrameError> {
         let index = self.chains.read(cursor)?;
-        self.chain(index).map(|_| index).ok_or(Torn::Content)
+        self.chain(index).map(|_| index).ok_or(FrameError::Content)
     }
 
-    fn read_line(&mut self, cursor: &mut Cursor<'_>) -> Result<EventLine, Torn> {
+    fn read_line(&mut self, cursor: &mut Cursor<'_>) -> Result<EventLine, FrameError> {
         let bits = cursor.byte()?;
         Ok(EventLine {
             outcome: word(bits & !(CACHED | STATUS | CALLS))?,
@@ -187,6 +187,6 @@ impl Reader {
     }
 }
 
-fn word<T: Code>(code: u8) -> Result<T, Torn> {
-    T::word(code).ok_or(Torn::Content)
+fn word<T: Code>(code: u8) -> Result<T, FrameError> {
+    T::word(code).ok_or(FrameError::Content)
 }

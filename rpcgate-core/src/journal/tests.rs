@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use std::time::Duration;
 
 #[derive(Clone, PartialEq, Debug)]
-struct Told {
+struct ParsedRecord {
     phase: Phase,
     request: RequestId,
     party: Party,
@@ -23,11 +23,11 @@ struct Told {
     lines: Vec<(Vec<u8>, EventLine)>,
 }
 
-impl Told {
+impl ParsedRecord {
     /// Returns the last frame of `reader`. Every index resolves.
-    fn read(reader: &Reader, event: &Event) -> Told {
+    fn read(reader: &Reader, event: &Event) -> ParsedRecord {
         let lines = reader.lines().iter();
-        Told {
+        ParsedRecord {
             phase: event.phase,
             request: event.request,
             party: *reader.party(event.party).unwrap(),
@@ -81,7 +81,7 @@ impl Told {
 
 const CHAINS: [&str; 4] = ["toy", "other", "", "с-чужими-буквами"];
 
-fn told(methods: &[&[u8]]) -> Told {
+fn told(methods: &[&[u8]]) -> ParsedRecord {
     let line = EventLine {
         method: 0,
         cu: 20,
@@ -92,7 +92,7 @@ fn told(methods: &[&[u8]]) -> Told {
         bytes_in: 160,
         bytes_out: 20_000,
     };
-    Told {
+    ParsedRecord {
         phase: Phase::Whole,
         request: RequestId(0x0190_163d_8694_739b_aea5_966c_26f8_ad91),
         party: party(1),
@@ -110,19 +110,19 @@ fn party(number: u128) -> Party {
     Party { key: ids.0, project: ids.1, tenant: ids.2, tier: Tier::Premium, price: Price(500_000_000) }
 }
 
-fn written(records: &[Told]) -> Vec<u8> {
+fn written(records: &[ParsedRecord]) -> Vec<u8> {
     let (mut writer, mut out) = (Writer::new(), Vec::new());
     records.iter().for_each(|record| record.write(&mut writer, &mut out));
     out
 }
 
 /// Returns the complete frames at the start of `bytes`, their total length, and the error after them.
-fn read(bytes: &[u8]) -> (Vec<Told>, usize, Option<Torn>) {
+fn read(bytes: &[u8]) -> (Vec<ParsedRecord>, usize, Option<FrameError>) {
     let (mut reader, mut records, mut at) = (Reader::new(), Vec::new(), 0);
     loop {
         match reader.frame(&bytes[at..]) {
             Ok(Some((length, event))) => {
-                records.push(Told::read(&reader, &event));
+                records.push(ParsedRecord::read(&reader, &event));
                 at += length;
             }
             Ok(None) => return (records, at, None),
@@ -185,10 +185,10 @@ prop_compose! {
         latency in prop_oneof![any::<u64>(), Just(0), Just(u64::MAX)],
         windowed in numbers(),
         lines in vec(lines(), 0..8),
-    ) -> Told {
+    ) -> ParsedRecord {
         let (request, chain) = (RequestId(request), CHAINS[chain].into());
         let (arrival, latency) = (Time::from_micros(arrival), Duration::from_micros(latency));
-        Told { phase, request, party, chain, transport, arrival, latency, windowed, lines }
+        ParsedRecord { phase, request, party, chain, transport, arrival, latency, windowed, lines }
     }
 }
 
@@ -240,9 +240,10 @@ proptest! {
 }
 
 /// Returns four frames in which names and callers are new, repeated, and repeated next to new ones.
-fn four() -> Vec<Told> {
-    let second = Told { party: party(2), chain: "other".into(), windowed: 3, ..told(&[b"b", b"a", b"c"]) };
-    let mut third = Told { phase: Phase::End, transport: Transport::Ws, ..told(&[b"c"]) };
+fn four() -> Vec<ParsedRecord> {
+    let second =
+        ParsedRecord { party: party(2), chain: "other".into(), windowed: 3, ..told(&[b"b", b"a", b"c"]) };
+    let mut third = ParsedRecord { phase: Phase::End, transport: Transport::Ws, ..told(&[b"c"]) };
     third.lines[0].1 =
         EventLine { status: 429, calls: 70_000, outcome: Outcome::Refused, ..third.lines[0].1 };
     vec![told(&[b"a"]), second, third, told(&[b"a", b"b"])]
@@ -281,12 +282,12 @@ fn a_changed_bit_anywhere_is_never_read_as_something_else() {
 #[test]
 fn zeros_and_absurd_lengths_are_torn_at_once() {
     let mut reader = Reader::new();
-    assert_eq!(reader.frame(&[0; 4]), Err(Torn::Length));
-    assert_eq!(reader.frame(&[0; 100]), Err(Torn::Length));
+    assert_eq!(reader.frame(&[0; 4]), Err(FrameError::Length));
+    assert_eq!(reader.frame(&[0; 100]), Err(FrameError::Length));
     let most = (MAX_PAYLOAD as u32).to_le_bytes();
     assert_eq!(reader.frame(&most), Ok(None));
     let more = (MAX_PAYLOAD as u32 + 1).to_le_bytes();
-    assert_eq!(reader.frame(&more), Err(Torn::Length));
+    assert_eq!(reader.frame(&more), Err(FrameError::Length));
 }
 
 #[test]
@@ -313,10 +314,13 @@ fn a_repeated_record_is_small_and_allocates_nothing() {
 fn a_flood_of_methods_and_callers_fills_no_more_than_the_tables() {
     let name = |number: usize| format!("method_{number}").into_bytes();
     let mut records: Vec<_> = (0..TABLE + 100)
-        .map(|number| Told { party: party(number as u128), ..told(&[&name(number), &name(0)]) })
+        .map(|number| ParsedRecord { party: party(number as u128), ..told(&[&name(number), &name(0)]) })
         .collect();
     // Repeated names without a number are written again; those with one stay short.
-    records.push(Told { party: party(TABLE as u128), ..told(&[&name(TABLE), &name(7), &name(TABLE + 1)]) });
+    records.push(ParsedRecord {
+        party: party(TABLE as u128),
+        ..told(&[&name(TABLE), &name(7), &name(TABLE + 1)])
+    });
     records.push(told(&[b"method_7"]));
     let bytes = written(&records);
     let (read, length, torn) = read(&bytes);
@@ -340,7 +344,7 @@ fn a_flood_of_methods_and_callers_fills_no_more_than_the_tables() {
     // One more numbered name than allowed.
     let mut payload = told_head(1, 1);
     payload.extend([0, 0x81, 0x80, 1, 1, b'x', 0, 0, 0]);
-    assert_eq!(reader.frame(&framed(&payload)), Err(Torn::Content));
+    assert_eq!(reader.frame(&framed(&payload)), Err(FrameError::Content));
 }
 
 /// Returns the payload of a frame without lines, with caller and chain by reference.
@@ -369,28 +373,31 @@ fn long_names_fill_no_more_than_the_text_of_a_table() {
     assert!(reader.method(full - 1).is_some() && reader.method(full).is_none());
     let mut payload = told_head(1, 1);
     payload.extend([0, 0x81, 0x08, 1, b'x', 0, 0, 0]);
-    assert_eq!(reader.frame(&framed(&payload)), Err(Torn::Content), "a name beyond the text of the table");
+    assert_eq!(
+        reader.frame(&framed(&payload)),
+        Err(FrameError::Content),
+        "a name beyond the text of the table"
+    );
 }
 
 #[test]
 fn a_record_too_long_for_a_frame_continues_in_the_next_and_counts_once() {
     let names: Vec<_> = (0..2_500).map(|number| format!("{number:01000}").into_bytes()).collect();
     let names: Vec<_> = names.iter().map(Vec::as_slice).collect();
-    let record = Told { windowed: 7, ..told(&names) };
+    let record = ParsedRecord { windowed: 7, ..told(&names) };
     let (frames, _, torn) = read(&written(std::slice::from_ref(&record)));
     assert_eq!((frames.len(), torn), (3, None));
     assert_eq!(frames.iter().map(|frame| frame.windowed).collect::<Vec<_>>(), [7, 0, 0]);
     let lines: Vec<_> = frames.iter().flat_map(|frame| frame.lines.clone()).collect();
     assert!(lines == record.lines);
-    assert!(frames.into_iter().all(
-        |frame| Told { windowed: 7, lines: vec![], ..frame } == Told { lines: vec![], ..record.clone() }
-    ));
+    assert!(frames.into_iter().all(|frame| ParsedRecord { windowed: 7, lines: vec![], ..frame }
+        == ParsedRecord { lines: vec![], ..record.clone() }));
 }
 
 #[test]
 fn a_name_too_long_is_cut_and_a_latency_too_long_is_the_longest() {
     let long = "é".repeat(600);
-    let record = Told { latency: Duration::MAX, ..told(&[long.as_bytes()]) };
+    let record = ParsedRecord { latency: Duration::MAX, ..told(&[long.as_bytes()]) };
     let (read, ..) = read(&written(&[record]));
     assert_eq!(read[0].lines[0].0, "é".repeat(512).into_bytes());
     assert_eq!(read[0].latency, Duration::from_micros(u64::MAX));
@@ -401,14 +408,14 @@ fn an_unreadable_frame_leaves_the_reader_unchanged() {
     let (mut writer, mut bytes) = (Writer::new(), Vec::new());
     told(&[b"a"]).write(&mut writer, &mut bytes);
     let first = bytes.len();
-    Told { party: party(2), chain: "other".into(), ..told(&[b"b"]) }.write(&mut writer, &mut bytes);
+    ParsedRecord { party: party(2), chain: "other".into(), ..told(&[b"b"]) }.write(&mut writer, &mut bytes);
 
     let mut reader = Reader::new();
     reader.frame(&bytes).unwrap().unwrap();
     // The second frame with one more line, which is incomplete.
     let mut payload = bytes[first + FRAME_HEAD..].to_vec();
     payload.extend([0, 1]);
-    assert_eq!(reader.frame(&framed(&payload)), Err(Torn::Content));
+    assert_eq!(reader.frame(&framed(&payload)), Err(FrameError::Content));
     assert!(reader.lines().is_empty() && reader.party(1).is_none());
     assert!(reader.chain(1).is_none() && reader.method(1).is_none());
     let (_, event) = reader.frame(&bytes[first..]).unwrap().unwrap();
@@ -440,7 +447,7 @@ fn frames_that_no_writer_writes_are_refused() {
         ("a status beyond 65535", [told_head(1, 1), vec![1 << 4, 1, 0, 0x80, 0x80, 4, 0, 0]].concat()),
     ];
     for (what, payload) in bad {
-        assert_eq!(reader.frame(&framed(&payload)), Err(Torn::Content), "{what}");
+        assert_eq!(reader.frame(&framed(&payload)), Err(FrameError::Content), "{what}");
     }
     for cut in 1..good.len() {
         let is_whole = cut == told_head(1, 1).len();

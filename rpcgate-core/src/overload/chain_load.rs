@@ -1,13 +1,13 @@
 //! The calls in flight of a chain, and the shares of projects.
 
-mod place;
+mod slot;
 
-pub use place::LoadPlace;
+pub use slot::LoadSlot;
 
 use super::baselines::{Baselines, Learning};
 use super::limit::AdaptiveLimit;
+use super::project_slots::{ProjectSlot, ProjectSlots};
 use super::rules::LoadRules;
-use super::seats::{Seat, Seats};
 use crate::caller::ProjectId;
 use crate::plan::Tier;
 use foldhash::fast::RandomState;
@@ -42,14 +42,14 @@ pub struct ChainLoad {
     own_baselines: Baselines,
     under_way: AtomicUsize,
     /// The projects, from the first time that enough is in flight to count them.
-    seats: OnceLock<Seats>,
+    seats: OnceLock<ProjectSlots>,
     hash: RandomState,
     turned_away: AtomicU64,
 }
 
 /// The refusal of a set: the chain is overloaded, and the project has used its share.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Overrun;
+pub struct ChainOverloaded;
 
 impl ChainLoad {
     /// Creates an idle load with an open limit.
@@ -89,13 +89,13 @@ impl ChainLoad {
     /// Takes a slot for a set of this project. `now` is a [`Clock::elapsed`](crate::clock::Clock::elapsed).
     ///
     /// # Errors
-    /// Returns [`Overrun`] if the chain is overloaded and has no slot for the set.
+    /// Returns [`ChainOverloaded`] if the chain is overloaded and has no slot for the set.
     pub fn enter(
         self: &Arc<Self>,
         project: ProjectId,
         tier: Tier,
         now: Duration,
-    ) -> Result<LoadPlace, Overrun> {
+    ) -> Result<LoadSlot, ChainOverloaded> {
         let at = micros(now);
         let before = self.under_way.fetch_add(1, Relaxed);
         let limit = self.limit_behind(before, at);
@@ -109,10 +109,10 @@ impl ChainLoad {
             self.under_way.fetch_sub(1, Relaxed);
             self.turned_away.fetch_add(1, Relaxed);
             self.limit.refused(at, before);
-            return Err(Overrun);
+            return Err(ChainOverloaded);
         }
         self.limit.saw(before + 1);
-        Ok(LoadPlace::new(self.clone(), project, seated.map(|(seat, _)| seat), now))
+        Ok(LoadSlot::new(self.clone(), project, seated.map(|(seat, _)| seat), now))
     }
 
     /// Returns the limit for a set with `before` sets in flight before it. Opens the limit of an idle chain.
@@ -139,8 +139,8 @@ impl ChainLoad {
         }
     }
 
-    fn seats(&self) -> &Seats {
-        self.seats.get_or_init(|| Seats::new(*self.limit.rules()))
+    fn seats(&self) -> &ProjectSlots {
+        self.seats.get_or_init(|| ProjectSlots::new(*self.limit.rules()))
     }
 
     /// Returns the share of a project of this tier in `of` sets, at least 1.
@@ -157,7 +157,7 @@ impl ChainLoad {
         self.hash.hash_one(of)
     }
 
-    fn leave(&self, seat: Option<Seat>) {
+    fn leave(&self, seat: Option<ProjectSlot>) {
         if let Some(seat) = seat {
             self.seats().rise(seat);
         }
@@ -214,7 +214,7 @@ impl ChainLoad {
 
 #[derive(Clone, Copy)]
 struct Seated {
-    seat: Seat,
+    seat: ProjectSlot,
     /// The sets of its project that were seated before.
     its: usize,
     tier: Tier,
@@ -224,7 +224,7 @@ struct Seated {
 struct End {
     kind: u64,
     project: ProjectId,
-    seat: Option<Seat>,
+    seat: Option<ProjectSlot>,
     latency: Duration,
     is_whole: bool,
 }

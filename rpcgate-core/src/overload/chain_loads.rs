@@ -1,6 +1,6 @@
 //! The loads of all chains.
 
-use super::chain_load::{ChainLoad, LoadPlace, Overrun};
+use super::chain_load::{ChainLoad, ChainOverloaded, LoadSlot};
 use super::rules::LoadRules;
 use crate::caller::Caller;
 use crate::chain::ChainName;
@@ -56,13 +56,13 @@ impl ChainLoads {
     /// [`Clock::elapsed`](crate::clock::Clock::elapsed).
     ///
     /// # Errors
-    /// Returns [`Overrun`] if the chain is overloaded.
+    /// Returns [`ChainOverloaded`] if the chain is overloaded.
     pub fn enter(
         &self,
         chain: ChainName,
         caller: &Caller,
         now: Duration,
-    ) -> Result<Option<LoadPlace>, Overrun> {
+    ) -> Result<Option<LoadSlot>, ChainOverloaded> {
         let Some(rules) = self.rules else { return Ok(None) };
         let (project, tier) = (caller.project, caller.plan.tier);
         if let Some(load) = self.chains.load().get(&chain) {

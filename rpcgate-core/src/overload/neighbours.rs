@@ -48,7 +48,7 @@ struct Chain {
     next: u64,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     waiting: VecDeque<(u64, usize)>,
-    entered: BTreeMap<u64, (LoadPlace, usize)>,
+    entered: BTreeMap<u64, (LoadSlot, usize)>,
     working: usize,
     outcomes: Vec<Outcome>,
     dice: u64,
@@ -121,7 +121,7 @@ impl Chain {
                 self.waiting.push_back((call, who));
                 self.work(projects);
             }
-            Err(Overrun) => {
+            Err(ChainOverloaded) => {
                 let its = self.outcomes[who].under_way;
                 let outcome = &mut self.outcomes[who];
                 outcome.refused += 1;

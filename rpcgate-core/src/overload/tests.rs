@@ -19,7 +19,7 @@ struct Simulation {
     kind: u64,
     now: u64,
     working: BinaryHeap<Reverse<(u64, u64)>>,
-    entered: std::collections::HashMap<u64, (LoadPlace, usize, u64)>,
+    entered: std::collections::HashMap<u64, (LoadSlot, usize, u64)>,
     waiting: VecDeque<u64>,
     calls: u64,
     /// A source of small irregularities.
@@ -245,7 +245,7 @@ fn whatever_ends_its_place_is_free() {
 fn a_wait_that_is_given_up_counts_as_late_and_never_as_usual() {
     let load = Arc::new(ChainLoad::new(LoadRules::default()));
     let mut now = Duration::ZERO;
-    let mut round = |ends: fn(LoadPlace, Duration), takes: Duration| {
+    let mut round = |ends: fn(LoadSlot, Duration), takes: Duration| {
         let entered: Vec<_> = (0..64).filter_map(|_| load.enter(ProjectId(1), FREE, now).ok()).collect();
         now += takes;
         entered.into_iter().for_each(|place| ends(place, now));
@@ -256,7 +256,7 @@ fn a_wait_that_is_given_up_counts_as_late_and_never_as_usual() {
     (0..4).for_each(|_| round(|place, now| place.given_up(1, now), Duration::from_secs(5)));
     assert!(load.limit().is_some_and(|limit| limit < 64), "{:?}", load.limit());
     // Without latency samples, the limit must not stay closed.
-    (0..20).for_each(|_| round(LoadPlace::passed, Duration::from_secs(1)));
+    (0..20).for_each(|_| round(LoadSlot::passed, Duration::from_secs(1)));
     assert!(load.limit().is_none_or(|limit| limit > 1_000), "{:?}", load.limit());
     assert_eq!(load.under_way(), 0);
 }

@@ -154,13 +154,13 @@ pub struct UsageAsk {
     tenant: TenantId,
     window: UsageWindow,
     group_by: Vec<Group>,
-    only: Only,
+    only: UsageFilter,
     limit: u32,
 }
 
 /// A filter. A `None` field restricts nothing.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Only {
+pub struct UsageFilter {
     /// Only this project.
     pub project: Option<ProjectId>,
     /// Only this chain, by path name.
@@ -176,7 +176,7 @@ pub struct Only {
 impl UsageAsk {
     /// Creates a query for all usage of `tenant` in `window`, in one row.
     pub fn new(tenant: TenantId, window: UsageWindow) -> Self {
-        UsageAsk { tenant, window, group_by: Vec::new(), only: Only::default(), limit: DEFAULT_LIMIT }
+        UsageAsk { tenant, window, group_by: Vec::new(), only: UsageFilter::default(), limit: DEFAULT_LIMIT }
     }
 
     /// Parses the query of a request that arrived at `now`.
@@ -198,7 +198,7 @@ impl UsageAsk {
                 UsageWindow::between(moment("from", &from)?, to)?
             }
         };
-        let only = Only {
+        let only = UsageFilter {
             project: given(params.project_id)
                 .map(|id| id.parse().map_err(|_| AskError::Id("project_id")))
                 .transpose()?,
@@ -232,10 +232,13 @@ impl UsageAsk {
 
     /// Sets the filter.
     #[must_use]
-    pub fn only(self, only: Only) -> Self {
+    pub fn only(self, only: UsageFilter) -> Self {
         // Stored names contain no NUL, and a database may not accept one.
         let clean = |name: Option<String>| name.map(|name| shown_method(name.as_bytes()).into_owned());
-        UsageAsk { only: Only { chain: clean(only.chain), method: clean(only.method), ..only }, ..self }
+        UsageAsk {
+            only: UsageFilter { chain: clean(only.chain), method: clean(only.method), ..only },
+            ..self
+        }
     }
 
     /// Sets the maximum number of rows in the answer.
@@ -265,7 +268,7 @@ impl UsageAsk {
     }
 
     /// Returns the filter.
-    pub const fn part(&self) -> &Only {
+    pub const fn part(&self) -> &UsageFilter {
         &self.only
     }
 
@@ -345,7 +348,7 @@ mod tests {
         assert_eq!(ask.window(), &UsageWindow::of(Period::Month, NOW));
         assert_eq!(ask.group_by(), [Group::Status, Group::Key, Group::Hour, Group::Transport]);
         assert_eq!(ask.limit(), 5_000);
-        let only = Only {
+        let only = UsageFilter {
             project: Some(ID.parse().unwrap()),
             chain: Some("toy".into()),
             method: Some("a\u{fffd}b".into()),

@@ -5,7 +5,7 @@
 
 pub use super::delta::BadBlock;
 use super::delta::{self, Delta};
-use super::words::Words;
+use super::interned::Words;
 use crate::backend::usage_sink::OwnedRecord;
 use crate::caller::{KeyId, ProjectId, RequestId, TenantId};
 use crate::clock::Time;
@@ -241,8 +241,8 @@ impl Open {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::Torn;
-    use crate::usage::Fold;
+    use crate::journal::FrameError;
+    use crate::usage::HourlyFold;
     use crate::usage::sample::{SampleRecord, deed, frames, item, take_in};
     use std::collections::HashMap;
 
@@ -250,7 +250,7 @@ mod tests {
     const NOW: Time = Time::from_secs(500_000 * HOUR + 1_800);
 
     fn add(blocks: &mut Blocks, deeds: &[SampleRecord]) {
-        take_in(&frames(deeds), &mut Fold::new(), blocks);
+        take_in(&frames(deeds), &mut HourlyFold::new(), blocks);
     }
 
     fn calls(range: std::ops::Range<u64>) -> Vec<SampleRecord> {
@@ -409,7 +409,7 @@ mod tests {
         };
         assert_eq!(read(&of(&frames(&calls(0..3)))), Ok(()));
         let second = &frames(&calls(0..2))[frames(&calls(0..1)).len()..];
-        assert_eq!(read(&of(second)), Err(BadBlock::Torn(Torn::Content)), "it refers to the first");
+        assert_eq!(read(&of(second)), Err(BadBlock::Torn(FrameError::Content)), "it refers to the first");
         let zeros = [&(MAX_PAYLOAD as u32).to_le_bytes(), &[0; 4][..], &vec![0; MAX_PAYLOAD]].concat();
         assert!(read(&of(&zeros.repeat(2 * MOST_BYTES / MAX_PAYLOAD))).is_err());
     }

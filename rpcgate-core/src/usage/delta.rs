@@ -8,7 +8,7 @@
 //! Consecutive frames are similar in time, caller, chain, method and weight. So this saves about as much as deflate at
 //! its fastest level for a sixth of the processor time, and growing a block does not process its content again.
 
-use crate::journal::{MAX_PAYLOAD, Torn};
+use crate::journal::{FrameError, MAX_PAYLOAD};
 use crc32fast::Hasher;
 
 /// The first byte of a block. No other format is known: 0 and 1 were used before the first release.
@@ -30,7 +30,7 @@ pub enum BadBlock {
     Damaged,
     /// A frame in it cannot be parsed.
     #[error("{0}")]
-    Torn(Torn),
+    Torn(FrameError),
 }
 
 #[derive(Debug)]

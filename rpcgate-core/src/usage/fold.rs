@@ -1,11 +1,11 @@
 //! Hourly sums of events.
 
 use super::charge::{Account, Charge};
+use super::interned::Words;
 use super::method;
 use super::metrics::Metrics;
 use super::notice::RATE_LIMITED;
 use super::rollup::{Rollup, Stream, join};
-use super::words::Words;
 use crate::backend::usage_sink::{Outcome, Phase, shown_method};
 use crate::caller::{KeyId, ProjectId, TenantId};
 use crate::clock::Time;
@@ -17,12 +17,12 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{Hash, Hasher};
 
-/// The sums of the events since the last [`take`](Fold::take).
+/// The sums of the events since the last [`take`](HourlyFold::take).
 ///
 /// All methods are separate here; `UsageStore::ship` decides how many the database keeps separate. So the sums grow
-/// with invented methods, and the owner must take them when the fold [is full](Fold::is_full).
+/// with invented methods, and the owner must take them when the fold [is full](HourlyFold::is_full).
 #[derive(Debug, Default)]
-pub struct Fold {
+pub struct HourlyFold {
     callers: Words<Holder>,
     chains: Words<Box<str>>,
     /// Methods as called.
@@ -30,7 +30,7 @@ pub struct Fold {
     /// The number of the shown form of each called method. Two methods may share one.
     shown: Vec<u32>,
     methods: Words<Box<str>>,
-    rows: HashMap<Place, Sums, RandomState>,
+    rows: HashMap<MinutePosition, Sums, RandomState>,
     refused: BTreeMap<(TenantId, u64), u64>,
     newest: Time,
 }
@@ -38,9 +38,9 @@ pub struct Fold {
 /// A caller and its terms: rows of one key are separate by tier and price, like charges.
 type Holder = (TenantId, ProjectId, KeyId, Tier, Price);
 
-/// The result of a [`Fold`].
+/// The result of a [`HourlyFold`].
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Folded {
+pub struct HourlySums {
     /// The sums, sorted by their unique names.
     pub rollups: Vec<Rollup>,
     /// The charges, sorted by their unique names.
@@ -53,9 +53,9 @@ pub struct Folded {
     pub newest: Time,
 }
 
-impl Folded {
+impl HourlySums {
     /// Returns the part from the hour `first` on.
-    pub fn since(&self, first: u64) -> Cow<'_, Folded> {
+    pub fn since(&self, first: u64) -> Cow<'_, HourlySums> {
         // A day that is partly removed is no longer counted.
         let (day, minute) = (first.div_ceil(24), first * 60);
         let is_new = self.rollups.iter().all(|rollup| rollup.hour >= first)
@@ -76,7 +76,7 @@ impl Folded {
 
 /// The names of a rollup, with texts and caller as numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Place {
+struct MinutePosition {
     caller: u32,
     chain: u32,
     method: u32,
@@ -87,7 +87,7 @@ struct Place {
 }
 
 /// Written in as few pieces as possible, because every call is hashed.
-impl Hash for Place {
+impl Hash for MinutePosition {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u64(u64::from(self.caller) << 32 | u64::from(self.method));
         let codes =
@@ -103,8 +103,8 @@ struct Sums {
     window_requests: u64,
 }
 
-impl Fold {
-    /// The number of rows at which it [is full](Fold::is_full).
+impl HourlyFold {
+    /// The number of rows at which it [is full](HourlyFold::is_full).
     pub const FULL: usize = 8_192;
 
     /// The number of rows whose memory is kept after a `take`.
@@ -129,7 +129,7 @@ impl Fold {
         let stream = stream(event);
         let holder = (party.tenant, party.project, party.key, party.tier, party.price);
         self.newest = self.newest.max(event.arrival);
-        let mut place = Place {
+        let mut place = MinutePosition {
             caller: self.callers.number_at(event.party, &holder, |holder| *holder),
             chain: self.chains.number_at(event.chain, chain, |name| name.into()),
             method: 0,
@@ -180,8 +180,8 @@ impl Fold {
     }
 
     /// Takes the sums and leaves it empty.
-    pub fn take(&mut self) -> Folded {
-        let Fold { callers, chains, methods, rows, .. } = self;
+    pub fn take(&mut self) -> HourlySums {
+        let HourlyFold { callers, chains, methods, rows, .. } = self;
         let text = |words: &Words<Box<str>>, number: u32| -> String {
             words.get(number).map(ToString::to_string).unwrap_or_default()
         };
@@ -191,7 +191,7 @@ impl Fold {
             .drain()
             .filter_map(|(place, sums)| {
                 let (tenant, project, key, tier, price) = *callers.get(place.caller)?;
-                let Place { hour, transport, status, stream, .. } = place;
+                let MinutePosition { hour, transport, status, stream, .. } = place;
                 let Sums { metrics, window_requests } = sums;
                 if window_requests > 0 {
                     let requests = admitted.entry((tenant, hour / DAY)).or_default();
@@ -225,7 +225,7 @@ impl Fold {
         if self.rows.capacity() > Self::KEPT_ROWS || words.iter().any(|many| *many > Self::KEPT_WORDS) {
             *self = Self::default();
         }
-        Folded { rollups, charges, admitted, refused, newest }
+        HourlySums { rollups, charges, admitted, refused, newest }
     }
 
     fn method(&mut self, index: u32, name: &[u8]) -> u32 {
@@ -301,7 +301,7 @@ mod tests {
     use std::time::Duration;
 
     fn fold(deeds: &[SampleRecord]) -> Vec<Rollup> {
-        let mut fold = Fold::new();
+        let mut fold = HourlyFold::new();
         take_in(&frames(deeds), &mut fold, &mut Blocks::new());
         fold.take().rollups
     }
@@ -345,7 +345,7 @@ mod tests {
         let nothing = deed(111, NOW, vec![crate::usage::sample::SampleLine { cu: 0, ..item("a") }]);
         let next = dearer(Time::from_secs(NOW.secs() + 3_600));
         let deeds = [deed(111, NOW, vec![item("a")]), dearer(NOW), free, nothing, next];
-        let mut fold = Fold::new();
+        let mut fold = HourlyFold::new();
         take_in(&frames(&deeds), &mut fold, &mut Blocks::new());
         let folded = fold.take();
         let told: Vec<_> = folded
@@ -374,7 +374,7 @@ mod tests {
             ]
         );
         assert_eq!(folded.rollups[0].metrics.requests, 2);
-        assert_eq!(fold.take(), Folded::default());
+        assert_eq!(fold.take(), HourlySums::default());
     }
 
     #[test]
@@ -400,7 +400,7 @@ mod tests {
             begun(Phase::Begin),
             begun(Phase::End),
         ];
-        let mut fold = Fold::new();
+        let mut fold = HourlyFold::new();
         take_in(&frames(&deeds), &mut fold, &mut Blocks::new());
         let folded = fold.take();
         let (minute, day) = (NOW.minute(), NOW.day());
@@ -507,7 +507,7 @@ mod tests {
 
     #[test]
     fn taken_sums_are_gone_and_those_of_another_reader_are_not_added() {
-        let mut fold = Fold::new();
+        let mut fold = HourlyFold::new();
         take_in(&frames(&[deed(110, NOW, vec![item("a")])]), &mut fold, &mut Blocks::new());
         assert_eq!((fold.len(), fold.is_full()), (1, false));
         assert_eq!(fold.take().rollups.len(), 1);

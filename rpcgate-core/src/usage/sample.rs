@@ -1,8 +1,8 @@
 //! Sample records for tests of usage sums and stores, and their expected sums.
 #![expect(clippy::unwrap_used, reason = "a sample that cannot be read fails its test")]
 
-use super::ask::{Group, Only};
-use super::{Blocks, Cell, Fold, Mark, Metrics, Shipment, Stream};
+use super::ask::{Group, UsageFilter};
+use super::{Blocks, Cell, HourlyFold, Mark, Metrics, Shipment, Stream};
 use crate::backend::usage_sink::{Line, Outcome, Phase, Record};
 use crate::caller::{KeyId, ProjectId, RequestId, TenantId};
 use crate::chain::ChainName;
@@ -126,7 +126,7 @@ pub fn frames(deeds: &[SampleRecord]) -> Vec<u8> {
 ///
 /// # Panics
 /// Panics if a frame cannot be parsed.
-pub fn take_in(frames: &[u8], fold: &mut Fold, blocks: &mut Blocks) {
+pub fn take_in(frames: &[u8], fold: &mut HourlyFold, blocks: &mut Blocks) {
     let (mut reader, mut rest) = (Reader::new(), frames);
     while let Some((length, event)) = reader.frame(rest).unwrap() {
         assert!(fold.add(&reader, &event));
@@ -151,7 +151,7 @@ impl SampleShipper {
 
     /// Returns its next shipment, with `deeds`.
     pub fn pack(&mut self, deeds: &[SampleRecord]) -> Shipment {
-        let (mut fold, mut blocks) = (Fold::new(), Blocks::new());
+        let (mut fold, mut blocks) = (HourlyFold::new(), Blocks::new());
         let frames = frames(deeds);
         take_in(&frames, &mut fold, &mut blocks);
         let from = self.position;
@@ -253,7 +253,7 @@ pub fn recount(
     deeds: &[SampleRecord],
     tenant: TenantId,
     hours: &Range<u64>,
-    only: &Only,
+    only: &UsageFilter,
     groups: &[Group],
 ) -> BTreeMap<Vec<Cell>, Metrics> {
     let mut rows: BTreeMap<Vec<Cell>, Metrics> = BTreeMap::new();

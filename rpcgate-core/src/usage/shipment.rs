@@ -1,7 +1,7 @@
 //! Shipments of usage, which a store accepts as a whole or not at all.
 
 use super::block::Block;
-use super::fold::Folded;
+use super::fold::HourlySums;
 use crate::journal::{GatewayId, SegmentId};
 
 /// The usage from a gateway's journal since the last shipment.
@@ -12,7 +12,7 @@ pub struct Shipment {
     /// The parts of the journal that were read.
     pub marks: Vec<Mark>,
     /// The sums of these parts.
-    pub folded: Folded,
+    pub folded: HourlySums,
     /// The single events of these parts.
     pub blocks: Vec<Block>,
 }

@@ -62,7 +62,7 @@ use crate::spawn::{Spawn, TokioSpawn};
 use future::CacheTask;
 use rpcgate_core::adapter::Permanence;
 use rpcgate_core::backend::reply_store::{ReplySought, ReplyStore};
-use rpcgate_core::cache_rule::Keep;
+use rpcgate_core::cache_rule::CacheDecision;
 use rpcgate_core::call::{Before, Cached, CallState, CallView, Calls, Settled};
 use rpcgate_core::chain::{Chain, Flags};
 use rpcgate_core::clock::Clock;
@@ -241,7 +241,7 @@ impl CacheState {
 /// Reports whether this answer never changes, whatever blocks follow.
 fn is_permanent(chain: &Chain, view: CallView<'_>, form: &Form) -> bool {
     let settled = form.content().map(|result| chain.adapter().settled(view, result, chain.finality()));
-    settled == Some(Permanence::Yes) && view.rule.cache.keep(true) == Keep::Forever
+    settled == Some(Permanence::Yes) && view.rule.cache.keep(true) == CacheDecision::Forever
 }
 
 #[cfg(test)]

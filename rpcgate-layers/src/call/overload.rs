@@ -53,7 +53,7 @@ use rpcgate_core::call::{Before, Calls, Placed};
 use rpcgate_core::caller::CallerRef;
 use rpcgate_core::chain::ChainName;
 use rpcgate_core::clock::Clock;
-use rpcgate_core::overload::{ChainLoads, LoadPlace};
+use rpcgate_core::overload::{ChainLoads, LoadSlot};
 use rpcgate_core::refusal::Refusal;
 use std::fmt;
 use std::future::Future;
@@ -177,7 +177,7 @@ pin_project! {
     pub struct PlacedFuture<F> {
         #[pin]
         inner: F,
-        place: Option<LoadPlace>,
+        place: Option<LoadSlot>,
         clock: Arc<dyn Clock>,
     }
 }

@@ -151,7 +151,7 @@ mod tests {
     use super::*;
     use crate::call::window::WindowLayer;
     use crate::testing::{self, Fixture};
-    use rpcgate_core::backend::counters::{MemoryCounters, Taken};
+    use rpcgate_core::backend::counters::{MemoryCounters, WindowCount};
     use rpcgate_core::backend::usage_sink::{Record, UsageSink};
     use rpcgate_core::call::{Listed, Opened};
     use rpcgate_core::caller::{Caller, ProjectId};
@@ -204,7 +204,7 @@ mod tests {
     }
 
     impl Counters for Watched {
-        fn take(&self, caller: &Caller, weight: u32, now: Time) -> Answer<Taken> {
+        fn take(&self, caller: &Caller, weight: u32, now: Time) -> Answer<WindowCount> {
             assert!(self.has_calls());
             self.counters.take(caller, weight, now)
         }

@@ -36,7 +36,7 @@ use crate::foreign::{Foreign, Native, Reject, SetRateLimit, refusing};
 use crate::future::ResponseFuture;
 use pin_project_lite::pin_project;
 use rpcgate_core::backend::Answer;
-use rpcgate_core::backend::counters::{Counters, Taken};
+use rpcgate_core::backend::counters::{Counters, WindowCount};
 use rpcgate_core::call::{Before, Calls, Windowed};
 use rpcgate_core::caller::CallerRef;
 use rpcgate_core::clock::Clock;
@@ -148,7 +148,7 @@ where
     }
 }
 
-fn count<A>(calls: &mut Calls<A>, weight: u32, taken: Taken) {
+fn count<A>(calls: &mut Calls<A>, weight: u32, taken: WindowCount) {
     let tally = calls.tally_mut();
     tally.windows = Some(taken.windows);
     match taken.refused {
@@ -320,7 +320,12 @@ mod tests {
         #[derive(Debug)]
         struct Far(MemoryCounters);
         impl Counters for Far {
-            fn take(&self, caller: &Caller, weight: u32, now: rpcgate_core::clock::Time) -> Answer<Taken> {
+            fn take(
+                &self,
+                caller: &Caller,
+                weight: u32,
+                now: rpcgate_core::clock::Time,
+            ) -> Answer<WindowCount> {
                 let taken = self.0.take(caller, weight, now);
                 Answer::Pending(Box::pin(async move {
                     tokio::task::yield_now().await;

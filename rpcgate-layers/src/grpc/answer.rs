@@ -5,13 +5,13 @@ use super::account::{AnswerAccount, AnswerEnd, correct};
 use super::counts::GrpcCounts;
 use super::feed::Feed;
 use super::judge::AnswerJudge;
-use super::lasting::LastingAnswer;
+use super::long_call::LongAnswer;
 use super::messages::Messages;
 use super::status::{UNAUTHENTICATED, UNAVAILABLE, of_node};
 use crate::headers::stays_behind;
 use crate::nodes::in_flight::InFlightPermit;
 use crate::transport::h2::NodeBody;
-use crate::transport::h2::client::H2Place;
+use crate::transport::h2::client::H2Slot;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use http_body::{Body, Frame, SizeHint};
@@ -58,10 +58,10 @@ pub(super) struct Live {
     /// The maximum time for the next piece of a message.
     pub(super) patience: Duration,
     pub(super) stall: Option<Pin<Box<Sleep>>>,
-    pub(super) lasting: LastingAnswer,
+    pub(super) lasting: LongAnswer,
     pub(super) is_over: bool,
     /// The places at the node and among the calls in flight, held until the end.
-    pub(super) held: Option<(H2Place, Option<InFlightPermit>)>,
+    pub(super) held: Option<(H2Slot, Option<InFlightPermit>)>,
 }
 
 impl GrpcBody {

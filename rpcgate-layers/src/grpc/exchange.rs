@@ -2,21 +2,21 @@
 
 use super::feed::Feed;
 use super::judge::AnswerJudge;
-use super::lasting::{Interrupted, Lasting};
+use super::long_call::{Interrupted, LongCall};
 use super::messages::Messages;
 use super::status::{UNAUTHENTICATED, UNAVAILABLE, is_grpc, of_node, verdict};
 use super::timeout;
 use crate::nodes::Pool;
-use crate::nodes::exchange::{Exchange, Rejected, TryPlace};
+use crate::nodes::exchange::{Exchange, Rejected, TryAddress};
 use crate::nodes::in_flight::InFlightPermit;
 use crate::nodes::node::NodeIndex;
 use crate::nodes::node_set::NodeSet;
 use crate::nodes::progress::CallProgress;
 use crate::nodes::retry::TryFailure;
 use crate::nodes::transport_health::{Judged, Verdict};
-use crate::nodes::usefulness::MethodPlace;
+use crate::nodes::usefulness::MethodIndex;
 use crate::transport::h1::client::Reuse;
-use crate::transport::h2::client::{H2Answer, H2Client, H2Place};
+use crate::transport::h2::client::{H2Answer, H2Client, H2Slot};
 use crate::transport::h2::{GrpcRequest, NodeBody};
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode, Uri};
@@ -47,7 +47,7 @@ pub(super) struct GrpcExchange<'a, 'l> {
     /// The chain's own header for the client's key.
     pub(super) key_header: Option<&'static str>,
     pub(super) feed: &'a Arc<Feed>,
-    pub(super) lasting: Lasting<'l>,
+    pub(super) lasting: LongCall<'l>,
     /// The refusal that ended the call.
     pub(super) refusal: Option<Refusal>,
     /// The time at which the client stops waiting, by the clock.
@@ -56,12 +56,12 @@ pub(super) struct GrpcExchange<'a, 'l> {
     pub(super) timeout: Duration,
     pub(super) is_broadcast: bool,
     /// The current node of the call, published if the call may be sent to two nodes.
-    pub(super) place: Option<Arc<TryPlace>>,
+    pub(super) place: Option<Arc<TryAddress>>,
     /// The node that already has the call, if this is the second exchange of it.
     pub(super) avoid: Option<NodeIndex>,
     pub(super) among: NodeSet,
     /// The position of the method in a node's statistics.
-    pub(super) method: MethodPlace,
+    pub(super) method: MethodIndex,
     /// The nodes that may be the cause of their errors, because they answered nothing else recently, or ever.
     pub(super) doubted: NodeSet,
     /// A node on trial, which gets the call first, and its time limit.
@@ -81,8 +81,8 @@ pub(super) struct NodeReply {
     pub(super) pieces: SmallVec<[Bytes; 2]>,
     pub(super) messages: Messages,
     pub(super) rest: Rest,
-    pub(super) method: MethodPlace,
-    pub(super) place: H2Place,
+    pub(super) method: MethodIndex,
+    pub(super) place: H2Slot,
     pub(super) permit: Option<InFlightPermit>,
 }
 
@@ -114,7 +114,7 @@ impl Exchange for GrpcExchange<'_, '_> {
 
     const TRANSPORT: Transport = Transport::Grpc;
 
-    fn method(&self) -> MethodPlace {
+    fn method(&self) -> MethodIndex {
         self.method
     }
 
@@ -138,7 +138,7 @@ impl Exchange for GrpcExchange<'_, '_> {
         self.avoid.map(|_| NodeChoice::Slow)
     }
 
-    fn place(&self) -> Option<&TryPlace> {
+    fn place(&self) -> Option<&TryAddress> {
         self.place.as_deref()
     }
 

@@ -6,7 +6,7 @@
 use super::account::AnswerEnd;
 use super::status::verdict;
 use crate::nodes::node::Node;
-use crate::nodes::usefulness::MethodPlace;
+use crate::nodes::usefulness::MethodIndex;
 use rpcgate_core::clock::Clock;
 use rpcgate_core::fault::Fault;
 use rpcgate_core::tally::Transport;
@@ -16,7 +16,7 @@ use std::time::Duration;
 /// An answer that has begun and whose node has not been judged.
 pub(super) struct AnswerJudge {
     pub(super) node: Arc<Node>,
-    pub(super) method: MethodPlace,
+    pub(super) method: MethodIndex,
     pub(super) clock: Arc<dyn Clock>,
     /// The time at which the call was sent to the node.
     pub(super) since: Duration,

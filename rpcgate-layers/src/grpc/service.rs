@@ -5,17 +5,17 @@ use super::answer::{GrpcBody, Live, strip, timer};
 use super::counts::GrpcCounts;
 use super::exchange::{GrpcExchange, NodeReply, Rest};
 use super::feed::{Feed, Gone};
-use super::lasting::{Interrupted, Lasting};
 use super::limits::GrpcLimits;
+use super::long_call::{Interrupted, LongCall};
 use super::status::{Ending, OK, is_grpc};
 use super::timeout;
 use crate::coalesce::Coalesce;
 use crate::headers::{Metered, plain};
-use crate::nodes::exchange::TryPlace;
+use crate::nodes::exchange::TryAddress;
 use crate::nodes::node_set::NodeSet;
 use crate::nodes::progress::OnSent;
 use crate::nodes::timers::TimerPool;
-use crate::nodes::usefulness::MethodPlace;
+use crate::nodes::usefulness::MethodIndex;
 use crate::nodes::{NodeRequestError, Pool, Pools, SecondExchange};
 use crate::request::admission::Denied;
 use crate::request::admit::Admission;
@@ -175,7 +175,7 @@ impl Shared {
         let Some(path) = GrpcPath::parse(head.uri.path()) else {
             return self.denied(id, Denied::known(tally, Refusal::NoRoute));
         };
-        let mut lasting = Lasting::new((&self.streams, &self.timers), &tally, &head);
+        let mut lasting = LongCall::new((&self.streams, &self.timers), &tally, &head);
         let found = tally.chain.look_up_grpc(path);
         let mut call = Call::grpc(GrpcCall::new(path, feed.received().clone()), found);
         if call.rule.flags.has(Flags::COMMANDS) {
@@ -201,7 +201,7 @@ impl Shared {
             timeout: tally.chain.timeout(),
             is_slow: false,
             among: NodeSet::ALL,
-            method: MethodPlace::of(tally.entries.first().and_then(|entry| entry.call.metered)),
+            method: MethodIndex::of(tally.entries.first().and_then(|entry| entry.call.metered)),
             doubted: NodeSet::NONE,
             trial: None,
             unserved: None,
@@ -228,7 +228,7 @@ impl Shared {
         call: &Call,
         tally: &mut Tally,
         feed: &Feed,
-        lasting: &mut Lasting<'_>,
+        lasting: &mut LongCall<'_>,
     ) -> Result<MethodRule, Refusal> {
         let until = Instant::now() + self.limits.first;
         let first = lasting.during(feed.first(self.limits.message), || false, |_| until).await;
@@ -311,7 +311,7 @@ impl Shared {
         id: RequestId,
         mut tally: Box<Tally>,
         reply: NodeReply,
-        (feed, deadline, lasting): (Arc<Feed>, Option<Duration>, Lasting<'_>),
+        (feed, deadline, lasting): (Arc<Feed>, Option<Duration>, LongCall<'_>),
     ) -> Response<GrpcBody> {
         let is_unserved = reply.is_unserved();
         let NodeReply { headers: mut own, pieces, messages, rest, place, permit, .. } = reply;
@@ -396,7 +396,7 @@ async fn ask_two(
     noted: (&mut OnSent<'_>, &mut NodeTries),
     exchange: &mut GrpcExchange<'_, '_>,
 ) -> Result<NodeReply, NodeRequestError> {
-    let place = Arc::<TryPlace>::default();
+    let place = Arc::<TryAddress>::default();
     let feed = exchange.feed.clone();
     exchange.place = Some(place.clone());
     let mut other = exchange.another();

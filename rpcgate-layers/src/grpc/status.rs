@@ -1,7 +1,7 @@
 //! The status of a gRPC call, from a node or from the gateway.
 
 use crate::nodes::transport_health::Verdict;
-use crate::nodes::usefulness::MethodPlace;
+use crate::nodes::usefulness::MethodIndex;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use rpcgate_core::adapter::Unserved;
 use rpcgate_core::refusal::{BackendFailure, DeadlineExceeded, Refusal};
@@ -76,11 +76,11 @@ pub(super) const fn unserved(status: u8) -> Option<Unserved> {
     }
 }
 
-pub(super) fn verdict(status: u8, method: MethodPlace) -> Verdict {
+pub(super) fn verdict(status: u8, method: MethodIndex) -> Verdict {
     match unserved(status) {
         _ if status == OK => Verdict::Usable,
         // The caller may have invented the method.
-        Some(_) if status == UNIMPLEMENTED && method == MethodPlace::OTHER => {
+        Some(_) if status == UNIMPLEMENTED && method == MethodIndex::OTHER => {
             Verdict::Unserved(Unserved::UnknownMethod)
         }
         Some(why) => Verdict::Unserved(why),

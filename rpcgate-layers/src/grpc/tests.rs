@@ -2,7 +2,7 @@
 
 mod charges;
 mod judging;
-mod lasting;
+mod long_call;
 
 use super::messages::tests::message;
 use super::*;

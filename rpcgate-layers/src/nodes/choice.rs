@@ -3,7 +3,7 @@
 use super::health::Grade;
 use super::node::{Node, NodeIndex};
 use super::node_set::NodeSet;
-use super::usefulness::MethodPlace;
+use super::usefulness::MethodIndex;
 use rpcgate_core::node_try::NodeChoice;
 use rpcgate_core::tally::Transport;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -19,7 +19,7 @@ pub(super) struct Candidates {
 }
 
 /// The transport and the method of a call, for which each node has its own statistics.
-pub(super) type CallKind = (Transport, MethodPlace);
+pub(super) type CallKind = (Transport, MethodIndex);
 
 impl Candidates {
     pub(super) fn has(self, node: &Node) -> bool {
@@ -31,7 +31,7 @@ impl Candidates {
 impl From<[Option<NodeIndex>; 2]> for Candidates {
     /// Returns all nodes except `avoid`, for calls over HTTP.
     fn from(avoid: [Option<NodeIndex>; 2]) -> Self {
-        Candidates { among: NodeSet::ALL, avoid, kind: (Transport::Http, MethodPlace::OTHER) }
+        Candidates { among: NodeSet::ALL, avoid, kind: (Transport::Http, MethodIndex::OTHER) }
     }
 }
 
@@ -334,7 +334,7 @@ mod tests {
         static NAMES: [&str; 2] = ["this_method", "that_method"];
         let nodes = nodes(2);
         let asked = |transport, method| {
-            let kind = (transport, MethodPlace::of(method));
+            let kind = (transport, MethodIndex::of(method));
             let candidates = Candidates { kind, ..Candidates::from([None, None]) };
             let rotation = Rotation::default();
             let asked = (0..20)
@@ -343,7 +343,7 @@ mod tests {
         };
         (0..2).for_each(|_| nodes[0].health.by(Transport::Grpc).usefulness().record_failed());
         assert_eq!((asked(Transport::Http, None), asked(Transport::Grpc, None)), (2, 1));
-        (0..2).for_each(|_| usefulness(&nodes[0]).record_method_failed(MethodPlace::of(Some(NAMES[0]))));
+        (0..2).for_each(|_| usefulness(&nodes[0]).record_method_failed(MethodIndex::of(Some(NAMES[0]))));
         assert_eq!((asked(Transport::Http, Some(NAMES[0])), asked(Transport::Http, Some(NAMES[1]))), (1, 2));
     }
 

@@ -5,7 +5,7 @@ use super::node_set::NodeSet;
 use super::progress::CallProgress;
 use super::retry::TryFailure;
 use super::transport_health::Judged;
-use super::usefulness::MethodPlace;
+use super::usefulness::MethodIndex;
 use crate::transport::h1::client::{Client, Reuse};
 use crate::transport::h1::{NodeAnswer, NodeRequest};
 use rpcgate_core::fault::{Cause, Fault};
@@ -24,8 +24,8 @@ pub(crate) trait Exchange: Send {
     const TRANSPORT: Transport;
 
     /// Returns the position of the call's method in the statistics of a node.
-    fn method(&self) -> MethodPlace {
-        MethodPlace::OTHER
+    fn method(&self) -> MethodIndex {
+        MethodIndex::OTHER
     }
 
     /// Returns the node that gets the call first, if that is already decided.
@@ -57,7 +57,7 @@ pub(crate) trait Exchange: Send {
     }
 
     /// Returns the observer that follows where the call is tried, if there is one.
-    fn place(&self) -> Option<&TryPlace> {
+    fn place(&self) -> Option<&TryAddress> {
         None
     }
 
@@ -92,13 +92,13 @@ impl<F: Into<TryFailure>> From<F> for Rejected {
 
 /// The place where a call is tried, for an observer.
 #[derive(Default)]
-pub(crate) struct TryPlace {
+pub(crate) struct TryAddress {
     /// The index of the node plus 1; 0 for no node.
     node: AtomicUsize,
     tries: AtomicUsize,
 }
 
-impl TryPlace {
+impl TryAddress {
     pub(crate) fn enter(&self, node: NodeIndex) {
         self.node.store(node.0 + 1, Relaxed);
         self.tries.fetch_add(1, Relaxed);
@@ -119,7 +119,7 @@ pub(super) struct HttpExchange<'a, F> {
     pub(super) memory: &'a mut MemoryPermit,
     pub(super) classify: F,
     /// The observer of the tries.
-    pub(super) place: Option<&'a TryPlace>,
+    pub(super) place: Option<&'a TryAddress>,
 }
 
 impl<T, F> Exchange for HttpExchange<'_, F>
@@ -132,8 +132,8 @@ where
 
     const TRANSPORT: Transport = Transport::Http;
 
-    fn method(&self) -> MethodPlace {
-        MethodPlace::of(self.request.method_name)
+    fn method(&self) -> MethodIndex {
+        MethodIndex::of(self.request.method_name)
     }
 
     fn first(&self) -> Option<NodeIndex> {
@@ -156,7 +156,7 @@ where
         self.request.choice
     }
 
-    fn place(&self) -> Option<&TryPlace> {
+    fn place(&self) -> Option<&TryAddress> {
         self.place
     }
 

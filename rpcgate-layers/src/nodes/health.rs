@@ -1,7 +1,7 @@
 //! The health of a node, according to its calls and its probes.
 
 use super::transport_health::TransportHealth;
-use super::usefulness::MethodPlace;
+use super::usefulness::MethodIndex;
 use rpcgate_core::adapter::NodeStatus;
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::tally::Transport;
@@ -168,7 +168,7 @@ impl HealthState {
     fn doubtful_by(&self) -> Option<Transport> {
         let every = [Transport::Http, Transport::Ws, Transport::Grpc];
         let is_in_doubt =
-            |transport: &Transport| self.by(*transport).usefulness().is_in_doubt(MethodPlace::OTHER);
+            |transport: &Transport| self.by(*transport).usefulness().is_in_doubt(MethodIndex::OTHER);
         every.into_iter().find(is_in_doubt)
     }
 
@@ -176,7 +176,7 @@ impl HealthState {
     /// has ever backed off from the node, or if calls wait for it.
     pub(super) fn grade(
         &self,
-        (transport, method): (Transport, MethodPlace),
+        (transport, method): (Transport, MethodIndex),
         now: impl Fn() -> Duration,
     ) -> Grade {
         let by = self.by(transport);
@@ -294,14 +294,14 @@ mod tests {
 
     const NOW: Duration = Duration::from_secs(100);
 
-    const HTTP: (Transport, MethodPlace) = (Transport::Http, MethodPlace::OTHER);
+    const HTTP: (Transport, MethodIndex) = (Transport::Http, MethodIndex::OTHER);
 
     fn grade(health: &HealthState) -> Grade {
         health.grade(HTTP, || NOW)
     }
 
     fn answers(health: &HealthState) {
-        health.by(Transport::Http).record_answer(Verdict::Usable, MethodPlace::OTHER, (None, || NOW));
+        health.by(Transport::Http).record_answer(Verdict::Usable, MethodIndex::OTHER, (None, || NOW));
     }
 
     fn fails(health: &HealthState, now: Duration) {
@@ -419,7 +419,7 @@ mod tests {
     #[test]
     fn a_transport_that_fails_says_nothing_about_the_others() {
         let health = HealthState::default();
-        let of = |transport| health.grade((transport, MethodPlace::OTHER), || NOW);
+        let of = |transport| health.grade((transport, MethodIndex::OTHER), || NOW);
         (0..5).for_each(|_| {
             health.record_failure(Transport::Grpc, Fault::sent(Cause::Broken), None, NOW);
         });

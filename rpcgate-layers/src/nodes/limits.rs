@@ -15,7 +15,7 @@ pub struct PoolLimits {
     pub in_flight: usize,
     /// The maximum number of idle connections per node; four times as many if connections must [rest](Self::rest).
     pub idle_per_node: usize,
-    /// The time that idle connections are kept; less if a node says so in its `Keep-Alive` header.
+    /// The time that idle connections are kept; less if a node says so in its `CacheDecision-Alive` header.
     pub idle_time: Duration,
     /// The time that a connection rests before it takes a call whose answer has no id to match: a REST call, or a call
     /// to a node that writes no ids. If late bytes of the previous call arrive in this time, the connection is closed.

@@ -3,9 +3,9 @@
 mod ask;
 mod choose;
 mod heights;
-mod lanes;
 mod network;
 mod open;
+mod parallel_tries;
 mod several;
 mod two_grpc;
 
@@ -24,7 +24,7 @@ use super::probe_call::ProbeFailure;
 use super::retry_budget::RetryBalance;
 use super::second_requests::{SecondReason, SecondRequests};
 use super::timers::TimerPool;
-use super::usefulness::MethodPlace;
+use super::usefulness::MethodIndex;
 use crate::transport::h1::client::{Client, ClientLimits};
 use crate::transport::h2::client::H2Client;
 use crate::transport::ws::dial::StreamClient;
@@ -288,7 +288,7 @@ impl Pool {
 
     /// Records that the node answered a call of this method over HTTP with an error, and that another node has served
     /// the call.
-    pub(crate) fn record_method_failed(&self, index: NodeIndex, method: MethodPlace) {
+    pub(crate) fn record_method_failed(&self, index: NodeIndex, method: MethodIndex) {
         if let Some(node) = self.nodes.get(index.get()) {
             node.health.by(Transport::Http).usefulness().record_method_failed(method);
         }

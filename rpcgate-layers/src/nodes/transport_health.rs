@@ -1,7 +1,7 @@
 //! The health of a node over one transport, according to the tries of calls and streams.
 
 use super::backoff::Backoff;
-use super::usefulness::{MethodPlace, Usefulness};
+use super::usefulness::{MethodIndex, Usefulness};
 use rpcgate_core::adapter::Unserved;
 use rpcgate_core::fault::Cause;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -76,7 +76,7 @@ impl TransportHealth {
     pub(crate) fn record_answer(
         &self,
         verdict: Verdict,
-        method: MethodPlace,
+        method: MethodIndex,
         (took, now): (Option<Duration>, impl Fn() -> Duration),
     ) {
         if verdict != Verdict::Begun && self.usefulness.is_awaited_by_others() {
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     const NOW: Duration = Duration::from_secs(100);
-    const ANY: MethodPlace = MethodPlace::OTHER;
+    const ANY: MethodIndex = MethodIndex::OTHER;
 
     impl Judged for () {
         fn verdict(&self) -> Verdict {

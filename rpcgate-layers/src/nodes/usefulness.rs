@@ -46,18 +46,18 @@ const PLACES: usize = 32;
 
 /// The slot of a method in a node's statistics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct MethodPlace(u8);
+pub(crate) struct MethodIndex(u8);
 
-impl MethodPlace {
+impl MethodIndex {
     /// The slot of calls whose method is not known.
-    pub(crate) const OTHER: MethodPlace = MethodPlace(0);
+    pub(crate) const OTHER: MethodIndex = MethodIndex(0);
 
     /// Returns the slot of a listed method, whose name is always at the same address.
     pub(crate) fn of(method: Option<&'static str>) -> Self {
-        let Some(name) = method.filter(|name| !name.is_empty()) else { return MethodPlace::OTHER };
+        let Some(name) = method.filter(|name| !name.is_empty()) else { return MethodIndex::OTHER };
         // The names are adjacent in memory. A multiplication spreads them (Fibonacci hashing).
         let spread = (name.as_ptr().addr() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-        MethodPlace((spread as usize % (PLACES - 1) + 1) as u8)
+        MethodIndex((spread as usize % (PLACES - 1) + 1) as u8)
     }
 }
 
@@ -106,7 +106,7 @@ impl Usefulness {
 
     /// Returns the expected time of one more call in microseconds, without regard to the calls in flight; `None` if
     /// nothing is known.
-    pub(crate) fn expected(&self, method: MethodPlace) -> Option<u64> {
+    pub(crate) fn expected(&self, method: MethodIndex) -> Option<u64> {
         let latency = self.latency.load(Relaxed);
         let share = if self.is_suspect() { ALL } else { self.share(method) };
         if latency == 0 && share == 0 {
@@ -121,22 +121,22 @@ impl Usefulness {
         self.errors.load(Relaxed) >= SUSPECT
     }
 
-    fn share(&self, method: MethodPlace) -> u32 {
+    fn share(&self, method: MethodIndex) -> u32 {
         let of_method = self.methods.get(usize::from(method.0)).map_or(0, |share| share.load(Relaxed));
         self.in_vain.load(Relaxed).max(of_method)
     }
 
     /// Reports whether calls of this method should go to another node. Reads the clock only if a call waits.
-    pub(crate) fn is_doubtful(&self, method: MethodPlace, now: impl FnOnce() -> Duration) -> bool {
+    pub(crate) fn is_doubtful(&self, method: MethodIndex, now: impl FnOnce() -> Duration) -> bool {
         self.is_in_doubt(method) || self.is_silent(now)
     }
 
     /// Reports whether a recent try of this method failed, or all recent answers were errors.
-    pub(crate) fn has_failed(&self, method: MethodPlace) -> bool {
+    pub(crate) fn has_failed(&self, method: MethodIndex) -> bool {
         self.share(method) > 0 || self.is_suspect()
     }
 
-    pub(crate) fn is_in_doubt(&self, method: MethodPlace) -> bool {
+    pub(crate) fn is_in_doubt(&self, method: MethodIndex) -> bool {
         self.share(method) >= DOUBTFUL
     }
 
@@ -151,7 +151,7 @@ impl Usefulness {
     /// Reports whether the node gets the next call as a trial, if a recent try failed. While other nodes are faster, it
     /// would otherwise get no call that shows whether it is useful again. The first trial comes after a second. Each
     /// failure doubles the pause, up to half a minute.
-    pub(crate) fn takes_trial(&self, method: MethodPlace, now: impl Fn() -> Duration) -> bool {
+    pub(crate) fn takes_trial(&self, method: MethodIndex, now: impl Fn() -> Duration) -> bool {
         if !self.has_failed(method) {
             return false;
         }
@@ -209,7 +209,7 @@ impl Usefulness {
     }
 
     /// Records a usable answer, which came after `took` if that was measured.
-    pub(crate) fn record_usable(&self, method: MethodPlace, took: Option<Duration>) {
+    pub(crate) fn record_usable(&self, method: MethodIndex, took: Option<Duration>) {
         self.record_answered();
         if !self.has_served() {
             self.has_served.store(true, Relaxed);
@@ -256,7 +256,7 @@ impl Usefulness {
         self.in_vain.store(old + (ALL - old).div_ceil(4), Relaxed);
     }
 
-    pub(crate) fn record_method_failed(&self, method: MethodPlace) {
+    pub(crate) fn record_method_failed(&self, method: MethodIndex) {
         if let Some(place) = self.methods.get(usize::from(method.0)) {
             let old = place.load(Relaxed);
             place.store(old + (ALL - old).div_ceil(4), Relaxed);
@@ -265,7 +265,7 @@ impl Usefulness {
 
     /// Records that an answer of this method began and ended without a message after `waited`, unless that is usual for
     /// the node.
-    pub(crate) fn record_method_silence(&self, method: MethodPlace, waited: Duration) {
+    pub(crate) fn record_method_silence(&self, method: MethodIndex, waited: Duration) {
         if self.is_unusual(waited) {
             self.record_method_failed(method);
         }
@@ -305,7 +305,7 @@ const fn less(share: u32) -> u32 {
 mod tests {
     use super::*;
 
-    const ANY: MethodPlace = MethodPlace::OTHER;
+    const ANY: MethodIndex = MethodIndex::OTHER;
     const MILLI: Duration = Duration::from_millis(1);
 
     fn at(millis: u32) -> impl Fn() -> Duration {
@@ -443,7 +443,7 @@ mod tests {
     #[test]
     fn a_method_that_a_node_cannot_serve_is_doubtful_and_the_others_are_not() {
         static NAMES: [&str; 2] = ["one_method", "other_method"];
-        let [one, other] = NAMES.map(|name| MethodPlace::of(Some(name)));
+        let [one, other] = NAMES.map(|name| MethodIndex::of(Some(name)));
         assert_ne!(one, other);
         let account = Usefulness::default();
         (0..2).for_each(|_| account.record_method_failed(one));

@@ -1,7 +1,7 @@
 //! Joining the shared counters: a gateway seeds lost counters, raises those for which it knows a higher count, and
 //! sends the counts that it made alone.
 
-use super::Standing;
+use super::CounterState;
 use super::heartbeat::{COMPARISONS, Heartbeat, ONLY_RAISE};
 use super::known::{Spot, numbers};
 use super::link::{Broken, Link, Unsettled, digests};
@@ -59,7 +59,7 @@ impl Link {
 
     /// Seeds counters that are lost or never existed, and begins an era.
     async fn seed(&mut self, connection: &mut MultiplexedConnection) -> Result<u64, Broken> {
-        self.shared.stand(Standing::Seeding);
+        self.shared.stand(CounterState::Seeding);
         let mut pipe = Pipeline::new();
         let held = self.shared.names.seeding();
         pipe.cmd("SET").arg(held).arg(self.gateway).arg("NX").arg("EX").arg(SEEDING);

@@ -6,7 +6,7 @@ use super::report::Report;
 use super::script::{Answered, BadAnswer, Code, Digests};
 use super::shared::{Ask, Item, Order, Shared};
 use super::tls::client;
-use super::{BadRedis, Seed, Standing};
+use super::{BadRedis, CounterState, Seed};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Pipeline, Value};
 use std::collections::{VecDeque, hash_map::RandomState};
@@ -99,8 +99,8 @@ impl Link {
         loop {
             let Some(broken) = self.life(&mut orders, &mut reported).await else { return };
             self.shared.stand(match broken {
-                Broken::Seeding | Broken::NoSeed => Standing::Seeding,
-                _ => Standing::Alone,
+                Broken::Seeding | Broken::NoSeed => CounterState::Seeding,
+                _ => CounterState::Alone,
             });
             let why = broken.to_string();
             if why != reported {
@@ -126,11 +126,11 @@ impl Link {
         if let Err(broken) = alone(orders, self.join(&mut connection)).await? {
             return Some(broken);
         }
-        self.shared.stand(Standing::Together);
+        self.shared.stand(CounterState::Together);
         tracing::info!(gateways = self.shared.gateways.load(Relaxed), "redis: counting together");
         reported.clear();
         let served = self.serve(&mut connection, orders).await;
-        self.shared.stand(Standing::Alone);
+        self.shared.stand(CounterState::Alone);
         match served {
             Ok(done) => {
                 if let Some(done) = done {
@@ -169,7 +169,7 @@ impl Link {
                     }
                     if let Some(done) = self.together(connection, &mut taken).await? {
                         // Pending requests are decided without Redis, and their counts are sent to it.
-                        self.shared.stand(Standing::Alone);
+                        self.shared.stand(CounterState::Alone);
                         orders.close();
                         while let Ok(order) = orders.try_recv() {
                             if let Order::Ask(ask) = order {
@@ -209,7 +209,7 @@ impl Link {
             Ok(answers) => answers,
             Err(broken) => {
                 // Must come first: a caller that learns now that it gets no answer must not send the command again.
-                self.shared.stand(Standing::Alone);
+                self.shared.stand(CounterState::Alone);
                 waiting.into_iter().for_each(|then| then(None));
                 return Err(broken);
             }
@@ -222,13 +222,13 @@ impl Link {
                         self.shared.clock(answered.time);
                     }
                     if answered.code == Code::OtherEra {
-                        self.shared.stand(Standing::Alone);
+                        self.shared.stand(CounterState::Alone);
                         broken = Some(Broken::OtherEra);
                     }
                     then(Some(answered));
                 }
                 Err(bad) => {
-                    self.shared.stand(Standing::Alone);
+                    self.shared.stand(CounterState::Alone);
                     broken = Some(bad.into());
                     then(None);
                 }
@@ -304,7 +304,7 @@ async fn alone<T>(orders: &mut Orders, what: impl Future<Output = T>) -> Option<
 impl Drop for Link {
     fn drop(&mut self) {
         // No call may wait for the link after its end.
-        self.shared.stand(Standing::Alone);
+        self.shared.stand(CounterState::Alone);
     }
 }
 

@@ -1,12 +1,12 @@
 //! The state that callers and the link share: the known counts, and the state of the link.
 
-use super::Standing;
+use super::CounterState;
 use super::known::{Known, Spot};
 use super::script::{Answered, Digests, KEPT, KEPT_UNITS, Names};
 use super::units::{Units, Unused};
 use parking_lot::RwLock;
 use redis::Cmd;
-use rpcgate_core::backend::counters::Taken;
+use rpcgate_core::backend::counters::WindowCount;
 use rpcgate_core::caller::{Caller, KeyId, ProjectId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::in_flight::InFlight;
@@ -94,22 +94,22 @@ impl Shared {
             digests: RwLock::default(),
             doubts: AtomicU64::new(0),
             is_warned: AtomicBool::new(false),
-            standing: AtomicU8::new(Standing::Alone as u8),
+            standing: AtomicU8::new(CounterState::Alone as u8),
             changed: Notify::new(),
             origin: Instant::now(),
             ahead: AtomicI64::new(0),
         }
     }
 
-    pub(super) fn standing(&self) -> Standing {
+    pub(super) fn standing(&self) -> CounterState {
         match self.standing.load(Relaxed) {
-            0 => Standing::Together,
-            1 => Standing::Seeding,
-            _ => Standing::Alone,
+            0 => CounterState::Together,
+            1 => CounterState::Seeding,
+            _ => CounterState::Alone,
         }
     }
 
-    pub(super) fn stand(&self, standing: Standing) {
+    pub(super) fn stand(&self, standing: CounterState) {
         if self.standing.swap(standing as u8, Relaxed) != standing as u8 {
             self.changed.notify_waiters();
         }
@@ -117,7 +117,7 @@ impl Shared {
 
     /// Returns the digests of the scripts, if Redis is in use.
     pub(super) fn together(&self) -> Option<Arc<Digests>> {
-        if self.standing() != Standing::Together {
+        if self.standing() != CounterState::Together {
             return None;
         }
         self.digests.read().clone()
@@ -146,7 +146,7 @@ impl Shared {
     }
 
     /// Counts on the known counts, without Redis.
-    pub(super) fn take_alone(&self, caller: &Caller, weight: u64, now: Time) -> Taken {
+    pub(super) fn take_alone(&self, caller: &Caller, weight: u64, now: Time) -> WindowCount {
         let counted = caller.quota.rps_limit.map(|limit| {
             self.seconds.with(caller.project, |second| {
                 let fits = second.used(now).saturating_add(weight) <= limit;
@@ -155,7 +155,7 @@ impl Shared {
         });
         if counted == Some(None) {
             let windows = self.keys.with(caller.key, |known| known.peek(&caller.plan, now));
-            return Taken { windows, refused: Some(Refusal::Window { retry_after: 1 }) };
+            return WindowCount { windows, refused: Some(Refusal::Window { retry_after: 1 }) };
         }
         let (windows, taken) = self.keys.with(caller.key, |known| known.take(&caller.plan, weight, now));
         match taken {
@@ -166,7 +166,7 @@ impl Shared {
                 }
             }
         }
-        Taken { windows, refused: taken.err().map(|retry_after| Refusal::Window { retry_after }) }
+        WindowCount { windows, refused: taken.err().map(|retry_after| Refusal::Window { retry_after }) }
     }
 
     /// Reserves on the known counts, without Redis.
@@ -181,7 +181,7 @@ impl Shared {
     }
 
     pub(super) fn refund(&self, project: ProjectId, hour: u64, units: u64) {
-        let is_together = self.standing() == Standing::Together;
+        let is_together = self.standing() == CounterState::Together;
         self.units.with(project, |known| match is_together {
             true => known.give_back(hour, units),
             false => known.refund(hour, units),

@@ -48,7 +48,7 @@ use crate::future::ResponseFuture;
 use http::Request;
 use http::header::AUTHORIZATION;
 use key::{credentials_of, user_of};
-use rpcgate_core::backend::directory::{Directory, Peek};
+use rpcgate_core::backend::directory::{Directory, KeyLookup};
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::tally::{Accounting, Tally};
 use std::sync::Arc;
@@ -104,15 +104,16 @@ where
     fn call(&mut self, mut routed: Routed<B>) -> Self::Future {
         let Some(key) = key_of(&routed.received.request, routed.chain.adapter().key_places()) else {
             let anonymous = self.directory.anonymous().ok_or(Denied::unknown(Refusal::NoKey));
-            let admitted = anonymous.and_then(|caller| admit(routed, Peek::Known(caller), self.way.clone()));
+            let admitted =
+                anonymous.and_then(|caller| admit(routed, KeyLookup::Known(caller), self.way.clone()));
             return match admitted {
                 Ok(known) => ResponseFuture::inner(self.inner.call(known)),
                 Err(denied) => ResponseFuture::own(Ok(S::Response::denied(denied))),
             };
         };
         let key = match self.directory.peek(&key) {
-            Peek::Miss => key.into_owned(),
-            Peek::Unknown => match with_user_as_key(&mut routed.received.request) {
+            KeyLookup::Miss => key.into_owned(),
+            KeyLookup::Unknown => match with_user_as_key(&mut routed.received.request) {
                 Some(user) => user,
                 None => {
                     return ResponseFuture::own(Ok(S::Response::denied(Denied::unknown(
@@ -132,7 +133,7 @@ where
         let mut inner = std::mem::replace(&mut self.inner, ready);
         ResponseFuture::waiting(async move {
             let mut fetched = directory.fetch(&key).await;
-            if matches!(fetched, Ok(Peek::Unknown))
+            if matches!(fetched, Ok(KeyLookup::Unknown))
                 && let Some(user) = with_user_as_key(&mut routed.received.request)
             {
                 fetched = directory.fetch(&user).await;
@@ -156,11 +157,15 @@ fn with_user_as_key<B>(request: &mut Request<B>) -> Option<String> {
     Some(user)
 }
 
-fn admit<B>(routed: Routed<B>, peek: Peek, accounting: Arc<Accounting>) -> Result<Authenticated<B>, Denied> {
+fn admit<B>(
+    routed: Routed<B>,
+    peek: KeyLookup,
+    accounting: Arc<Accounting>,
+) -> Result<Authenticated<B>, Denied> {
     let (caller, revoked) = match peek {
-        Peek::Known(caller) => (caller, false),
-        Peek::Revoked(caller) => (caller, true),
-        Peek::Unknown | Peek::Miss => return Err(Denied::unknown(Refusal::InvalidKey)),
+        KeyLookup::Known(caller) => (caller, false),
+        KeyLookup::Revoked(caller) => (caller, true),
+        KeyLookup::Unknown | KeyLookup::Miss => return Err(Denied::unknown(Refusal::InvalidKey)),
     };
     let Routed { received, chain, transport, target } = routed;
     let expired = caller.expires_at.is_some_and(|end| received.arrival >= end);
@@ -296,10 +301,10 @@ mod tests {
     struct Slow(Option<Arc<MemoryDirectory>>);
 
     impl Directory for Slow {
-        fn peek(&self, _: &str) -> Peek {
-            Peek::Miss
+        fn peek(&self, _: &str) -> KeyLookup {
+            KeyLookup::Miss
         }
-        fn fetch<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Peek, Unavailable>> {
+        fn fetch<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<KeyLookup, Unavailable>> {
             Box::pin(async move {
                 tokio::task::yield_now().await;
                 self.0.as_ref().map(|known| known.peek(key)).ok_or(Unavailable)

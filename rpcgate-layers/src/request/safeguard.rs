@@ -52,7 +52,7 @@ use rpcgate_core::backend::usage_observer::UsageObserver;
 use rpcgate_core::backend::usage_sink::Record;
 use rpcgate_core::caller::{Caller, KeyId, ProjectId, TenantId};
 use rpcgate_core::clock::Time;
-use rpcgate_core::safeguard::{Cooled, SafeguardRule, Storm, is_refused};
+use rpcgate_core::safeguard::{CoolDown, RefusalStorm, SafeguardRule, is_refused};
 use rpcgate_core::sharded::Sharded;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -115,17 +115,17 @@ where
 #[derive(Debug, Default)]
 pub struct Safeguard {
     rule: ArcSwap<Option<SafeguardRule>>,
-    keys: Sharded<KeyId, Standing>,
+    keys: Sharded<KeyId, SafeguardState>,
     cooled: AtomicU64,
     storms: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct Standing {
+struct SafeguardState {
     key: KeyId,
     project: ProjectId,
     tenant: TenantId,
-    storm: Storm,
+    storm: RefusalStorm,
     /// The caller from the directory, the rule that scaled it down, and the result.
     scaled: Option<(Arc<Caller>, SafeguardRule, Arc<Caller>)>,
 }
@@ -150,12 +150,12 @@ impl Safeguard {
     }
 
     /// Returns the keys whose limits are scaled down at `now`, each with the end time.
-    pub fn cooled_keys(&self, now: Time) -> Vec<Cooled> {
+    pub fn cooled_keys(&self, now: Time) -> Vec<CoolDown> {
         let mut all = Vec::new();
         let Some(rule) = (**self.rule.load()).filter(|_| self.cooled() > 0) else { return all };
-        self.keys.each(|key, &mut Standing { project, tenant, ref storm, .. }| {
+        self.keys.each(|key, &mut SafeguardState { project, tenant, ref storm, .. }| {
             let end = storm.end(now);
-            all.extend(end.map(|end| Cooled { key, project, tenant, percent: rule.percent, end }));
+            all.extend(end.map(|end| CoolDown { key, project, tenant, percent: rule.percent, end }));
         });
         all
     }
@@ -173,7 +173,7 @@ impl Safeguard {
         let rule = (**self.rule.load())?;
         // Most keys were never refused, so a look-up adds no entry.
         let is_cooled =
-            |standing: Option<&Standing>| standing.is_some_and(|standing| standing.storm.is_cooled());
+            |standing: Option<&SafeguardState>| standing.is_some_and(|standing| standing.storm.is_cooled());
         if !self.keys.look(caller.key, is_cooled) {
             return None;
         }
@@ -182,7 +182,7 @@ impl Safeguard {
 
     fn standing(
         &self,
-        standing: &mut Standing,
+        standing: &mut SafeguardState,
         caller: &Arc<Caller>,
         rule: &SafeguardRule,
         now: Time,
@@ -230,7 +230,7 @@ impl Safeguard {
         self.forget(|storm| rule.is_none_or(|rule| storm.is_over(&rule, now)));
     }
 
-    fn forget(&self, is_over: impl Fn(&Storm) -> bool) {
+    fn forget(&self, is_over: impl Fn(&RefusalStorm) -> bool) {
         self.keys.retain(|standing| {
             let is_over = is_over(&standing.storm);
             if is_over && standing.storm.is_cooled() {
@@ -240,9 +240,9 @@ impl Safeguard {
         });
     }
 
-    fn restore(&self, standing: &mut Standing) {
+    fn restore(&self, standing: &mut SafeguardState) {
         if standing.storm.is_cooled() {
-            (standing.storm, standing.scaled) = (Storm::default(), None);
+            (standing.storm, standing.scaled) = (RefusalStorm::default(), None);
             self.restored(standing.key);
         }
     }
@@ -390,7 +390,7 @@ mod tests {
         storm(&fixture, &safeguard).await;
         let Caller { key, project, tenant, .. } = *fixture.caller;
         let end = fixture.now().plus(RULE.cooldown);
-        let cooled = Cooled { key, project, tenant, percent: 25, end };
+        let cooled = CoolDown { key, project, tenant, percent: 25, end };
         assert_eq!(
             safeguard.cooled_keys(fixture.now()),
             [cooled],
@@ -401,7 +401,7 @@ mod tests {
         safeguard.replace(Some(RULE.with_percent(50)));
         assert_eq!(
             safeguard.cooled_keys(fixture.now()),
-            [Cooled { percent: 50, ..cooled }],
+            [CoolDown { percent: 50, ..cooled }],
             "as it is in force"
         );
         safeguard.replace(None);

@@ -18,7 +18,7 @@ use super::send::send;
 use crate::nodes::Pool;
 use crate::nodes::node::NodeIndex;
 use crate::nodes::node_set::NodeSet;
-use crate::nodes::usefulness::MethodPlace;
+use crate::nodes::usefulness::MethodIndex;
 use rpcgate_core::adapter::{NodeError, Unserved};
 use rpcgate_core::call::{CallState, Entry};
 use rpcgate_core::chain::Flags;
@@ -99,7 +99,7 @@ async fn send_again(
             for (place, answered) in doubted {
                 let entry = &tally.entries[place];
                 if !may_need_another(entry) {
-                    pool.record_method_failed(answered, MethodPlace::of(entry.call.metered));
+                    pool.record_method_failed(answered, MethodIndex::of(entry.call.metered));
                 }
             }
         }

@@ -9,7 +9,7 @@ use super::limits::StreamLimits;
 use arc_swap::ArcSwap;
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
-use rpcgate_core::backend::directory::{Directory, Peek};
+use rpcgate_core::backend::directory::{Directory, KeyLookup};
 use rpcgate_core::caller::{Caller, KeyId, ProjectId};
 use rpcgate_core::chain::ChainName;
 use rpcgate_core::clock::Clock;
@@ -131,19 +131,19 @@ impl OpenStreams {
             let Some(text) = &key.text else { continue };
             let peek = match self.directory.peek(text) {
                 // If the directory does not answer, the streams stay open.
-                Peek::Miss => self.directory.fetch(text).await.ok(),
+                KeyLookup::Miss => self.directory.fetch(text).await.ok(),
                 peek => Some(peek),
             };
             let reason = match peek {
-                Some(Peek::Known(caller)) => {
+                Some(KeyLookup::Known(caller)) => {
                     let reason = self.reason(&caller, key.chain);
                     if !Arc::ptr_eq(&caller, &key.caller.load()) {
                         key.caller.store(caller);
                     }
                     reason
                 }
-                Some(Peek::Revoked(_) | Peek::Unknown) => Some(CloseReason::KeyRevoked),
-                Some(Peek::Miss) | None => self.reason(&key.caller.load(), key.chain),
+                Some(KeyLookup::Revoked(_) | KeyLookup::Unknown) => Some(CloseReason::KeyRevoked),
+                Some(KeyLookup::Miss) | None => self.reason(&key.caller.load(), key.chain),
             };
             match reason {
                 Some(reason) => key.close(Ending { reason, spread: Duration::ZERO }),

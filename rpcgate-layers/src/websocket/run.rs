@@ -5,9 +5,9 @@ use super::limits::StreamLimits;
 use super::link::{Io, Link, Side};
 use super::messages::Messages;
 use super::open_streams::{Ending, StreamPermit};
+use super::poll_when_woken::{PartsTask, PollWhenWoken};
 use super::relay::{from_client, from_node};
 use super::upkeep::Upkeep;
-use super::woken::{PartsTask, Woken};
 use super::writes::{Due, StreamWrites};
 use crate::nodes::node::Node;
 use crate::transport::ws::incoming::FrameReader;
@@ -175,7 +175,7 @@ async fn close<F: Future>(
     link: &Link,
     reason: CloseReason,
     task: &mut PartsTask,
-    reading: Option<Woken<Pin<&mut F>>>,
+    reading: Option<PollWhenWoken<Pin<&mut F>>>,
     is_discarding: bool,
 ) {
     link.is_closing.store(true, Relaxed);

@@ -3,7 +3,7 @@
 use super::close::CloseReason;
 use super::limits::StreamLimits;
 use super::link::{Link, OWN_PING, Side};
-use super::woken::{PartsTask, Woken};
+use super::poll_when_woken::{PartsTask, PollWhenWoken};
 use bytes::Bytes;
 use fastwebsockets::OpCode;
 use rpcgate_core::stream_tally::SUMMED;
@@ -19,7 +19,7 @@ const SLOWEST: u64 = 1_024;
 /// The upkeep of one stream. It has one timer, which is polled only after it has fired, because the task is polled
 /// several times per message.
 pub(super) struct Upkeep {
-    timer: Woken<Pin<Box<Sleep>>>,
+    timer: PollWhenWoken<Pin<Box<Sleep>>>,
     next_tick: Instant,
     /// The time at which calls and pushes must be recorded, if some wait.
     flush: Option<Instant>,

@@ -45,7 +45,7 @@ impl fmt::Debug for Account {
 impl Enrolment<'_> {
     /// Finds or creates the account in the configuration's database. A replaced key also goes to `state.json`.
     pub(super) async fn finish(mut self) -> Result<Account, DemoError> {
-        let mut patience = Patience::new();
+        let mut patience = RetryCount::new();
         loop {
             match self.attempt().await {
                 // The next attempt finds what a failed one has written.
@@ -164,11 +164,11 @@ impl Enrolment<'_> {
     }
 }
 
-pub(super) struct Patience(u32);
+pub(super) struct RetryCount(u32);
 
-impl Patience {
+impl RetryCount {
     pub(super) fn new() -> Self {
-        Patience(ATTEMPTS)
+        RetryCount(ATTEMPTS)
     }
 
     pub(super) fn bears(&mut self, error: &DemoError) -> bool {
@@ -195,9 +195,9 @@ mod tests {
     #[test]
     fn a_database_that_is_away_for_a_moment_is_waited_for_and_no_other_is() {
         let away = DemoError::Store(StoreError::Unavailable("locked".into()));
-        let mut patience = Patience(ATTEMPTS);
+        let mut patience = RetryCount(ATTEMPTS);
         assert_eq!((1..ATTEMPTS).filter(|_| patience.bears(&away)).count(), 7);
         assert!(!patience.bears(&away));
-        assert!(!Patience(ATTEMPTS).bears(&DemoError::Store(StoreError::Outdated("x.db".into()))));
+        assert!(!RetryCount(ATTEMPTS).bears(&DemoError::Store(StoreError::Outdated("x.db".into()))));
     }
 }

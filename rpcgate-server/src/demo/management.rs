@@ -1,7 +1,7 @@
 //! The demo's management side: API, janitor, chain watcher and webhook dispatcher, on the gateway's databases.
 
 use super::DemoError;
-use super::account::{PAUSE, Patience};
+use super::account::{PAUSE, RetryCount};
 use super::sheet::{dashboard, reachable};
 use rpcgate_admin::management::app_state::AppState;
 use rpcgate_admin::services::api::Api;
@@ -26,17 +26,17 @@ pub(super) struct Management {
     traces: Option<TraceExporter>,
     certificate: Option<Arc<Certificate>>,
     asked: SocketAddr,
-    gateway: GatewayPlace,
+    gateway: GatewayAddresses,
 }
 
 /// The gateway's addresses, which the pages show to users.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct GatewayPlace {
+pub(super) struct GatewayAddresses {
     pub(super) http: SocketAddr,
     pub(super) grpc: Option<SocketAddr>,
 }
 
-impl GatewayPlace {
+impl GatewayAddresses {
     fn of(self, mut config: Config) -> Config {
         config.gateway.listen = self.http;
         config.gateway.grpc_listen = self.grpc;
@@ -48,7 +48,7 @@ impl Management {
     /// Opens the databases of `config` and serves at `admin.listen`; port 0 picks a free one.
     pub(super) async fn start(
         config: &Config,
-        gateway: GatewayPlace,
+        gateway: GatewayAddresses,
         clock: Arc<dyn Clock>,
     ) -> Result<Management, DemoError> {
         let asked = config.admin.listen;
@@ -138,7 +138,7 @@ impl Management {
 }
 
 async fn open(config: &Config, clock: &Arc<dyn Clock>) -> Result<AppState, DemoError> {
-    let mut patience = Patience::new();
+    let mut patience = RetryCount::new();
     loop {
         match AppState::open(config.clone(), clock.clone()).await.map_err(DemoError::from) {
             Err(error) if patience.bears(&error) => tokio::time::sleep(PAUSE).await,

@@ -11,7 +11,7 @@ use crate::grpc_reflection::GrpcReflection;
 use crate::listen::Connections;
 use crate::listen::http::{Bounds, Entry, Listener};
 use crate::metrics::{self, MetricsListener, Reloads, Watched};
-use crate::node_spending::SpendingKeeper;
+use crate::node_spending::NodeSpendingStore;
 use crate::reload::Reloadable;
 use crate::start_error::StartError;
 use crate::state::State;
@@ -50,7 +50,7 @@ impl Gateway {
         let call_log = open_log(&config)?;
         let reloadable = Arc::new(Reloadable::new(config.clone(), clock.clone(), keys, state.clone())?);
         let spending =
-            SpendingKeeper::start(&config, state.as_deref(), reloadable.spendings.clone(), clock.clone())?;
+            NodeSpendingStore::start(&config, state.as_deref(), reloadable.spendings.clone(), clock.clone())?;
         if let Some(state) = &state {
             connect(state, &reloadable);
         }

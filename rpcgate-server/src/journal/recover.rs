@@ -15,7 +15,7 @@ const CHUNK: usize = 256 * 1024;
 
 /// The segments that an earlier process left.
 #[derive(Debug, Default)]
-pub(super) struct Left {
+pub(super) struct RecoveredSegments {
     /// Segments with whole records, oldest first, with their length up to the end of the last record, head included.
     pub(super) segments: Vec<(SegmentId, u64)>,
     /// Segment files that could not be read this time. Another start may read them.
@@ -39,12 +39,12 @@ pub(super) fn owner(dir: &Path, medium: &dyn Medium) -> io::Result<Option<Gatewa
 }
 
 /// Returns the segments of `gateway`, cut behind the last of their whole records.
-pub(super) fn left(dir: &Path, gateway: GatewayId, medium: &dyn Medium) -> io::Result<Left> {
+pub(super) fn left(dir: &Path, gateway: GatewayId, medium: &dyn Medium) -> io::Result<RecoveredSegments> {
     match medium.remove(&dir.join(PROBE)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => complain(dir, PROBE, &error),
         _ => {}
     }
-    let mut left = Left::default();
+    let mut left = RecoveredSegments::default();
     for id in segments_in(dir, medium)? {
         match segment(dir, id, gateway, medium) {
             Ok(Found::Segment(len)) => left.segments.push((id, len)),

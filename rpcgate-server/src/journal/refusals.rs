@@ -53,7 +53,7 @@ struct Sum {
 
 /// The result of adding a refusal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Taken {
+pub(super) enum AddResult {
     Held,
     /// Held, and all held refusals should be written now.
     Enough,
@@ -68,14 +68,14 @@ impl Refusals {
             && record.lines.iter().all(|line| line.outcome == Outcome::Refused && line.cu == 0)
     }
 
-    pub(super) fn add(&mut self, record: &Record<'_>) -> Taken {
+    pub(super) fn add(&mut self, record: &Record<'_>) -> AddResult {
         self.meter.count(record);
         if self.closed {
-            return Taken::Closed;
+            return AddResult::Closed;
         }
         if self.singles.len() < SINGLES {
             self.singles.push(Held::copy(record));
-            return Taken::Held;
+            return AddResult::Held;
         }
         for (place, line) in record.lines.iter().enumerate() {
             let is_first = place == 0;
@@ -87,7 +87,7 @@ impl Refusals {
             };
             self.add_part(part, name(line.method));
         }
-        if self.sums >= MOST_SUMS { Taken::Enough } else { Taken::Held }
+        if self.sums >= MOST_SUMS { AddResult::Enough } else { AddResult::Held }
     }
 
     fn add_part(&mut self, part: Sum, method: &[u8]) {

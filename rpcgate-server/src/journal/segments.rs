@@ -85,7 +85,7 @@ impl Segments {
         medium: Arc<dyn Medium>,
         clock: Arc<dyn Clock>,
     ) -> io::Result<Self> {
-        let recover::Left { segments, unread } = recover::left(dir, gateway, &*medium)?;
+        let recover::RecoveredSegments { segments, unread } = recover::left(dir, gateway, &*medium)?;
         let newest = segments.iter().map(|(id, _)| id).chain(&unread).max().copied().unwrap_or_default();
         let mut files = SegmentFiles { by_id: BTreeMap::new(), unread, newest };
         for (id, len) in segments {

@@ -5,7 +5,7 @@ use super::log_throttle::LogThrottle;
 use super::losses::Losses;
 use super::queue::{Next, Queue};
 use super::records::{Records, Weight};
-use super::refusals::{Refusals, Taken};
+use super::refusals::{AddResult, Refusals};
 use super::segments::Segments;
 use super::shard::{SegmentWriter, Shard, number};
 use super::waiting::Waiting;
@@ -122,9 +122,9 @@ impl Shared {
     fn refuse(&self, shard: &Shard, record: &Record<'_>) {
         let taken = shard.refusals.lock().add(record);
         match taken {
-            Taken::Held => {}
-            Taken::Enough => self.flush(shard),
-            Taken::Closed => self.losses.add(Weight::of(record, 1)),
+            AddResult::Held => {}
+            AddResult::Enough => self.flush(shard),
+            AddResult::Closed => self.losses.add(Weight::of(record, 1)),
         }
     }
 

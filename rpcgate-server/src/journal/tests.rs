@@ -2,7 +2,7 @@
 
 mod faults;
 mod left;
-mod storm;
+mod refusal_storm;
 mod together;
 mod trouble;
 

@@ -5,7 +5,7 @@ use super::STALL;
 use super::folder::JournalError;
 use super::log_throttle::LogThrottle;
 use super::shared::{Emptied, Shared, Trouble};
-use super::worker_signal::{Order, Woken, WorkerSignal};
+use super::worker_signal::{Order, WakeReason, WorkerSignal};
 use rpcgate_layers::coalesce::resume_everywhere;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -108,11 +108,11 @@ fn write(shared: &Shared, signal: &WorkerSignal) {
     let (mut ticks, mut due, mut pause) = (0, 0, 1);
     loop {
         match signal.wait(TICK) {
-            Woken::Ordered(Order::Finish) => return shared.finish(),
-            Woken::Ordered(Order::Leave) => return,
+            WakeReason::Ordered(Order::Finish) => return shared.finish(),
+            WakeReason::Ordered(Order::Leave) => return,
             // Records have just begun to go to memory: perhaps one file was at fault, not the disk.
-            Woken::Early => due = ticks,
-            Woken::InTime => {
+            WakeReason::Early => due = ticks,
+            WakeReason::InTime => {
                 ticks += 1;
                 if ticks % 2 == 0 {
                     shared.shards.iter().for_each(|shard| shared.flush(shard));
@@ -134,7 +134,7 @@ fn sync(shared: &Shared, signal: &WorkerSignal, interval: Duration) {
     let throttle = LogThrottle::default();
     loop {
         let woken = signal.wait(interval);
-        if woken == Woken::Ordered(Order::Leave) {
+        if woken == WakeReason::Ordered(Order::Leave) {
             return;
         }
         if let Err(error) = shared.segment_files.sync()
@@ -142,7 +142,7 @@ fn sync(shared: &Shared, signal: &WorkerSignal, interval: Duration) {
         {
             tracing::error!("the journal cannot be flushed: {error}; a power failure would lose its records");
         }
-        if woken == Woken::Ordered(Order::Finish) {
+        if woken == WakeReason::Ordered(Order::Finish) {
             return;
         }
     }
@@ -165,7 +165,7 @@ fn watch(shared: &Shared, signal: &WorkerSignal) {
             resume_everywhere();
         }
         let sum = shared.losses.sum();
-        let is_last = matches!(woken, Woken::Ordered(_));
+        let is_last = matches!(woken, WakeReason::Ordered(_));
         if sum != before && (throttle.is_due(shared.clock.elapsed()) || is_last) {
             tracing::error!(
                 records = sum.records - before.records,

@@ -32,7 +32,7 @@ struct Line {
 }
 
 /// A permit to write the waiting records.
-pub(super) struct Turn<'a> {
+pub(super) struct QueueTurn<'a> {
     waiting: &'a Waiting,
     _turn: MutexGuard<'a, ()>,
 }
@@ -63,13 +63,13 @@ impl Waiting {
     }
 
     /// Returns the permit to write, unless another thread holds it for longer than `patience`.
-    pub(super) fn turn(&self, patience: Duration) -> Option<Turn<'_>> {
+    pub(super) fn turn(&self, patience: Duration) -> Option<QueueTurn<'_>> {
         let turn = self.turn.try_lock_for(patience)?;
-        Some(Turn { waiting: self, _turn: turn })
+        Some(QueueTurn { waiting: self, _turn: turn })
     }
 }
 
-impl Turn<'_> {
+impl QueueTurn<'_> {
     pub(super) fn each(&self, write: impl FnOnce(&[Held])) {
         let (mut held, last) = {
             let mut line = self.waiting.line.lock();

@@ -29,7 +29,7 @@ pub(super) enum Order {
 
 /// The reason why a thread woke.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Woken {
+pub(super) enum WakeReason {
     /// By [`WorkerSignal::wake`].
     Early,
     InTime,
@@ -47,7 +47,7 @@ impl WorkerSignal {
         self.changed.notify_all();
     }
 
-    pub(super) fn wait(&self, time: Duration) -> Woken {
+    pub(super) fn wait(&self, time: Duration) -> WakeReason {
         let mut state = self.state.lock();
         if state.order.is_none() && !state.is_woken {
             // A spurious wakeup only makes the thread check a little early.
@@ -55,9 +55,9 @@ impl WorkerSignal {
         }
         let is_woken = std::mem::take(&mut state.is_woken);
         match state.order {
-            Some(order) => Woken::Ordered(order),
-            None if is_woken => Woken::Early,
-            None => Woken::InTime,
+            Some(order) => WakeReason::Ordered(order),
+            None if is_woken => WakeReason::Early,
+            None => WakeReason::InTime,
         }
     }
 

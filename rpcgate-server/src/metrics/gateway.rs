@@ -15,7 +15,7 @@ use rpcgate_core::recent::RecentRequests;
 use rpcgate_layers::call::cache::BoundedReplies;
 use rpcgate_layers::grpc::GrpcCounts;
 use rpcgate_layers::nodes::{BatchingCounts, NodeHealth, SecondReason};
-use rpcgate_layers::redis::Standing;
+use rpcgate_layers::redis::CounterState;
 use rpcgate_layers::websocket::OpenStreams;
 use rpcgate_process::metrics::MetricsWriter;
 use rpcgate_process::traces::TraceCounts;
@@ -121,7 +121,7 @@ impl Watched {
             )?;
         }
         if let Some(standing) = self.counting.standing() {
-            let all = [Standing::Together, Standing::Seeding, Standing::Alone];
+            let all = [CounterState::Together, CounterState::Seeding, CounterState::Alone];
             page.gauges(
                 "counters",
                 "How counters in Redis stand; 1 for the standing in force.",
@@ -364,11 +364,11 @@ impl Watched {
     }
 }
 
-const fn counted(standing: Standing) -> &'static str {
+const fn counted(standing: CounterState) -> &'static str {
     match standing {
-        Standing::Together => "together",
-        Standing::Seeding => "seeding",
-        Standing::Alone => "alone",
+        CounterState::Together => "together",
+        CounterState::Seeding => "seeding",
+        CounterState::Alone => "alone",
     }
 }
 

@@ -49,14 +49,14 @@ impl Allowances for Stored {
 
 /// The recent answers of a source.
 #[derive(Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct CachedAllowances {
     source: Option<Arc<dyn Allowances>>,
     /// Allowances with the time of the answer.
     known: BTreeMap<TenantId, (u64, Duration)>,
     again: Duration,
 }
 
-impl Asked {
+impl CachedAllowances {
     /// Sets the source. Before, no allowance is known.
     pub(super) fn ask(&mut self, source: Arc<dyn Allowances>) {
         self.source = Some(source);
@@ -143,7 +143,7 @@ pub(super) mod tests {
         let (a, b) = (TenantId(1), TenantId(2));
         let reported = Arc::new(Told::default());
         *reported.allowed.lock() = [(a, 10)].into();
-        let mut asked = Asked::default();
+        let mut asked = CachedAllowances::default();
         assert_eq!(asked.of([a], secs(1)).await, [].into());
         assert!(!asked.is_open());
         asked.ask(reported.clone());

@@ -1,8 +1,8 @@
 //! Reads the journal's segments into shipments.
 
 use crate::journal::{Journal, Segment};
-use rpcgate_core::journal::{Event, HEAD, MAX_PAYLOAD, Reader, SegmentId, Torn};
-use rpcgate_core::usage::{Blocks, Fold, Mark, Shipment};
+use rpcgate_core::journal::{Event, FrameError, HEAD, MAX_PAYLOAD, Reader, SegmentId};
+use rpcgate_core::usage::{Blocks, HourlyFold, Mark, Shipment};
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::ops::ControlFlow;
@@ -22,15 +22,15 @@ pub(super) const REST: Duration = Duration::from_secs(60);
 /// [`fill`](SegmentBatcher::fill) was shipped; if that is unknown, start with a new one.
 #[derive(Debug)]
 pub(super) struct SegmentBatcher {
-    places: HashMap<SegmentId, Place>,
-    fold: Fold,
+    places: HashMap<SegmentId, SegmentPosition>,
+    fold: HourlyFold,
     blocks: Blocks,
     bytes: Vec<u8>,
 }
 
 /// The reading position in a segment.
 #[derive(Debug, Default)]
-struct Place {
+struct SegmentPosition {
     at: u64,
     /// The definitions of the frames before `at`; `None` if only the mark is known.
     reader: Option<Reader>,
@@ -46,7 +46,7 @@ enum Trouble {
     #[error("{0}")]
     Io(#[from] io::Error),
     #[error("{0}")]
-    Torn(#[from] Torn),
+    Torn(#[from] FrameError),
     #[error("a frame is cut short")]
     Cut,
 }
@@ -66,10 +66,10 @@ impl Filled {
 
 impl SegmentBatcher {
     pub(super) fn new(marks: impl IntoIterator<Item = (SegmentId, u64)>) -> Self {
-        let place = |(segment, at)| (segment, Place { at, ..Place::default() });
+        let place = |(segment, at)| (segment, SegmentPosition { at, ..SegmentPosition::default() });
         SegmentBatcher {
             places: marks.into_iter().map(place).collect(),
-            fold: Fold::new(),
+            fold: HourlyFold::new(),
             blocks: Blocks::new(),
             bytes: Vec::new(),
         }
@@ -176,7 +176,7 @@ impl Bounds {
     }
 }
 
-impl Place {
+impl SegmentPosition {
     /// Reads on until `each` breaks or the segment ends.
     fn read(
         &mut self,

@@ -3,7 +3,7 @@
 //! A key that was looked up is remembered until the change feed names it, its project or its tenant, so a known key
 //! costs no query. A forged key costs none either, and simultaneous look-ups of one key share one query. While the
 //! database is away, remembered keys stay valid for [`TRUST`]. An unknown key cannot be distinguished from one that
-//! never existed, so it is [`Unavailable`], never [`Peek::Unknown`].
+//! never existed, so it is [`Unavailable`], never [`KeyLookup::Unknown`].
 
 use arc_swap::ArcSwapOption;
 use foldhash::fast::RandomState;
@@ -13,7 +13,7 @@ use moka::sync::Cache;
 use parking_lot::Mutex;
 use rpcgate_config::Plans;
 use rpcgate_core::backend::changes::Change;
-use rpcgate_core::backend::directory::{Directory, Peek};
+use rpcgate_core::backend::directory::{Directory, KeyLookup};
 use rpcgate_core::backend::{BoxFuture, Unavailable};
 use rpcgate_core::caller::{Caller, CustomPlanId, KeyId, ProjectId, TenantId};
 use rpcgate_core::clock::{Clock, Time};
@@ -70,7 +70,7 @@ struct Inner {
 
 #[derive(Clone)]
 struct RememberedKey {
-    peek: Peek,
+    peek: KeyLookup,
     /// The limits that override those of the tenant's tier, now or at a later time.
     terms: Option<Arc<Terms>>,
 }
@@ -78,8 +78,8 @@ struct RememberedKey {
 impl RememberedKey {
     fn caller(&self) -> Option<&Caller> {
         match &self.peek {
-            Peek::Known(caller) | Peek::Revoked(caller) => Some(caller),
-            Peek::Unknown | Peek::Miss => None,
+            KeyLookup::Known(caller) | KeyLookup::Revoked(caller) => Some(caller),
+            KeyLookup::Unknown | KeyLookup::Miss => None,
         }
     }
 
@@ -93,8 +93,8 @@ impl RememberedKey {
             return None;
         }
         let fresh = Arc::new(caller.clone().with_plan(plan).with_quota(quota));
-        let is_revoked = matches!(self.peek, Peek::Revoked(_));
-        let peek = if is_revoked { Peek::Revoked(fresh) } else { Peek::Known(fresh) };
+        let is_revoked = matches!(self.peek, KeyLookup::Revoked(_));
+        let peek = if is_revoked { KeyLookup::Revoked(fresh) } else { KeyLookup::Known(fresh) };
         Some(RememberedKey { peek, terms: self.terms.clone() })
     }
 }
@@ -108,7 +108,7 @@ struct LookUps {
     by_key: HashMap<Box<str>, PendingLookUp>,
 }
 
-type Answer = BoxFuture<'static, Result<Peek, Unavailable>>;
+type Answer = BoxFuture<'static, Result<KeyLookup, Unavailable>>;
 
 struct PendingLookUp {
     generation: u64,
@@ -179,14 +179,14 @@ impl StoreDirectory {
     }
 
     /// Returns the remembered state of `key`.
-    pub fn remembered(&self, key: &str) -> Option<Peek> {
+    pub fn remembered(&self, key: &str) -> Option<KeyLookup> {
         let known = self.inner.known.get(key)?;
         self.inner.is_trusted().then_some(known.peek)
     }
 
     /// Returns the answer for a key that is not [`remembered`](StoreDirectory::remembered).
-    pub fn judge(&self, key: &str) -> Peek {
-        if self.inner.may_be_real(key) { Peek::Miss } else { Peek::Unknown }
+    pub fn judge(&self, key: &str) -> KeyLookup {
+        if self.inner.may_be_real(key) { KeyLookup::Miss } else { KeyLookup::Unknown }
     }
 
     /// Forgets the keys that `changes` concern.
@@ -303,16 +303,16 @@ impl Inner {
 }
 
 impl LookUp {
-    async fn run(self) -> Result<Peek, Unavailable> {
+    async fn run(self) -> Result<KeyLookup, Unavailable> {
         let source = self.inner.source.get().ok_or(Unavailable)?;
         let plans = self.inner.plans.lock().clone();
         let now = self.inner.clock.now();
         let found = source.look_up(KeyHash::of(&self.key), &plans, now);
         let found = tokio::time::timeout(LOOK_UP, found).await.map_err(|_| Unavailable)??;
         // Remembering keys that do not exist would take unbounded memory.
-        let Some(StoredKey { caller, terms, revoked }) = found else { return Ok(Peek::Unknown) };
+        let Some(StoredKey { caller, terms, revoked }) = found else { return Ok(KeyLookup::Unknown) };
         let caller = Arc::new(caller);
-        let peek = if revoked { Peek::Revoked(caller) } else { Peek::Known(caller) };
+        let peek = if revoked { KeyLookup::Revoked(caller) } else { KeyLookup::Known(caller) };
         let terms = (!terms.is_empty()).then(|| Arc::new(terms));
         let look_ups = self.inner.look_ups.lock();
         if look_ups.generation == self.generation {
@@ -333,16 +333,16 @@ impl Drop for LookUp {
 }
 
 impl Directory for StoreDirectory {
-    fn peek(&self, key: &str) -> Peek {
+    fn peek(&self, key: &str) -> KeyLookup {
         match self.remembered(key) {
             Some(known) => known,
             None => self.judge(key),
         }
     }
 
-    fn fetch<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Peek, Unavailable>> {
+    fn fetch<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<KeyLookup, Unavailable>> {
         match self.peek(key) {
-            Peek::Miss => Box::pin(self.inner.join(key)),
+            KeyLookup::Miss => Box::pin(self.inner.join(key)),
             known => Box::pin(std::future::ready(Ok(known))),
         }
     }

@@ -6,7 +6,7 @@ use arc_swap::ArcSwap;
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 use rpcgate_config::{Config, KeySettings, Secret};
-use rpcgate_core::backend::directory::{Directory, Peek};
+use rpcgate_core::backend::directory::{Directory, KeyLookup};
 use rpcgate_core::backend::{BoxFuture, Unavailable};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -38,7 +38,7 @@ impl Written {
     }
 }
 
-type Seen = HashMap<Box<str>, Peek, RandomState>;
+type Seen = HashMap<Box<str>, KeyLookup, RandomState>;
 
 impl Keys {
     pub(crate) fn new(config: &Config, stored: Option<Arc<StoreDirectory>>) -> Self {
@@ -62,14 +62,14 @@ impl Keys {
             stored.accept(config.gateway.key_forge());
         }
         if written.keys != now.keys {
-            stored.forget(|key, _| !matches!(self.file.peek(key), Peek::Unknown));
+            stored.forget(|key, _| !matches!(self.file.peek(key), KeyLookup::Unknown));
         }
         *written = now;
     }
 }
 
 impl Directory for Keys {
-    fn peek(&self, key: &str) -> Peek {
+    fn peek(&self, key: &str) -> KeyLookup {
         let seen = self.seen.load();
         if let Some(known) = seen.get(key) {
             return known.clone();
@@ -79,8 +79,8 @@ impl Directory for Keys {
             return known;
         }
         match (self.file.peek(key), &self.stored) {
-            (Peek::Unknown, Some(stored)) => stored.judge(key),
-            (Peek::Unknown, None) => Peek::Unknown,
+            (KeyLookup::Unknown, Some(stored)) => stored.judge(key),
+            (KeyLookup::Unknown, None) => KeyLookup::Unknown,
             // Only existing keys are remembered, so callers without one cannot fill the memory. If the configuration
             // has changed or another key was just added, a later call remembers this key.
             (known, _) => {
@@ -92,9 +92,9 @@ impl Directory for Keys {
         }
     }
 
-    fn fetch<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Peek, Unavailable>> {
+    fn fetch<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<KeyLookup, Unavailable>> {
         match (self.file.peek(key), &self.stored) {
-            (Peek::Unknown, Some(stored)) => stored.fetch(key),
+            (KeyLookup::Unknown, Some(stored)) => stored.fetch(key),
             (known, _) => Box::pin(std::future::ready(Ok(known))),
         }
     }
@@ -155,19 +155,19 @@ mod tests {
         (Keys::new(config, Some(stored)), theirs)
     }
 
-    async fn ask(keys: &Keys, key: &str) -> Peek {
+    async fn ask(keys: &Keys, key: &str) -> KeyLookup {
         match keys.peek(key) {
-            Peek::Miss => keys.fetch(key).await.unwrap(),
+            KeyLookup::Miss => keys.fetch(key).await.unwrap(),
             known => known,
         }
     }
 
-    fn is_stored(known: &Peek) -> bool {
-        matches!(known, Peek::Known(caller) if caller.key == suite::caller(7).key)
+    fn is_stored(known: &KeyLookup) -> bool {
+        matches!(known, KeyLookup::Known(caller) if caller.key == suite::caller(7).key)
     }
 
-    fn is_written(known: &Peek) -> bool {
-        matches!(known, Peek::Known(_)) && !is_stored(known)
+    fn is_written(known: &KeyLookup) -> bool {
+        matches!(known, KeyLookup::Known(_)) && !is_stored(known)
     }
 
     #[tokio::test]
@@ -189,12 +189,12 @@ mod tests {
         for keys in [keys(&ours("")).0, Keys::new(&ours(""), None)] {
             assert!(is_written(&ask(&keys, OURS).await));
             keys.replace(&ours("revoked = true\n"));
-            assert!(matches!(ask(&keys, OURS).await, Peek::Revoked(_)));
+            assert!(matches!(ask(&keys, OURS).await, KeyLookup::Revoked(_)));
             keys.replace(&ours("chains = [\"eth\"]\n"));
-            let Peek::Known(caller) = ask(&keys, OURS).await else { panic!("it is let in again") };
+            let KeyLookup::Known(caller) = ask(&keys, OURS).await else { panic!("it is let in again") };
             assert!(caller.scope != Scope::All);
             keys.replace(&config(""));
-            assert!(matches!(ask(&keys, OURS).await, Peek::Revoked(_)), "gone is revoked");
+            assert!(matches!(ask(&keys, OURS).await, KeyLookup::Revoked(_)), "gone is revoked");
         }
     }
 
@@ -204,7 +204,7 @@ mod tests {
         let streams = async || {
             let mut streams = Vec::new();
             for key in [OURS, &theirs] {
-                let Peek::Known(caller) = ask(&keys, key).await else { panic!("it is known") };
+                let KeyLookup::Known(caller) = ask(&keys, key).await else { panic!("it is known") };
                 streams.push((caller.plan.ws_connections, caller.plan.ws_connections_per_key));
             }
             streams
@@ -225,7 +225,7 @@ mod tests {
         let quotas = async || {
             let mut quotas = Vec::new();
             for key in [OURS, &theirs] {
-                let Peek::Known(caller) = ask(&keys, key).await else { panic!("it is known") };
+                let KeyLookup::Known(caller) = ask(&keys, key).await else { panic!("it is known") };
                 quotas.push((caller.quota.cu_per_day, caller.quota.rps_limit));
             }
             quotas
@@ -258,13 +258,13 @@ mod tests {
         let keys = Keys::new(&secret(first, ""), Some(stored));
         let new = KeyForge::new(second.as_bytes()).make().unwrap();
         assert!(is_stored(&ask(&keys, &old).await));
-        assert!(matches!(keys.peek(&new), Peek::Unknown), "refused without a look-up");
+        assert!(matches!(keys.peek(&new), KeyLookup::Unknown), "refused without a look-up");
         keys.replace(&secret(second, &format!("{first:?}")));
         assert!(is_stored(&keys.peek(&old)), "it stays remembered");
-        assert!(matches!(keys.peek(&new), Peek::Miss), "and keys of the new secret are looked up");
+        assert!(matches!(keys.peek(&new), KeyLookup::Miss), "and keys of the new secret are looked up");
         keys.replace(&secret(second, ""));
-        assert!(matches!(keys.peek(&old), Peek::Unknown), "the former secret is gone");
-        assert!(matches!(keys.peek(&new), Peek::Miss));
+        assert!(matches!(keys.peek(&old), KeyLookup::Unknown), "the former secret is gone");
+        assert!(matches!(keys.peek(&new), KeyLookup::Miss));
         assert!(is_written(&ask(&keys, OURS).await), "keys of the file do not depend on it");
     }
 
@@ -275,12 +275,12 @@ mod tests {
             ask(&keys, key).await;
         }
         for _ in 0..100 {
-            assert!(matches!(ask(&keys, &made()).await, Peek::Unknown));
+            assert!(matches!(ask(&keys, &made()).await, KeyLookup::Unknown));
         }
         let seen: Vec<Box<str>> = keys.seen.load().keys().cloned().collect();
         assert_eq!(seen, [Box::<str>::from(OURS)]);
         let alone = Keys::new(&ours(""), None);
-        assert!(matches!(alone.peek(&theirs), Peek::Unknown));
+        assert!(matches!(alone.peek(&theirs), KeyLookup::Unknown));
         assert!(is_written(&alone.peek(OURS)));
         assert_eq!(alone.seen.load().len(), 1);
     }

@@ -3,7 +3,7 @@
 use parking_lot::Mutex;
 use rpcgate_core::clock::Clock;
 use rpcgate_core::journal::GatewayId;
-use rpcgate_core::safeguard::Cooled;
+use rpcgate_core::safeguard::CoolDown;
 use rpcgate_store::{GatewayReport, NodeState, Store};
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ const EVERY: Duration = Duration::from_secs(5);
 #[derive(Debug, Default)]
 pub(crate) struct GatewayStatus {
     pub(crate) nodes: Vec<NodeState>,
-    pub(crate) cooled: Vec<Cooled>,
+    pub(crate) cooled: Vec<CoolDown>,
 }
 
 type Source = Box<dyn Fn() -> GatewayStatus + Send + Sync>;

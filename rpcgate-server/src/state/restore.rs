@@ -56,15 +56,15 @@ pub(super) struct Work {
 
 /// The connections that are open when the tasks end.
 #[derive(Debug, Default)]
-pub(super) struct Left {
+pub(super) struct OpenStores {
     store: Option<Store>,
     usage: Option<UsageStore>,
     shipper: Option<Shipper>,
 }
 
 impl Work {
-    pub(super) async fn run(mut self) -> Left {
-        let mut left = Left::default();
+    pub(super) async fn run(mut self) -> OpenStores {
+        let mut left = OpenStores::default();
         let relay = self.relay.take();
         let Some(mut feed) = self.start(&mut left).await else { return left };
         let (shipper, usage, store) = (left.shipper.take(), left.usage.clone(), left.store.clone());
@@ -126,7 +126,7 @@ impl Work {
     }
 
     /// Runs the steps that must come before calls. Returns `None` if `closing` comes first.
-    async fn start(&self, left: &mut Left) -> Option<Feed> {
+    async fn start(&self, left: &mut OpenStores) -> Option<Feed> {
         let (url, migrate) = (self.url.as_str(), self.migrate);
         let store = self.patiently("the database", || Box::pin(Store::open(url, migrate))).await?;
         left.store = Some(store.clone());
@@ -204,7 +204,7 @@ async fn identity(usage: &UsageStore) -> Result<Option<String>, StoreError> {
     }
 }
 
-impl Left {
+impl OpenStores {
     /// Ships the remaining records, and closes all connections.
     pub(super) async fn close(self) {
         if let Some(mut shipper) = self.shipper

@@ -4,7 +4,7 @@
 //! killed at any time, the next shipment begins where the last stored one ends. If it is unknown whether a shipment was
 //! stored, the marks are read again.
 
-use super::allowances::{Allowances, Asked};
+use super::allowances::{Allowances, CachedAllowances};
 use super::batcher::{Filled, SegmentBatcher};
 use super::shipping::Shipping;
 use crate::journal::Journal;
@@ -52,7 +52,12 @@ pub(super) trait UsageDestination: Send + Sync + fmt::Debug {
     ) -> BoxFuture<'a, Result<(), ShipError>>;
 
     /// Raises a day's due notifications that no shipment raised. `asked` has the allowances of its tenants.
-    fn remind<'a>(&'a self, day: u64, asked: &'a Asked, now: Time) -> BoxFuture<'a, Result<(), StoreError>>;
+    fn remind<'a>(
+        &'a self,
+        day: u64,
+        asked: &'a CachedAllowances,
+        now: Time,
+    ) -> BoxFuture<'a, Result<(), StoreError>>;
 }
 
 impl UsageDestination for UsageStore {
@@ -72,7 +77,12 @@ impl UsageDestination for UsageStore {
         Box::pin(self.ship_with_allowances(shipment, allowances))
     }
 
-    fn remind<'a>(&'a self, day: u64, asked: &'a Asked, now: Time) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn remind<'a>(
+        &'a self,
+        day: u64,
+        asked: &'a CachedAllowances,
+        now: Time,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
             let requests = self.daily_requests(day).await?;
             let allowances = asked.now(requests.keys().copied().collect()).await?;
@@ -102,7 +112,7 @@ pub(super) struct Shipper {
     most: u64,
     rotated: Duration,
     away: bool,
-    allowances: Asked,
+    allowances: CachedAllowances,
     /// The time of the next check for notifications that no shipment has raised.
     reminder: Duration,
     shipping: Arc<Shipping>,
@@ -125,7 +135,7 @@ impl Shipper {
             most: MOST,
             rotated,
             away: false,
-            allowances: Asked::default(),
+            allowances: CachedAllowances::default(),
             reminder: Duration::ZERO,
             shipping: Arc::default(),
             known: None,

@@ -8,7 +8,7 @@ use crate::command::check;
 use crate::gateway::tests::{KEY, Node, is_served, post, send, units};
 use crate::gateway::{Gateway, StartOptions};
 use rpcgate_config::{Input, LogFormat, PlanChange, Plans};
-use rpcgate_core::backend::directory::{Directory, Peek};
+use rpcgate_core::backend::directory::{Directory, KeyLookup};
 use rpcgate_core::backend::{BoxFuture, Unavailable, suite};
 use rpcgate_core::caller::{KeyId, ProjectId, ProjectQuota, RequestId, Scope, TenantId};
 use rpcgate_core::clock::{ManualClock, Time};
@@ -515,12 +515,12 @@ async fn settings_of_the_state_have_an_effect_where_there_is_one() {
 
 /// A directory of one key that can be made unavailable.
 #[derive(Debug)]
-struct Moody {
+struct FlakyDirectory {
     hash: KeyHash,
     away: Mutex<bool>,
 }
 
-impl KeySource for Moody {
+impl KeySource for FlakyDirectory {
     fn look_up<'a>(
         &'a self,
         hash: KeyHash,
@@ -543,7 +543,7 @@ async fn without_the_database_known_keys_are_served_for_a_day_and_unknown_ones_g
     let app = Fixture::new().await;
     let forge = || KeyForge::new(SECRET.as_bytes());
     let (key, unknown) = (forge().make().unwrap(), forge().make().unwrap());
-    let source = Arc::new(Moody { hash: KeyHash::of(&key), away: Mutex::new(false) });
+    let source = Arc::new(FlakyDirectory { hash: KeyHash::of(&key), away: Mutex::new(false) });
     let directory = Arc::new(StoreDirectory::new(Some(forge()), Plans::default(), app.clock.clone()));
     directory.open(source.clone());
     directory.reached();
@@ -564,5 +564,5 @@ async fn without_the_database_known_keys_are_served_for_a_day_and_unknown_ones_g
     assert!(status(&answer) == 503 && header(&answer, "retry-after") != "none", "{answer}");
     *source.away.lock() = false;
     assert!(is_served(&call(&gateway, &key).await), "the database is back, if not its feed");
-    assert!(matches!(directory.peek(&key), Peek::Miss));
+    assert!(matches!(directory.peek(&key), KeyLookup::Miss));
 }

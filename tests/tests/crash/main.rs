@@ -5,12 +5,12 @@
 
 #![expect(clippy::unwrap_used, reason = "all of this is a test: what goes wrong fails it")]
 
-mod away;
 mod cut;
 mod full;
 mod kill;
 mod replay;
 mod slow;
+mod unreachable_management;
 
 pub(crate) use rpcgate_core::backend::usage_sink::{Outcome, OwnedRecord};
 pub(crate) use rpcgate_core::clock::{Clock, SystemClock, Time};

@@ -6,7 +6,7 @@ use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
 use rpcgate_core::clock::{Clock, Time};
 use rpcgate_core::journal::{GatewayId, SegmentId};
 use rpcgate_core::tally::Transport;
-use rpcgate_core::usage::fold::Folded;
+use rpcgate_core::usage::fold::HourlySums;
 use rpcgate_core::usage::{Metrics, Rollup, Stream};
 use rpcgate_store::{Mark, ShipError, Shipment, StoreError};
 use rpcgate_tests::TIMEOUT;
@@ -141,7 +141,7 @@ async fn ship(dashboard: &Dashboard, caller: (TenantId, ProjectId, KeyId), from:
         let shipment = Shipment {
             gateway: GatewayId(1),
             marks: vec![Mark { segment: SegmentId(segment), from: 0, to: 1 }],
-            folded: Folded { rollups: part.to_vec(), newest, ..Folded::default() },
+            folded: HourlySums { rollups: part.to_vec(), newest, ..HourlySums::default() },
             blocks: Vec::new(),
         };
         // Retries as a gateway does: on a busy machine a shipment may miss its deadline.

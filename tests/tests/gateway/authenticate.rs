@@ -1,7 +1,7 @@
 use crate::*;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use rpcgate_core::backend::directory::{Directory, Peek};
+use rpcgate_core::backend::directory::{Directory, KeyLookup};
 use rpcgate_core::backend::{BoxFuture, Unavailable};
 use rpcgate_core::caller::{Caller, KeyId, ProjectId, TenantId};
 use rpcgate_core::plan::{Plan, Tier};
@@ -275,11 +275,11 @@ struct Remote {
 }
 
 impl Directory for Remote {
-    fn peek(&self, key: &str) -> Peek {
-        if key == "known" { Peek::Known(self.known.clone()) } else { Peek::Miss }
+    fn peek(&self, key: &str) -> KeyLookup {
+        if key == "known" { KeyLookup::Known(self.known.clone()) } else { KeyLookup::Miss }
     }
 
-    fn fetch<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Peek, Unavailable>> {
+    fn fetch<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<KeyLookup, Unavailable>> {
         Box::pin(std::future::ready(Err(Unavailable)))
     }
 }

@@ -5,7 +5,7 @@
 mod bad_nodes;
 mod charges;
 mod entries;
-mod lasting;
+mod long_calls;
 mod node;
 mod reflection;
 mod shapes;

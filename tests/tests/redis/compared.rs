@@ -125,7 +125,7 @@ async fn after_a_redis_lost_its_counters_neither_slices_nor_requests_stay_counte
     let gateways = [joined(&settings, recorded.clone()).await, joined(&settings, recorded.clone()).await];
     for loss in 1..=2 {
         redis.kill();
-        until("counting alone", || gateways.iter().all(|gateway| gateway.standing() == Standing::Alone))
+        until("counting alone", || gateways.iter().all(|gateway| gateway.standing() == CounterState::Alone))
             .await;
         for gateway in &gateways {
             serve(gateway, &caller, 5).await;
@@ -154,7 +154,7 @@ async fn counts_made_alone_are_not_counted_again_by_a_gateway_that_starts_meanwh
     let other = joined(&settings, recorded.clone()).await;
     serve(&other, &caller, 10).await;
     redis.freeze();
-    until("counting alone", || other.standing() == Standing::Alone).await;
+    until("counting alone", || other.standing() == CounterState::Alone).await;
     // Requests during a frozen Redis are decided alone too.
     serve(&other, &caller, 20).await;
     recorded.put(&caller, 35, 350);

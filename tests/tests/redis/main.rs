@@ -17,11 +17,11 @@ pub(crate) use gateways::{
     LONG, NOW, SHORT, caller, gateways, in_step, joined, named, number, settings, storm, units_in,
     units_name, used, window_name,
 };
-pub(crate) use rpcgate_core::backend::counters::{Counters, Taken};
+pub(crate) use rpcgate_core::backend::counters::{Counters, WindowCount};
 pub(crate) use rpcgate_core::backend::{Answer, BoxFuture, Unavailable, suite};
 pub(crate) use rpcgate_core::caller::Caller;
 pub(crate) use rpcgate_core::clock::Time;
-pub(crate) use rpcgate_layers::redis::{NoSeed, RedisCounters, RedisSettings, Seed, Standing};
+pub(crate) use rpcgate_layers::redis::{CounterState, NoSeed, RedisCounters, RedisSettings, Seed};
 pub(crate) use rpcgate_tests::services::redis::{RedisServer, prefix};
 pub(crate) use rpcgate_tests::until;
 pub(crate) use std::sync::Arc;

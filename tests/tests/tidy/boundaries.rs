@@ -70,10 +70,7 @@ const STATUS_EXCEPTIONS: &[(&str, &str)] = &[
     ("rpcgate-chains/src/family/evm/blocks.rs", "numbers with which nodes answer that they lack a method"),
     ("rpcgate-chains/src/family/evm.rs", "errors with which a node says that it cannot serve a call now"),
     ("rpcgate-chains/src/family/unserved.rs", "the error with which a node says that it lacks a method"),
-    (
-        "rpcgate-chains/src/family/utxo.rs",
-        "errors with which a node says that it cannot serve a call now",
-    ),
+    ("rpcgate-chains/src/family/utxo.rs", "errors with which a node says that it cannot serve a call now"),
     ("rpcgate-chains/src/near/blocks.rs", "the error with which a node says that a block is unknown"),
     ("rpcgate-chains/src/solana/blocks.rs", "errors with which a node says that a slot has no block"),
     ("rpcgate-chains/src/solana.rs", "errors with which a node says that it cannot serve a call now"),

@@ -14,10 +14,10 @@ const TABLE: &str = "tests/contract.md";
 const THREATS: &str = "SECURITY.md";
 
 /// The locations of the test functions of each name: the file and the modules that it declares.
-type Tests = HashMap<String, Vec<Place>>;
+type Tests = HashMap<String, Vec<TestLocation>>;
 
 #[derive(Debug)]
-struct Place {
+struct TestLocation {
     path: String,
     modules: Vec<String>,
 }
@@ -78,7 +78,7 @@ fn test_functions(sources: &[Source]) -> Tests {
                 at = last;
             } else if named(at, "fn") {
                 if let Some(name) = code.get(at + 1).filter(|_| std::mem::take(&mut marked)) {
-                    let place = Place { path: source.path.clone(), modules: modules.clone() };
+                    let place = TestLocation { path: source.path.clone(), modules: modules.clone() };
                     tests.entry(name.text.clone()).or_default().push(place);
                 }
             } else if named(at, "}") || named(at, ";") {

@@ -4,7 +4,7 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::identity::sealing::SealedFor;
 use crate::management::webhook::signature::{SEALED_NEXT_SECRET, SEALED_SECRET};
-use rpcgate_store::{SecretPlace, StoredSecret};
+use rpcgate_store::{SecretColumn, StoredSecret};
 
 const PAGE: u64 = 200;
 
@@ -19,9 +19,9 @@ pub struct Resealed {
 
 fn row(secret: &StoredSecret) -> SealedFor<'static> {
     let table = match secret.place {
-        SecretPlace::Totp => "totp",
-        SecretPlace::Webhook => SEALED_SECRET,
-        SecretPlace::NextWebhook => SEALED_NEXT_SECRET,
+        SecretColumn::Totp => "totp",
+        SecretColumn::Webhook => SEALED_SECRET,
+        SecretColumn::NextWebhook => SEALED_NEXT_SECRET,
     };
     SealedFor { table, row: secret.row }
 }
@@ -33,7 +33,7 @@ fn row(secret: &StoredSecret) -> SealedFor<'static> {
 /// [`ActionError::Unavailable`]; the secrets renewed before the error stay so.
 pub async fn reseal(app: &AppState) -> Result<Resealed, ActionError> {
     let mut resealed = Resealed::default();
-    for place in SecretPlace::ALL {
+    for place in SecretColumn::ALL {
         let mut after = None;
         loop {
             let page = app.store.stored_secrets(place, after, PAGE).await?;

@@ -1,23 +1,23 @@
 //! Usage, and the limits that apply to it.
 
-pub mod cooled;
 pub mod current;
 pub mod explore;
 pub mod project;
 pub mod recent;
 pub mod series;
+pub mod throttled;
 
 use crate::management::access::Access;
 use crate::management::action::plans::in_force;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::identity::role::Permission;
-use cooled::CooledKey;
 use current::{Budget, CurrentUsage, WindowUsage};
 use rpcgate_core::caller::{ProjectId, ProjectQuota, TenantId};
 use rpcgate_core::plan::Plan;
-use rpcgate_core::usage::{AskError, Only, Params, Period, UsageAsk, UsageView, UsageWindow};
+use rpcgate_core::usage::{AskError, Params, Period, UsageAsk, UsageFilter, UsageView, UsageWindow};
 use rpcgate_store::{Project, Tenant, User};
+use throttled::ThrottledKey;
 
 /// The response of `GET /usage` (specification, "Usage view").
 #[derive(Clone, PartialEq, Debug)]
@@ -65,7 +65,7 @@ pub struct ProjectLimits {
     /// The methods that are never allowed, if there is only one project.
     pub blocked_methods: Option<Vec<String>>,
     /// The keys whose limits are temporarily scaled down.
-    pub cooled: Vec<CooledKey>,
+    pub cooled: Vec<ThrottledKey>,
 }
 
 impl From<AskError> for ActionError {
@@ -102,7 +102,7 @@ impl Scope {
         Ok(Scope { tenant: found, requested: project, only, quotas })
     }
 
-    fn limits(&self, plan: Plan, cooled: Vec<CooledKey>) -> ProjectLimits {
+    fn limits(&self, plan: Plan, cooled: Vec<ThrottledKey>) -> ProjectLimits {
         let single = match self.quotas[..] {
             [(_, quota)] => Some(quota),
             _ => None,
@@ -143,7 +143,7 @@ pub async fn usage(app: &AppState, tenant: TenantId, params: &Params<'_>) -> Res
     let plan = plan(app, &scope.tenant).await?;
     let view = app.usage.usage(&ask).await?;
     let rolling = WindowUsage::of(app, &scope, Period::Day, now).await?;
-    let cooled = cooled::cooled(app, &scope, &plan, now).await?;
+    let cooled = throttled::cooled(app, &scope, &plan, now).await?;
     let quotas = scope.quotas.iter().map(|(id, quota)| {
         let used = rolling.by(*id).billable_units;
         UsedQuota { project: *id, quota: *quota, used, budget: Budget::of(used, Some(quota.cu_per_day)) }
@@ -208,5 +208,5 @@ pub async fn plan(app: &AppState, tenant: &Tenant) -> Result<Plan, ActionError> 
 
 /// Makes a query for all usage of a tenant, or of one of its projects, in `window`.
 fn all(tenant: TenantId, project: Option<ProjectId>, window: UsageWindow) -> UsageAsk {
-    UsageAsk::new(tenant, window).only(Only { project, ..Only::default() })
+    UsageAsk::new(tenant, window).only(UsageFilter { project, ..UsageFilter::default() })
 }

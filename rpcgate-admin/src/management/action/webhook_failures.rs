@@ -7,7 +7,7 @@ use crate::management::error::ActionError;
 use crate::management::mail::MailObject;
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
-use rpcgate_store::{EndpointTurns, FailingEndpoint, NotificationKind, User, WebhookId};
+use rpcgate_store::{EndpointTransitions, FailingEndpoint, NotificationKind, User, WebhookId};
 use std::time::Duration;
 
 /// The minimum time between two notifications that the same endpoint fails, and between two that it works again.
@@ -30,7 +30,7 @@ const MAX_SHOWN: usize = 200;
 /// [`ActionError::Unavailable`].
 pub async fn take_turns(
     app: &AppState,
-    turns: &EndpointTurns,
+    turns: &EndpointTransitions,
     is_told: impl Fn(WebhookId) -> bool,
     is_left_alone: impl Fn(WebhookId) -> bool,
 ) -> Result<(), ActionError> {

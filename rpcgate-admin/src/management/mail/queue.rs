@@ -7,7 +7,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use rpcgate_core::clock::Time;
 use rpcgate_store::{
-    ClaimedMail, Digest, MailRoom, NotificationId, OutgoingMail, Store, StoreError, fresh_id,
+    ClaimedMail, Digest, MailStored, NotificationId, OutgoingMail, Store, StoreError, fresh_id,
 };
 use serde::{Deserialize, Serialize};
 use std::convert::Infallible;
@@ -182,15 +182,15 @@ impl MailQueue {
     }
 
     /// Counts the mails that were dropped because too many waited, and wakes the sender.
-    pub(crate) fn stored(&self, rooms: impl IntoIterator<Item = MailRoom>) {
+    pub(crate) fn stored(&self, rooms: impl IntoIterator<Item = MailStored>) {
         for room in rooms {
             match room {
-                MailRoom::Found => {}
-                MailRoom::Made => {
+                MailStored::Found => {}
+                MailStored::Made => {
                     tracing::warn!("the oldest mail of a recipient is dropped: too many wait already");
                     self.counts.add(Outcome::Dropped);
                 }
-                MailRoom::Full => {
+                MailStored::Full => {
                     tracing::error!("a mail is dropped: too many wait already");
                     self.counts.add(Outcome::Dropped);
                 }

@@ -2,10 +2,10 @@
 
 use super::confirm::ConfirmQuestion;
 use super::context::{PageContext, PageResult};
-use super::done::Done;
 use super::filters;
 use super::form::{FieldList, PlainForm};
-use super::frame::{Frame, Place};
+use super::frame::{Frame, PageSection};
+use super::outcome::Done;
 use super::parts::Choice;
 use super::problems::{Labels, Problems};
 use super::step_up::Proven;
@@ -87,7 +87,7 @@ async fn form(
     let scopes = TokenScope::all().filter(|scope| scope.is_of(role));
     let days = |days: u64| Choice::new(days.to_string(), format!("{days} days"));
     Ok(AccessTokensPage {
-        frame: page.frame(Place::Nowhere),
+        frame: page.frame(PageSection::Nowhere),
         problems: Problems::default(),
         tokens: access_tokens::list(app, &page.actor).await?,
         scopes: scopes.map(|scope| Choice::new(scope.as_str(), scope.as_str().replace('_', " "))).collect(),
@@ -120,7 +120,7 @@ async fn create(State(app): State<Arc<AppState>>, Proven(page): Proven, fields: 
     };
     match made.await {
         Ok((token, text)) => {
-            let (frame, text) = (page.result_frame(Place::Nowhere), Secret::new(text.expose()));
+            let (frame, text) = (page.result_frame(PageSection::Nowhere), Secret::new(text.expose()));
             let (name, expires_at) = (token.name, token.expires_at);
             let created = AccessTokenCreatedPage { frame, name, expires_at, text };
             Ok(shown_once(StatusCode::CREATED, &created))
@@ -136,10 +136,11 @@ async fn ask(State(app): State<Arc<AppState>>, page: PageContext, Id(id): Id<Acc
     let mut its = access_tokens::list(&app, &page.actor).await?.into_iter();
     let token = its.find(|token| token.id == id).ok_or(ActionError::NotFound("personal access token"))?;
     let question = format!("Revoke {}?", token.name);
-    let question = ConfirmQuestion::new(page.frame(Place::Nowhere), question, "Revoke the token", TOKENS)
-        .crumb("Access tokens", TOKENS)
-        .consequence("Programs that use it are refused from now on.")
-        .consequence("It cannot be brought back. A new token has another text.");
+    let question =
+        ConfirmQuestion::new(page.frame(PageSection::Nowhere), question, "Revoke the token", TOKENS)
+            .crumb("Access tokens", TOKENS)
+            .consequence("Programs that use it are refused from now on.")
+            .consequence("It cannot be brought back. A new token has another text.");
     let question = match &token.used {
         Some((at, from)) => {
             question.warning(format!("It was last used at {}, from {from}.", filters::minute_text(*at)))

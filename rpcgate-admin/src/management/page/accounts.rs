@@ -1,15 +1,15 @@
 //! Registration and confirmation of the address.
 
 use super::context::{GatePage, PageContext, PageResult};
-use super::done::Done;
 use super::filters;
 use super::form::{Form, PlainForm, QueryFields};
 use super::frame::Frame;
-use super::offer::Offer;
+use super::free_plan_offer::Offer;
+use super::outcome::Done;
 use super::problems::{Labels, Problems};
+use super::relative_address::redirect;
 use super::submissions::shown_once;
 use super::view::{Notice, ok, rejected};
-use super::way::redirect;
 use crate::management::action::accounts::{self, Application};
 use crate::management::app_state::AppState;
 use crate::management::identity::password::{MIN_CHARACTERS, Typed};

@@ -2,7 +2,7 @@
 
 use super::context::{PageContext, PageResult};
 use super::form::{FieldList, QueryFields};
-use super::frame::{Frame, Place};
+use super::frame::{Frame, PageSection};
 use super::parts::{Choice, PageLinks};
 use super::problems::{Labels, Problems};
 use super::view::{ok, rejected};
@@ -108,7 +108,7 @@ async fn list(
     let choice = |member: &User| Choice::new(member.id.to_string(), member.email.clone());
     let rest = query.query_without(&[cursor::BEFORE, "done"]);
     let mut shown = AuditPage {
-        frame: page.frame(Place::Audit),
+        frame: page.frame(PageSection::Audit),
         problems: Problems::default(),
         reads_all: Permission::ReadAudit.is_granted_to(page.actor.user.role),
         rows: Vec::new(),

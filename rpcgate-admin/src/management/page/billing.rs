@@ -3,7 +3,7 @@
 use super::context::{PageContext, PageResult, plan_label};
 use super::filters;
 use super::form::QueryFields;
-use super::frame::{Frame, Place};
+use super::frame::{Frame, PageSection};
 use super::invoices::state_badge;
 use super::parts::PageLinks;
 use super::view::ok;
@@ -132,7 +132,7 @@ async fn show(
     let older = last.map(|last| format!("billing?before={}", last.number));
     let is_tier = terms.plan.tier.name() == terms.plan_name;
     Ok(ok(&BillingPage {
-        frame: page.frame(Place::Billing),
+        frame: page.frame(PageSection::Billing),
         plan: if is_tier { plan_label(terms.plan.tier) } else { terms.plan_name.clone() },
         month: month.map(|month| RunningMonth::of(month, &terms.period, app.now())),
         to_pay: terms.invoices.iter().rev().find(|invoice| invoice.due_cents() > 0).cloned(),

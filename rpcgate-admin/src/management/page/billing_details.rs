@@ -1,10 +1,10 @@
 //! The organisation's details on invoices.
 
 use super::context::{PageContext, PageResult};
-use super::done::Done;
 use super::filters;
 use super::form::FieldList;
-use super::frame::{Frame, Place};
+use super::frame::{Frame, PageSection};
+use super::outcome::Done;
 use super::problems::{Labels, Problems};
 use super::versions::FormVersion;
 use super::view::{ok, rejected};
@@ -48,7 +48,7 @@ impl BillingDetailsPage {
         let version = FormVersion::current(app, Versioned::Tenant(tenant)).await?;
         let party = tenants::billing_party(app, &page.actor, tenant).await?;
         Ok(BillingDetailsPage {
-            frame: page.frame(Place::Billing),
+            frame: page.frame(PageSection::Billing),
             problems: Problems::default(),
             version,
             name: party.name.unwrap_or_default(),

@@ -4,7 +4,7 @@ use super::context::{PageContext, PageResult};
 use super::cut_list::{cursor, cursor_links};
 use super::filters;
 use super::form::{FieldList, QueryFields};
-use super::frame::{Frame, Place};
+use super::frame::{Frame, PageSection};
 use super::parts::{Choice, PageLinks};
 use super::problems::{Labels, Problems};
 use super::subscriptions::kinds;
@@ -107,7 +107,7 @@ async fn list(
 fn empty_page(page: &PageContext, project: Project, query: &FieldList) -> EventsPage {
     let text = |name| query.one(name).to_owned();
     EventsPage {
-        frame: page.frame(Place::Projects),
+        frame: page.frame(PageSection::Projects),
         problems: Problems::default(),
         project,
         tab: "events",

@@ -5,7 +5,7 @@ use super::context::{PageContext, PageResult};
 use super::filters;
 use super::filters::dollars;
 use super::form::QueryFields;
-use super::frame::{Frame, Place};
+use super::frame::{Frame, PageSection};
 use super::parts::CodeSnippet;
 use super::view::ok;
 use crate::management::action::chains::{
@@ -124,7 +124,7 @@ async fn list(
         line(entry, condition, &urls)
     });
     Ok(ok(&ChainsPage {
-        frame: page.frame(Place::Chains),
+        frame: page.frame(PageSection::Chains),
         chains: lines.filter(is_it).collect(),
         all,
         served,
@@ -167,7 +167,7 @@ async fn show(
     let call = ExampleCall::of(&*adapter, &urls);
     let has = |transport: &str| chain.transports.contains(&transport);
     Ok(ok(&ChainPage {
-        frame: page.frame(Place::Chains),
+        frame: page.frame(PageSection::Chains),
         https: has("HTTP").then(|| urls.http(name.as_str())),
         ws: has("WebSocket").then(|| urls.ws(name.as_str())),
         grpc: if has("gRPC") { urls.grpc().map(str::to_owned) } else { None },

@@ -5,7 +5,7 @@ use super::confirm::ConfirmQuestion;
 use super::context::{PageContext, PageResult};
 use super::filters;
 use super::form::{FieldList, PlainForm};
-use super::frame::{Frame, Place};
+use super::frame::{Frame, PageSection};
 use super::invoices::SheetPage;
 use super::submissions::shown_once;
 use super::view::{ok, rejected};
@@ -72,7 +72,7 @@ async fn pay(
     let tenant = page.permitted(Permission::ManageBilling)?;
     match checkouts::begin(&app, &page.actor, tenant, &CheckoutWish::Invoice(number)).await {
         Ok(url) => {
-            let (frame, back) = (page.result_frame(Place::Billing), format!("invoices/{number}"));
+            let (frame, back) = (page.result_frame(PageSection::Billing), format!("invoices/{number}"));
             Ok(shown_once(StatusCode::OK, &CheckoutPage::of(frame, format!("Invoice {number}"), url, back)))
         }
         Err(error) => {
@@ -89,16 +89,20 @@ async fn change_plan(State(app): State<Arc<AppState>>, page: PageContext, fields
     match checkouts::begin(&app, &page.actor, tenant, &wish).await {
         Ok(url) => {
             let what = format!("Plan {name}");
-            let page = CheckoutPage::of(page.result_frame(Place::Plan), what, url, "plan".into());
+            let page = CheckoutPage::of(page.result_frame(PageSection::Plan), what, url, "plan".into());
             Ok(shown_once(StatusCode::OK, &page))
         }
         Err(error) => {
             // Shows the question again with the reason above the button, which retries.
-            let question =
-                ConfirmQuestion::new(page.frame(Place::Plan), "Move to another plan?", "Try again", "plan")
-                    .crumb("Plan and limits", "plan")
-                    .hidden("plan", name)
-                    .keep("Keep the plan");
+            let question = ConfirmQuestion::new(
+                page.frame(PageSection::Plan),
+                "Move to another plan?",
+                "Try again",
+                "plan",
+            )
+            .crumb("Plan and limits", "plan")
+            .hidden("plan", name)
+            .keep("Keep the plan");
             rejected(error, &[("tier", "Plan")], |problems| question.problems(problems))
         }
     }

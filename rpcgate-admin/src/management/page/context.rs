@@ -1,12 +1,12 @@
 //! The context of a requested page: its reader and its frame. There is one extractor for each kind of page.
 
+use super::background_request::is_unattended;
 use super::cookies::{self, VisitorCookie};
-use super::done::Done;
-use super::frame::{Area, Frame, Place, Reader, Theme, WaitingWork, root_of};
+use super::frame::{Area, Frame, PageSection, Reader, Theme, WaitingWork, root_of};
+use super::outcome::Done;
+use super::relative_address::page_of_form;
+pub(super) use super::relative_address::{below_root, redirect};
 use super::submission_ids::SubmissionIds;
-use super::unattended::is_unattended;
-use super::way::page_of_form;
-pub(super) use super::way::{below_root, redirect};
 use crate::management::access::AuthSession;
 use crate::management::action::actor::Actor;
 use crate::management::action::notifications;
@@ -44,13 +44,13 @@ pub(crate) struct PageContext {
 
 impl PageContext {
     /// Returns the frame of a page at `place`.
-    pub(crate) fn frame(&self, place: Place) -> Frame {
+    pub(crate) fn frame(&self, place: PageSection) -> Frame {
         Frame { place, ..self.frame.clone() }
     }
 
     /// Returns the frame of a page at `place` that shows a form's result once, at an address of its own. If the form
     /// has no submission value, it shows the result itself.
-    pub(crate) fn result_frame(&self, place: Place) -> Frame {
+    pub(crate) fn result_frame(&self, place: PageSection) -> Frame {
         result_frame(self.frame(place), self.actor.run)
     }
 
@@ -202,7 +202,7 @@ pub(super) fn gate_frame(app: &AppState, parts: &Parts, session: Option<&AuthSes
         root: root_of(parts.uri.path()),
         here: here(parts),
         area: Area::Gate,
-        place: Place::Nowhere,
+        place: PageSection::Nowhere,
         reader: session.map(|session| Reader::of(&session.user, None)),
         theme: cookie(THEME).map(Theme::of).unwrap_or_default(),
         language: cookie(LANGUAGE).map(str::to_owned),

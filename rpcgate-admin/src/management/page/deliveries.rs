@@ -4,10 +4,10 @@ use super::chart::heat::{Heat, HeatStep};
 use super::chart::number::share;
 use super::context::{PageContext, PageResult};
 use super::cut_list::{cursor, cursor_links};
-use super::done::Done;
 use super::filters::{grouped, minute_text};
 use super::form::{FieldList, PlainForm, QueryFields};
-use super::frame::{Frame, Place};
+use super::frame::{Frame, PageSection};
+use super::outcome::Done;
 use super::parts::{Choice, CodeSnippet, PageLinks};
 use super::subscriptions::{SubscriptionLine, kinds};
 use super::view::ok;
@@ -196,7 +196,7 @@ async fn list(
     let ended = health.delivered + health.failed;
     let took: Duration = health.hours.iter().map(|hour| hour.took).sum();
     Ok(ok(&EndpointPage {
-        frame: page.frame(Place::Webhooks),
+        frame: page.frame(PageSection::Webhooks),
         project: projects::get(&app, &page.actor, webhook.project).await.ok(),
         state: EndpointState::of(&webhook),
         address: address(&webhook),
@@ -347,7 +347,7 @@ async fn show(State(app): State<Arc<AppState>>, page: PageContext, Id(id): Id<De
     let lines: Vec<_> = std::iter::once(format!("{} {}", request.method, request.url)).chain(lines).collect();
     let line = DeliveryLine::from(delivery.clone());
     Ok(ok(&DeliveryPage {
-        frame: page.frame(Place::Webhooks),
+        frame: page.frame(PageSection::Webhooks),
         address: address(&webhook),
         kind: line.kind,
         state: line.state,

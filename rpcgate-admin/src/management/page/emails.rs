@@ -1,10 +1,10 @@
 //! Change of the user's address.
 
 use super::context::{PageContext, PageResult};
-use super::done::Done;
 use super::filters;
 use super::form::Form;
-use super::frame::{Frame, Place};
+use super::frame::{Frame, PageSection};
+use super::outcome::Done;
 use super::problems::{Labels, Problems};
 use super::view::{ok, rejected};
 use crate::management::action::emails;
@@ -40,7 +40,7 @@ struct AddressForm {
 
 async fn form(page: PageContext) -> PageResult {
     let before = page.actor.user.email.clone();
-    let (frame, problems) = (page.frame(Place::Nowhere), Problems::default());
+    let (frame, problems) = (page.frame(PageSection::Nowhere), Problems::default());
     Ok(ok(&EmailPage { frame, problems, before, email: String::new() }))
 }
 
@@ -52,7 +52,7 @@ async fn change(
     match emails::request(&app, &page.session, &email, Some(password), &page.client).await {
         Ok(_) => Ok(page.done("", Done::AddressChangeSent)),
         Err(error) => {
-            let (frame, before) = (page.frame(Place::Nowhere), page.actor.user.email.clone());
+            let (frame, before) = (page.frame(PageSection::Nowhere), page.actor.user.email.clone());
             rejected(error, LABELS, |problems| EmailPage { frame, problems, before, email })
         }
     }

@@ -3,7 +3,7 @@
 use super::context::{OperatorPage, PageContext, PageResult};
 use super::filters::{self, grouped};
 use super::form::QueryFields;
-use super::frame::{Frame, Place};
+use super::frame::{Frame, PageSection};
 use super::problems::{Problems, sentence};
 use super::view::{ok, shown};
 use crate::management::action::explain::{ExplainedRequest, explain};
@@ -93,7 +93,7 @@ async fn of_tenant(
     QueryFields(fields): QueryFields,
 ) -> PageResult {
     page.tenant()?;
-    show(&app, &page, (Place::Explain, "explain"), fields.one("id")).await
+    show(&app, &page, (PageSection::Explain, "explain"), fields.one("id")).await
 }
 
 async fn of_operator(
@@ -101,13 +101,13 @@ async fn of_operator(
     OperatorPage(page): OperatorPage,
     QueryFields(fields): QueryFields,
 ) -> PageResult {
-    show(&app, &page, (Place::OperatorExplain, "operator/explain"), fields.one("id")).await
+    show(&app, &page, (PageSection::OperatorExplain, "operator/explain"), fields.one("id")).await
 }
 
 async fn show(
     app: &AppState,
     page: &PageContext,
-    (place, path): (Place, &'static str),
+    (place, path): (PageSection, &'static str),
     id: &str,
 ) -> Result<Response, ActionError> {
     let empty = ExplainPage {

@@ -1,8 +1,8 @@
 //! The question for a second factor before a change of the user's factors.
 
+use super::factor_fields::FactorChoice;
 use super::filters;
 use super::frame::Frame;
-use super::given_factor::FactorChoice;
 use super::problems::Problems;
 use askama::Template;
 

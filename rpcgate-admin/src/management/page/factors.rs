@@ -1,14 +1,14 @@
 //! The second step of a log-in.
 
 use super::context::{GatePage, PageResult};
+use super::factor_fields::{self, FactorChoice};
 use super::filters;
 use super::form::FieldList;
 use super::frame::Frame;
-use super::given_factor::{self, FactorChoice};
 use super::problems::{Labels, Problems};
+use super::relative_address::{below_root, redirect};
 use super::session_cookie::logged_in;
 use super::view::rejected;
-use super::way::{below_root, redirect};
 use crate::management::action::factors;
 use crate::management::action::sessions::PendingLogIn;
 use crate::management::app_state::AppState;
@@ -54,9 +54,9 @@ async fn verify(State(app): State<Arc<AppState>>, page: GatePage, fields: FieldL
         app.limits.anonymous.admit(page.client.address)?;
         let is_passkey = fields.has("ceremony");
         let given = if is_passkey {
-            given_factor::of_form(&fields, "code")?
+            factor_fields::of_form(&fields, "code")?
         } else {
-            given_factor::code(fields.one("code"))
+            factor_fields::code(fields.one("code"))
         };
         let tokens = factors::verify(&app, &token, &given, &page.client).await?;
         logged_in(&app, &tokens, &page.frame.root, &next)

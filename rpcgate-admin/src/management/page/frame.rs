@@ -1,6 +1,6 @@
 //! The frame of every page: its position in the dashboard, its reader, and the navigation.
 
-use super::done::Done;
+use super::outcome::Done;
 use super::submission_ids::SubmissionIds;
 use crate::management::action::notifications::MAX_COUNTED;
 use crate::management::identity::role::{Permission, Role};
@@ -56,7 +56,7 @@ pub(crate) enum Area {
 
 /// The navigation entry that a page belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
+pub(crate) enum PageSection {
     /// No entry: the account, an error, the notifications.
     Nowhere,
     Overview,
@@ -87,7 +87,7 @@ pub(crate) enum Place {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct NavEntry {
-    pub(crate) place: Place,
+    pub(crate) place: PageSection,
     /// The address, relative to the root of the pages.
     pub(crate) path: &'static str,
     pub(crate) icon: &'static str,
@@ -103,7 +103,7 @@ pub(crate) struct NavGroup {
     pub(crate) entries: Vec<NavEntry>,
 }
 
-const fn entry(place: Place, path: &'static str, icon: &'static str, label: &'static str) -> NavEntry {
+const fn entry(place: PageSection, path: &'static str, icon: &'static str, label: &'static str) -> NavEntry {
     NavEntry { place, path, icon, label, needs: Permission::Read }
 }
 
@@ -114,31 +114,31 @@ const CUSTOMER: NavTable = &[
     (
         None,
         &[
-            entry(Place::Overview, "./", "grid", "Overview"),
-            entry(Place::Projects, "projects", "box", "Projects"),
-            entry(Place::Usage, "usage", "bars", "Usage"),
-            entry(Place::Explain, "explain", "search", "Explain a request"),
-            entry(Place::Webhooks, "webhooks", "send", "Webhooks"),
-            entry(Place::Chains, "chains", "link", "Chains"),
+            entry(PageSection::Overview, "./", "grid", "Overview"),
+            entry(PageSection::Projects, "projects", "box", "Projects"),
+            entry(PageSection::Usage, "usage", "bars", "Usage"),
+            entry(PageSection::Explain, "explain", "search", "Explain a request"),
+            entry(PageSection::Webhooks, "webhooks", "send", "Webhooks"),
+            entry(PageSection::Chains, "chains", "link", "Chains"),
         ],
     ),
     (
         Some(("nav-org", "Organisation")),
         &[
-            entry(Place::Plan, "plan", "gauge", "Plan and limits"),
+            entry(PageSection::Plan, "plan", "gauge", "Plan and limits"),
             NavEntry {
                 needs: Permission::ReadBilling,
-                ..entry(Place::Billing, "billing", "card", "Billing")
+                ..entry(PageSection::Billing, "billing", "card", "Billing")
             },
-            entry(Place::Team, "team", "people", "Team"),
-            entry(Place::Audit, "audit", "list", "Audit log"),
+            entry(PageSection::Team, "team", "people", "Team"),
+            entry(PageSection::Audit, "audit", "list", "Audit log"),
         ],
     ),
     (
         Some(("nav-help", "Help")),
         &[
-            entry(Place::Support, "support", "chat", "Support"),
-            entry(Place::Nowhere, "swagger/", "code", "API reference"),
+            entry(PageSection::Support, "support", "chat", "Support"),
+            entry(PageSection::Nowhere, "swagger/", "code", "API reference"),
         ],
     ),
 ];
@@ -147,29 +147,29 @@ const OPERATOR: NavTable = &[
     (
         None,
         &[
-            entry(Place::OperatorOverview, "operator", "grid", "Overview"),
-            entry(Place::Tenants, "operator/tenants", "org", "Tenants"),
-            entry(Place::LimitRequests, "operator/limit-requests", "inbox", "Limit requests"),
-            entry(Place::OperatorTickets, "operator/tickets", "chat", "Tickets"),
-            entry(Place::OperatorInvoices, "operator/invoices", "card", "Invoices"),
+            entry(PageSection::OperatorOverview, "operator", "grid", "Overview"),
+            entry(PageSection::Tenants, "operator/tenants", "org", "Tenants"),
+            entry(PageSection::LimitRequests, "operator/limit-requests", "inbox", "Limit requests"),
+            entry(PageSection::OperatorTickets, "operator/tickets", "chat", "Tickets"),
+            entry(PageSection::OperatorInvoices, "operator/invoices", "card", "Invoices"),
         ],
     ),
     (
         Some(("nav-gateway", "Gateway")),
         &[
-            entry(Place::Nodes, "operator/nodes", "server", "Nodes"),
-            entry(Place::OperatorChains, "operator/chains", "link", "Chains"),
-            entry(Place::Weights, "operator/weights", "scale", "CU weights"),
-            entry(Place::OperatorPlans, "operator/plans", "layers", "Plans"),
-            entry(Place::Configuration, "operator/config", "file", "Configuration"),
+            entry(PageSection::Nodes, "operator/nodes", "server", "Nodes"),
+            entry(PageSection::OperatorChains, "operator/chains", "link", "Chains"),
+            entry(PageSection::Weights, "operator/weights", "scale", "CU weights"),
+            entry(PageSection::OperatorPlans, "operator/plans", "layers", "Plans"),
+            entry(PageSection::Configuration, "operator/config", "file", "Configuration"),
         ],
     ),
     (
         Some(("nav-record", "Record")),
         &[
-            entry(Place::Users, "operator/users", "people", "Users"),
-            entry(Place::OperatorExplain, "operator/explain", "search", "Explain a request"),
-            entry(Place::OperatorAudit, "operator/audit", "list", "Audit log"),
+            entry(PageSection::Users, "operator/users", "people", "Users"),
+            entry(PageSection::OperatorExplain, "operator/explain", "search", "Explain a request"),
+            entry(PageSection::OperatorAudit, "operator/audit", "list", "Audit log"),
         ],
     ),
 ];
@@ -236,7 +236,7 @@ pub(crate) struct Frame {
     /// with the form.
     pub(crate) here: String,
     pub(crate) area: Area,
-    pub(crate) place: Place,
+    pub(crate) place: PageSection,
     pub(crate) reader: Option<Reader>,
     pub(crate) theme: Theme,
     /// The language of code samples that the reader chose last.
@@ -294,7 +294,7 @@ impl Frame {
 
     /// Reports whether the page belongs to an entry.
     pub(crate) fn is_at(&self, entry: &NavEntry) -> bool {
-        entry.place == self.place && entry.place != Place::Nowhere
+        entry.place == self.place && entry.place != PageSection::Nowhere
     }
 
     /// Returns the page's own address, without the outcome of the previous action. It always begins with a relative
@@ -320,10 +320,10 @@ impl Frame {
     }
 
     /// Returns the count shown next to an entry.
-    pub(crate) fn count(&self, place: &Place) -> Option<u64> {
+    pub(crate) fn count(&self, place: &PageSection) -> Option<u64> {
         let count = match place {
-            Place::LimitRequests => self.waiting.limit_requests,
-            Place::OperatorTickets | Place::Support => self.waiting.tickets,
+            PageSection::LimitRequests => self.waiting.limit_requests,
+            PageSection::OperatorTickets | PageSection::Support => self.waiting.tickets,
             _ => 0,
         };
         (count > 0).then_some(count)

@@ -7,7 +7,7 @@ mod overview;
 use super::context::{PageContext, PageResult};
 use super::filters;
 use super::form::QueryFields;
-use super::frame::{Frame, Place};
+use super::frame::{Frame, PageSection};
 use super::notifications::Unread;
 use super::view::ok;
 use crate::management::action::chains::chains;
@@ -75,7 +75,7 @@ async fn show(
         FirstRun::Steps(steps) => {
             let served = chains(&app).await?.into_iter().filter(|entry| entry.served);
             return Ok(ok(&FirstStepsPage {
-                frame: page.frame(Place::Overview),
+                frame: page.frame(PageSection::Overview),
                 unread,
                 name: page.actor.user.name.clone(),
                 steps: StepList::of(*steps, &page.actor.user.email),
@@ -93,7 +93,7 @@ async fn show(
     } else {
         overview_without_usage(&app, &page.actor).await?
     };
-    let frame = page.frame(Place::Overview);
+    let frame = page.frame(PageSection::Overview);
     let view = OverviewView::of(&found, period, call, &frame);
     Ok(ok(&OverviewPage { frame, unread, view }))
 }

@@ -2,7 +2,7 @@
 
 use super::context::{PageContext, PageResult};
 use super::filters;
-use super::frame::{Frame, Place};
+use super::frame::{Frame, PageSection};
 use super::problems::Problems;
 use super::view::ok;
 use crate::management::action::billing::month::BillingMonth;
@@ -66,7 +66,7 @@ impl SheetPage {
         let tenant = page.permitted(Permission::ReadBilling)?;
         let whole = invoices::get(app, &page.actor, tenant, number).await?;
         Ok(SheetPage {
-            frame: page.frame(Place::Billing),
+            frame: page.frame(PageSection::Billing),
             problems: Problems::default(),
             sheet: framed(&whole),
             badge: state_badge(&whole.invoice, app.now()),

@@ -6,10 +6,10 @@ use super::chart::spark::Spark;
 use super::confirm::ConfirmQuestion;
 use super::context::{PageContext, PageResult};
 use super::cut_list::cut;
-use super::done::Done;
 use super::filters;
 use super::form::{FieldList, QueryFields, TYPED};
-use super::frame::{Frame, Place};
+use super::frame::{Frame, PageSection};
+use super::outcome::Done;
 use super::parts::{Choice, CodeSnippet, LimitMeter, PageLinks};
 use super::problems::{Labels, Problems};
 use super::projects::{is_usable, warning};
@@ -34,7 +34,7 @@ use axum::routing::get;
 use http::StatusCode;
 use rpcgate_core::caller::{KeyId, ProjectId, Scope};
 use rpcgate_core::clock::Time;
-use rpcgate_core::usage::{Metrics, Only, Params};
+use rpcgate_core::usage::{Metrics, Params, UsageFilter};
 use rpcgate_store::{Key, Project};
 use std::sync::Arc;
 use std::time::Duration;
@@ -216,7 +216,7 @@ async fn project_page(
     let urls = GatewayUrls::of(&config);
     let served = chains(app).await?.into_iter().filter(|entry| entry.enabled);
     Ok(ProjectPage {
-        frame: page.frame(Place::Projects),
+        frame: page.frame(PageSection::Projects),
         problems: Problems::default(),
         tab: "keys",
         errors: share(totals.errors, totals.requests),
@@ -325,7 +325,8 @@ async fn created_page(
     let adapter = rpcgate_chains::by_path(&chain).ok_or(ActionError::NotFound("chain"))?;
     let call = ExampleCall::of(&*adapter, &GatewayUrls::of(&config));
     let is_result = text.is_some();
-    let frame = if is_result { page.result_frame(Place::Projects) } else { page.frame(Place::Projects) };
+    let frame =
+        if is_result { page.result_frame(PageSection::Projects) } else { page.frame(PageSection::Projects) };
     let created = KeyCreatedPage {
         frame,
         name: name_of(&key),
@@ -396,9 +397,10 @@ async fn question(
     project: &Project,
     key: &Key,
 ) -> Result<(ConfirmQuestion, bool), ActionError> {
-    let recent = recent_use(app, project.tenant, Only { key: Some(key.id), ..Only::default() }).await?;
+    let recent =
+        recent_use(app, project.tenant, UsageFilter { key: Some(key.id), ..UsageFilter::default() }).await?;
     let (name, back) = (name_of(key), format!("projects/{}", project.id));
-    let frame = page.frame(Place::Projects);
+    let frame = page.frame(PageSection::Projects);
     let mut question =
         ConfirmQuestion::new(frame, format!("Revoke {name}?"), "Revoke the key", back.as_str())
             .crumb("Projects", "projects")

@@ -1,10 +1,10 @@
 //! Requests for another plan, and their outcomes.
 
 use super::context::{PageContext, PageResult};
-use super::done::Done;
 use super::filters;
 use super::form::{FieldList, QueryFields};
-use super::frame::{Frame, Place};
+use super::frame::{Frame, PageSection};
+use super::outcome::Done;
 use super::parts::Choice;
 use super::plans::label;
 use super::problems::{Labels, Problems};
@@ -81,7 +81,7 @@ async fn request_page(
         }
     });
     Ok(PlanRequestPage {
-        frame: page.frame(Place::Plan),
+        frame: page.frame(PageSection::Plan),
         problems: Problems::default(),
         plans: others.map(|one| Choice::new(one.name.clone(), label(&one))).collect(),
         requests: rows.collect(),

@@ -1,10 +1,10 @@
 //! The profile of a user: name, address, password.
 
 use super::context::{PageContext, PageResult};
-use super::done::Done;
 use super::filters;
 use super::form::{FieldList, Form};
-use super::frame::{Frame, Place};
+use super::frame::{Frame, PageSection};
+use super::outcome::Done;
 use super::problems::{Labels, Problems};
 use super::versions::{FormVersion, condition};
 use super::view::{ok, rejected};
@@ -50,7 +50,7 @@ impl ProfilePage {
     fn of(page: &PageContext, problems: Problems) -> Self {
         let user = &page.actor.user;
         ProfilePage {
-            frame: page.frame(Place::Nowhere),
+            frame: page.frame(PageSection::Nowhere),
             problems,
             version: Version::of_profile(user.id, &user.name).into(),
             name: user.name.clone(),

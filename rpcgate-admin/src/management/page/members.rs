@@ -2,10 +2,10 @@
 
 use super::confirm::ConfirmQuestion;
 use super::context::{PageContext, PageResult};
-use super::done::Done;
 use super::filters;
 use super::form::{FieldList, PlainForm};
-use super::frame::{Frame, Place};
+use super::frame::{Frame, PageSection};
+use super::outcome::Done;
 use super::parts::Choice;
 use super::problems::{Labels, Problems};
 use super::step_up::for_missing_proof;
@@ -110,7 +110,7 @@ async fn team(app: &AppState, page: &PageContext) -> Result<TeamPage, ActionErro
         Vec::new()
     };
     Ok(TeamPage {
-        frame: page.frame(Place::Team),
+        frame: page.frame(PageSection::Team),
         problems: Problems::default(),
         me: user.id,
         my_role: user.role,
@@ -215,7 +215,7 @@ async fn question(
     } else {
         (format!("Remove {}?", member.email), "Remove the member")
     };
-    let question = ConfirmQuestion::new(page.frame(Place::Team), asked, act, TEAM)
+    let question = ConfirmQuestion::new(page.frame(PageSection::Team), asked, act, TEAM)
         .crumb("Team", TEAM)
         .consequence("The account is deleted, with its sessions, its access tokens and its open invitations.")
         .consequence("Projects, API keys and webhooks belong to the organisation and go on working.")

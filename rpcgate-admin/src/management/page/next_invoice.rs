@@ -2,7 +2,7 @@
 
 use super::context::{PageContext, PageResult};
 use super::filters;
-use super::frame::{Frame, Place};
+use super::frame::{Frame, PageSection};
 use super::view::ok;
 use crate::management::action::billing;
 use crate::management::app_state::AppState;
@@ -30,7 +30,7 @@ async fn show(State(app): State<Arc<AppState>>, page: PageContext) -> PageResult
     let tenant = page.permitted(Permission::ReadBilling)?;
     let next = billing::next_invoice(&app, &page.actor, tenant).await?;
     Ok(ok(&NextInvoicePage {
-        frame: page.frame(Place::Billing),
+        frame: page.frame(PageSection::Billing),
         month: next.month.to_string(),
         sheet: next_sheet(next),
     }))

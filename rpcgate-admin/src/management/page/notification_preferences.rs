@@ -1,10 +1,10 @@
 //! The notifications that a user receives, and their delivery channels.
 
 use super::context::{PageContext, PageResult};
-use super::done::Done;
 use super::filters;
 use super::form::FieldList;
-use super::frame::{Frame, Place};
+use super::frame::{Frame, PageSection};
+use super::outcome::Done;
 use super::view::ok;
 use crate::management::action::notification_preferences;
 use crate::management::app_state::AppState;
@@ -64,7 +64,7 @@ async fn show(State(app): State<Arc<AppState>>, page: PageContext) -> PageResult
     page.tenant()?;
     let all = notification_preferences::list(&app, &page.actor).await?;
     let rows = all.into_iter().map(PreferenceRow::from).collect();
-    Ok(ok(&PreferencesPage { frame: page.frame(Place::Nowhere), rows }))
+    Ok(ok(&PreferencesPage { frame: page.frame(PageSection::Nowhere), rows }))
 }
 
 /// Saves all boxes. An unchanged box is not a change.

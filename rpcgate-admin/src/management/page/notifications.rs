@@ -1,11 +1,11 @@
 //! The notifications of a user.
 
 use super::context::{PageContext, PageResult};
-use super::done::Done;
 use super::filters;
 use super::form::{FieldList, PlainForm, QueryFields};
-use super::frame::{Frame, Place};
+use super::frame::{Frame, PageSection};
 use super::notification_preferences::kind_text;
+use super::outcome::Done;
 use super::parts::PageLinks;
 use super::view::ok;
 use crate::management::action::actor::Actor;
@@ -119,7 +119,7 @@ async fn list(
         older: (until < all.len()).then(|| to(number + 1)),
     };
     let shown = all.drain(from..until).collect();
-    let frame = page.frame(Place::Nowhere);
+    let frame = page.frame(PageSection::Nowhere);
     Ok(ok(&NotificationsPage { frame, shown, is_complete, is_unread, unread, links }))
 }
 

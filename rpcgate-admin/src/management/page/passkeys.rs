@@ -2,20 +2,20 @@
 //! ceremony and puts the browser's response into the form.
 
 use super::context::{GatePage, PageContext, PageResult};
-use super::done::Done;
 use super::factor_confirm::FactorConfirmPage;
+use super::factor_fields::{self, FactorChoice, credential};
 use super::filters;
 use super::form::FieldList;
-use super::frame::{Frame, Place};
-use super::given_factor::{self, FactorChoice, credential};
+use super::frame::{Frame, PageSection};
+use super::outcome::Done;
 use super::problems::{Labels, Problems};
 use super::recovery_codes::RecoveryCodesPage;
+use super::relative_address::below_root;
 use super::security::SECURITY;
 use super::session_cookie::logged_in;
 use super::step_up::Proven;
 use super::submissions::shown_once;
 use super::view::{Notice, ok, rejected, sentence};
-use super::way::below_root;
 use crate::management::action::factors::{self, GivenFactor};
 use crate::management::action::passkeys::{self, RegisteredPasskey};
 use crate::management::app_state::AppState;
@@ -32,7 +32,7 @@ use rpcgate_store::{PasskeyId, StoredPasskey};
 use serde_json::json;
 use std::sync::Arc;
 
-const LABELS: Labels = &[("name", "the name"), (given_factor::CODE, "the code")];
+const LABELS: Labels = &[("name", "the name"), (factor_fields::CODE, "the code")];
 
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new()
@@ -67,7 +67,7 @@ fn begun(started: Result<StartedCeremony, ActionError>) -> Response {
 }
 
 async fn form(Proven(page): Proven) -> PageResult {
-    let (frame, problems) = (page.frame(Place::Nowhere), Problems::default());
+    let (frame, problems) = (page.frame(PageSection::Nowhere), Problems::default());
     Ok(ok(&NewPasskeyPage { frame, problems, name: String::new() }))
 }
 
@@ -85,13 +85,13 @@ async fn finish(State(app): State<Arc<AppState>>, Proven(page): Proven, fields: 
     };
     match added.await {
         Ok(RegisteredPasskey { recovery_codes: Some(codes), .. }) => {
-            let frame = page.result_frame(Place::Nowhere);
+            let frame = page.result_frame(PageSection::Nowhere);
             let codes = RecoveryCodesPage { frame, what: "Your passkey is added.", codes };
             Ok(shown_once(StatusCode::OK, &codes))
         }
         Ok(RegisteredPasskey { recovery_codes: None, .. }) => Ok(page.done(SECURITY, Done::PasskeyAdded)),
         Err(error) => rejected(error, LABELS, |problems| {
-            let frame = page.frame(Place::Nowhere);
+            let frame = page.frame(PageSection::Nowhere);
             NewPasskeyPage { frame, problems, name }
         }),
     }
@@ -106,7 +106,7 @@ async fn question(
     let StoredPasskey { name, .. } =
         its.find(|passkey| passkey.id == id).ok_or(ActionError::NotFound("passkey"))?;
     Ok(FactorConfirmPage {
-        frame: page.frame(Place::Nowhere),
+        frame: page.frame(PageSection::Nowhere),
         problems: Problems::default(),
         choice: FactorChoice::of(app, factors::overview(app, &page.session).await?),
         question: format!("Remove {name}?"),
@@ -131,7 +131,7 @@ async fn remove(
     fields: FieldList,
 ) -> PageResult {
     let removed = async {
-        let given = given_factor::of_form(&fields, given_factor::CODE)?;
+        let given = factor_fields::of_form(&fields, factor_fields::CODE)?;
         passkeys::remove(&app, &page.session, id, &given, &page.client).await
     };
     match removed.await {

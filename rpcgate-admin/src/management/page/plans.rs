@@ -2,7 +2,7 @@
 
 use super::context::{PageContext, PageResult, plan_label};
 use super::filters;
-use super::frame::{Frame, Place};
+use super::frame::{Frame, PageSection};
 use super::view::ok;
 use crate::management::action::plans::{self, ListedPlan};
 use crate::management::action::{contracts, limit_requests, tenants};
@@ -99,7 +99,7 @@ async fn show(State(app): State<Arc<AppState>>, page: PageContext) -> PageResult
     let requests = limit_requests::list(&app, &page.actor).await?.into_iter();
     let now = app.now();
     Ok(ok(&PlanPage {
-        frame: page.frame(Place::Plan),
+        frame: page.frame(PageSection::Plan),
         current: all.iter().find(|one| one.of == own).map(label).unwrap_or_default(),
         columns: all.iter().map(column).collect(),
         rows: rows.into(),

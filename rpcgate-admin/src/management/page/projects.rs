@@ -3,11 +3,11 @@
 use super::confirm::ConfirmQuestion;
 use super::context::{PageContext, PageResult};
 use super::cut_list::cut;
-use super::done::Done;
 use super::filters;
 use super::filters::{grouped, minute_text};
 use super::form::{FieldList, QueryFields, TYPED};
-use super::frame::{Frame, Place};
+use super::frame::{Frame, PageSection};
+use super::outcome::Done;
 use super::parts::{LimitMeter, PageLinks};
 use super::problems::{Labels, Problems};
 use super::versions::FormVersion;
@@ -25,7 +25,7 @@ use axum::extract::State;
 use axum::routing::get;
 use rpcgate_core::caller::ProjectId;
 use rpcgate_core::clock::Time;
-use rpcgate_core::usage::{Cell, Metrics, Only, Params};
+use rpcgate_core::usage::{Cell, Metrics, Params, UsageFilter};
 use rpcgate_store::{Key, Project, ProjectChange, Versioned};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -131,7 +131,7 @@ async fn projects_page(
         }
     };
     Ok(ProjectsPage {
-        frame: page.frame(Place::Projects),
+        frame: page.frame(PageSection::Projects),
         problems: Problems::default(),
         projects: part.into_iter().map(line).collect(),
         links,
@@ -155,7 +155,7 @@ async fn settings_page(
     let version = FormVersion::current(app, Versioned::Project(page.tenant()?, id)).await?;
     let project = projects::get(app, &page.actor, id).await?;
     Ok(ProjectSettingsPage {
-        frame: page.frame(Place::Projects),
+        frame: page.frame(PageSection::Projects),
         problems: Problems::default(),
         name: project.name.clone(),
         project,
@@ -224,14 +224,14 @@ async fn question(
     project: &Project,
 ) -> Result<(ConfirmQuestion, bool), ActionError> {
     let now = app.now();
-    let only = Only { project: Some(project.id), ..Only::default() };
+    let only = UsageFilter { project: Some(project.id), ..UsageFilter::default() };
     let recent = recent_use(app, project.tenant, only).await?;
     let keys = keys::list(app, &page.actor, project.id).await?;
     let usable = keys.iter().filter(|key| is_usable(key, now)).count();
     let endpoints = webhooks::list(app, &page.actor, project.id).await?.len();
     let back = format!("projects/{}/settings", project.id);
     let mut question = ConfirmQuestion::new(
-        page.frame(Place::Projects),
+        page.frame(PageSection::Projects),
         format!("Delete {}?", project.name),
         "Delete the project",
         back,

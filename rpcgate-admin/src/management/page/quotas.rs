@@ -1,16 +1,16 @@
 //! The quota of a project, the windows of its keys, and its lists of methods.
 
 use super::context::{PageContext, PageResult};
-use super::done::Done;
 use super::filters;
 use super::form::FieldList;
-use super::frame::{Frame, Place};
+use super::frame::{Frame, PageSection};
+use super::outcome::Done;
 use super::parts::LimitMeter;
 use super::problems::{Labels, Problems};
 use super::versions::FormVersion;
 use super::view::{ok, rejected};
-use crate::management::action::usage::cooled::CooledKey;
 use crate::management::action::usage::current::CurrentUsage;
+use crate::management::action::usage::throttled::ThrottledKey;
 use crate::management::action::usage::{if_readable, plan, usage};
 use crate::management::action::{projects, quotas, tenants};
 use crate::management::app_state::AppState;
@@ -45,7 +45,7 @@ struct LimitsPage {
     /// The used part of the quota; `None` while usage cannot be read.
     meters: Option<QuotaMeters>,
     plan: Plan,
-    cooled: Vec<CooledKey>,
+    cooled: Vec<ThrottledKey>,
     version: FormVersion,
     /// One method a line.
     allowed_methods: String,
@@ -135,7 +135,7 @@ async fn limits_page(app: &AppState, page: &PageContext, id: ProjectId) -> Resul
         }
     };
     Ok(LimitsPage {
-        frame: page.frame(Place::Projects),
+        frame: page.frame(PageSection::Projects),
         problems: Problems::default(),
         tab: "limits",
         version,

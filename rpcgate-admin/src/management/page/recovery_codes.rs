@@ -2,10 +2,10 @@
 
 use super::context::{PageContext, PageResult};
 use super::factor_confirm::FactorConfirmPage;
+use super::factor_fields::{self, FactorChoice};
 use super::filters;
 use super::form::FieldList;
-use super::frame::{Frame, Place};
-use super::given_factor::{self, FactorChoice};
+use super::frame::{Frame, PageSection};
 use super::problems::{Labels, Problems};
 use super::submissions::shown_once;
 use super::view::{ok, rejected};
@@ -20,7 +20,7 @@ use http::StatusCode;
 use rpcgate_config::Secret;
 use std::sync::Arc;
 
-const LABELS: Labels = &[(given_factor::CODE, "the code")];
+const LABELS: Labels = &[(factor_fields::CODE, "the code")];
 
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new().route("/account/security/recovery-codes", get(ask).post(renew))
@@ -37,7 +37,7 @@ pub(super) struct RecoveryCodesPage {
 
 async fn question(app: &AppState, page: &PageContext) -> Result<FactorConfirmPage, ActionError> {
     Ok(FactorConfirmPage {
-        frame: page.frame(Place::Nowhere),
+        frame: page.frame(PageSection::Nowhere),
         problems: Problems::default(),
         choice: FactorChoice::of(app, factors::overview(app, &page.session).await?),
         question: "Make ten new recovery codes?".into(),
@@ -53,13 +53,13 @@ async fn ask(State(app): State<Arc<AppState>>, page: PageContext) -> PageResult 
 
 async fn renew(State(app): State<Arc<AppState>>, page: PageContext, fields: FieldList) -> PageResult {
     let made = async {
-        let given = given_factor::of_form(&fields, given_factor::CODE)?;
+        let given = factor_fields::of_form(&fields, factor_fields::CODE)?;
         recovery_codes::renew(&app, &page.session, &given, &page.client).await
     };
     match made.await {
         Ok(codes) => {
             let what = "Your earlier codes are invalid now.";
-            let frame = page.result_frame(Place::Nowhere);
+            let frame = page.result_frame(PageSection::Nowhere);
             Ok(shown_once(StatusCode::OK, &RecoveryCodesPage { frame, what, codes }))
         }
         Err(error) => {

@@ -1,14 +1,14 @@
 //! Resets of forgotten passwords.
 
 use super::context::{GatePage, PageResult};
-use super::done::Done;
 use super::filters;
 use super::form::{Form, QueryFields};
 use super::frame::Frame;
+use super::outcome::Done;
 use super::problems::{Labels, Problems};
+use super::relative_address::redirect;
 use super::submissions::shown_once;
 use super::view::{Notice, ok, rejected};
-use super::way::redirect;
 use crate::management::action::resets::{self, RESET_PATH};
 use crate::management::app_state::AppState;
 use crate::management::identity::password::{MIN_CHARACTERS, Typed};

@@ -1,11 +1,11 @@
 //! The security settings of a user: factors and sessions.
 
 use super::context::{PageContext, PageResult};
-use super::done::Done;
+use super::factor_fields::takes_passkeys;
 use super::filters;
 use super::form::PlainForm;
-use super::frame::{Frame, Place};
-use super::given_factor::takes_passkeys;
+use super::frame::{Frame, PageSection};
+use super::outcome::Done;
 use super::view::ok;
 use crate::management::action::passkeys;
 use crate::management::action::{factors, sessions};
@@ -101,7 +101,7 @@ async fn show(State(app): State<Arc<AppState>>, page: PageContext) -> PageResult
     let user = &page.actor.user;
     let sessions = sessions::list(&app, &page.session).await?.into_iter();
     Ok(ok(&SecurityPage {
-        frame: page.frame(Place::Nowhere),
+        frame: page.frame(PageSection::Nowhere),
         email: user.email.clone(),
         is_confirmed: user.confirmed_at.is_some(),
         factors: factors::overview(&app, &page.session).await?,

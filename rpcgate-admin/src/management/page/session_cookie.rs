@@ -7,11 +7,11 @@
 //! itself expires. Requests of a page that refreshes itself do not extend it. A valid token is not sufficient: the
 //! session is looked up for each page, so an ended session is over at once.
 
+use super::background_request::is_unattended;
 use super::cookies::{VisitorCookie, is_secure, of_name};
 use super::frame::root_of;
-use super::unattended::is_unattended;
+use super::relative_address::redirect;
 use super::view;
-use super::way::redirect;
 use crate::management::access::{AuthSession, session_of};
 use crate::management::action::sessions::SessionTokens;
 use crate::management::app_state::{AppState, Settings};
@@ -219,7 +219,7 @@ pub(super) fn logged_in(
 
 #[cfg(test)]
 mod tests {
-    use super::super::unattended::UNATTENDED;
+    use super::super::background_request::UNATTENDED;
     use super::*;
     use crate::management::app_state::tests::Site;
     use crate::management::page::tests::{Page, answered, cookie, get};

@@ -1,15 +1,15 @@
 //! Logging in and out.
 
 use super::context::{GatePage, PageContext, PageResult};
+use super::factor_fields::takes_passkeys;
 use super::factors::FactorPage;
 use super::filters;
 use super::form::{FieldList, Form, PlainForm, QueryFields};
 use super::frame::Frame;
-use super::given_factor::takes_passkeys;
 use super::problems::{Labels, Problems};
+use super::relative_address::{below_root, redirect};
 use super::session_cookie::{self, logged_in};
 use super::view::{ok, rejected};
-use super::way::{below_root, redirect};
 use crate::management::action::sessions::{self, LogIn};
 use crate::management::app_state::AppState;
 use crate::management::identity::password::Typed;

@@ -6,14 +6,14 @@
 //! proof, the page follows its error ([`for_missing_proof`]).
 
 use super::context::{PageContext, PageResult, sender};
+use super::factor_fields::{self, FactorChoice};
 use super::filters;
 use super::form::{FieldList, QueryFields};
-use super::frame::{Frame, Place};
-use super::given_factor::{self, FactorChoice};
+use super::frame::{Frame, PageSection};
 use super::problems::{Labels, Problems};
+use super::relative_address::below_root;
 use super::submissions::NothingDone;
 use super::view::{ok, rejected};
-use super::way::below_root;
 use crate::management::action::step_up::GivenProof;
 use crate::management::action::{factors, step_up};
 use crate::management::app_state::AppState;
@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 const PASSWORD: &str = "current_password";
 
-const LABELS: Labels = &[(given_factor::CODE, "the code"), (PASSWORD, "the password")];
+const LABELS: Labels = &[(factor_fields::CODE, "the code"), (PASSWORD, "the password")];
 
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new().route("/step-up", get(form).post(give))
@@ -87,7 +87,7 @@ pub(crate) fn for_missing_proof(page: &PageContext, error: &ActionError, next: &
 /// Returns the page to which the user returns, below the root.
 fn way_back(page: &PageContext, parts: &Parts, app: &AppState) -> String {
     if matches!(parts.method, Method::GET | Method::HEAD) {
-        return page.frame(Place::Nowhere).here;
+        return page.frame(PageSection::Nowhere).here;
     }
     sender(parts, app).unwrap_or_default().to_owned()
 }
@@ -122,8 +122,12 @@ async fn shown(
     error: Option<ActionError>,
 ) -> PageResult {
     let choice = FactorChoice::of(app, factors::overview(app, &page.session).await?);
-    let form =
-        |problems| StepUpPage { frame: page.frame(Place::Nowhere), problems, choice, next: next.to_owned() };
+    let form = |problems| StepUpPage {
+        frame: page.frame(PageSection::Nowhere),
+        problems,
+        choice,
+        next: next.to_owned(),
+    };
     match error {
         None => Ok(ok(&form(Problems::default()))),
         Some(error) => rejected(error, LABELS, form),
@@ -135,7 +139,7 @@ async fn give(State(app): State<Arc<AppState>>, page: PageContext, fields: Field
     let next = below_root(fields.one("next"));
     let given = async {
         let proof = if factors::overview(&app, &page.session).await?.any() {
-            GivenProof::Factor(given_factor::of_form(&fields, given_factor::CODE)?)
+            GivenProof::Factor(factor_fields::of_form(&fields, factor_fields::CODE)?)
         } else {
             GivenProof::Password(Typed::from(fields.exact(PASSWORD)))
         };

@@ -12,8 +12,8 @@
 use super::cookies::VisitorCookie;
 use super::form::FormGuard;
 use super::frame::root_of;
+use super::relative_address::{below_root, page_of_form, redirect};
 use super::view::shown;
-use super::way::{below_root, page_of_form, redirect};
 use crate::management::access::AuthSession;
 use crate::management::action::idempotency::RequestParts;
 use crate::management::action::submissions::{

@@ -3,10 +3,10 @@
 use super::confirm::ConfirmQuestion;
 use super::context::{PageContext, PageResult};
 use super::cut_list::{cursor, cursor_links};
-use super::done::Done;
 use super::filters;
 use super::form::{FieldList, PlainForm, QueryFields};
-use super::frame::{Frame, Place};
+use super::frame::{Frame, PageSection};
+use super::outcome::Done;
 use super::parts::{Choice, PageLinks};
 use super::problems::{Labels, Problems};
 use super::view::{ok, rejected};
@@ -173,7 +173,7 @@ async fn list_page(
     let PageLinks { summary, newer, older } =
         cursor_links(query, &format!("webhooks/{id}/subscriptions"), next);
     Ok(SubscriptionsPage {
-        frame: page.frame(Place::Webhooks),
+        frame: page.frame(PageSection::Webhooks),
         problems: Problems::default(),
         state: EndpointState::of(&webhook),
         address: address(&webhook),
@@ -235,7 +235,7 @@ async fn ask(
         false => format!(" where {}", line.filter.join(" and ")),
     };
     let question = ConfirmQuestion::new(
-        page.frame(Place::Webhooks),
+        page.frame(PageSection::Webhooks),
         format!("Delete the subscription to {} on {}?", line.kind, line.chain),
         "Delete the subscription",
         format!("webhooks/{webhook}/subscriptions"),

@@ -1,7 +1,7 @@
 //! Tests of the pages as a browser uses them.
 
-use super::done::Done;
 use super::frame::root_of;
+use super::outcome::Done;
 use super::session_cookie::is_gate;
 use crate::management::action::actor::Actor;
 use crate::management::action::invitations::invite;

@@ -4,7 +4,7 @@ use super::context::{GatePage, PageResult, THEME};
 use super::cookies::is_secure;
 use super::form::FieldList;
 use super::frame::Theme;
-use super::way::{below_root, redirect};
+use super::relative_address::{below_root, redirect};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use axum::Router;

@@ -1,9 +1,9 @@
 //! Uploads and downloads of a ticket's files.
 
 use super::context::{PageContext, PageResult};
-use super::done::Done;
 use super::form::{FormGuard, TOKEN};
 use super::multipart::Multipart;
+use super::outcome::Done;
 use super::tickets::shown;
 use crate::management::action::ticket_attachments;
 use crate::management::app_state::AppState;

@@ -1,8 +1,8 @@
 //! Comments on a ticket.
 
 use super::context::{PageContext, PageResult};
-use super::done::Done;
 use super::form::FieldList;
+use super::outcome::Done;
 use super::tickets::shown;
 use crate::management::action::ticket_comments;
 use crate::management::app_state::AppState;

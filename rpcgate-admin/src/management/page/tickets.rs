@@ -1,9 +1,9 @@
 //! Support tickets.
 
 use super::context::{PageContext, PageResult};
-use super::done::Done;
 use super::form::{FieldList, PlainForm, QueryFields};
-use super::frame::{Frame, Place};
+use super::frame::{Frame, PageSection};
+use super::outcome::Done;
 use super::parts::{Choice, PageLinks};
 use super::problems::{Labels, Problems};
 use super::ticket_thread::{ThreadItem, thread};
@@ -106,7 +106,7 @@ async fn list(
     let older = last.map(|last| cursor::older("support", &rest, &time_cursor(last.created_at, last.id)));
     let status = status.map_or("", TicketStatus::name);
     let links = PageLinks { older, ..PageLinks::default() };
-    Ok(ok(&TicketsPage { frame: page.frame(Place::Support), tickets, status, links }))
+    Ok(ok(&TicketsPage { frame: page.frame(PageSection::Support), tickets, status, links }))
 }
 
 #[derive(Template)]
@@ -131,7 +131,7 @@ async fn new_page(
     let categories = TicketCategory::ALL.into_iter();
     let plans = plans::plans(app, &page.actor).await?.into_iter();
     Ok(NewTicketPage {
-        frame: page.frame(Place::Support),
+        frame: page.frame(PageSection::Support),
         problems: Problems::default(),
         is_confirmed: page.actor.user.confirmed_at.is_some(),
         categories: categories.map(|one| Choice::new(one.name(), category_text(one))).collect(),
@@ -224,7 +224,7 @@ pub(super) async fn shown(
 ) -> PageResult {
     let ticket = tickets::get(app, &page.actor, id).await?;
     let (thread, files) = thread(app, page, &ticket).await?;
-    let (frame, text) = (page.frame(Place::Support), text.to_owned());
+    let (frame, text) = (page.frame(PageSection::Support), text.to_owned());
     let whole = |problems| TicketPage { frame, problems, ticket, thread, files, text };
     match error {
         None => Ok(ok(&whole(Problems::default()))),

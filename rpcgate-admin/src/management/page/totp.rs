@@ -1,12 +1,12 @@
 //! The authenticator app of a user: adding and removing it.
 
 use super::context::{PageContext, PageResult};
-use super::done::Done;
 use super::factor_confirm::FactorConfirmPage;
+use super::factor_fields::{self, FactorChoice};
 use super::filters;
 use super::form::{FieldList, Form, PlainForm};
-use super::frame::{Frame, Place};
-use super::given_factor::{self, FactorChoice};
+use super::frame::{Frame, PageSection};
+use super::outcome::Done;
 use super::problems::{Labels, Problems};
 use super::recovery_codes::RecoveryCodesPage;
 use super::security::SECURITY;
@@ -25,7 +25,7 @@ use http::StatusCode;
 use serde::Deserialize;
 use std::sync::Arc;
 
-const LABELS: Labels = &[("code", "the code"), (given_factor::CODE, "the code")];
+const LABELS: Labels = &[("code", "the code"), (factor_fields::CODE, "the code")];
 
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new()
@@ -58,7 +58,7 @@ async fn moved(page: PageContext) -> PageResult {
 }
 
 async fn show(Proven(page): Proven) -> PageResult {
-    let (frame, problems) = (page.frame(Place::Nowhere), Problems::default());
+    let (frame, problems) = (page.frame(PageSection::Nowhere), Problems::default());
     Ok(ok(&TotpPage { frame, problems, offered: None, is_begun: false }))
 }
 
@@ -66,12 +66,12 @@ async fn show(Proven(page): Proven) -> PageResult {
 async fn enroll(State(app): State<Arc<AppState>>, Proven(page): Proven, _: PlainForm) -> PageResult {
     match totp::enroll(&app, &page.session, &page.client).await {
         Ok(offered) => {
-            let frame = page.result_frame(Place::Nowhere);
+            let frame = page.result_frame(PageSection::Nowhere);
             let (problems, offered) = (Problems::default(), Some(offered));
             Ok(shown_once(StatusCode::OK, &TotpPage { frame, problems, offered, is_begun: true }))
         }
         Err(error) => rejected(error, LABELS, |problems| {
-            let frame = page.frame(Place::Nowhere);
+            let frame = page.frame(PageSection::Nowhere);
             TotpPage { frame, problems, offered: None, is_begun: false }
         }),
     }
@@ -85,11 +85,11 @@ async fn activate(
 ) -> PageResult {
     match totp::activate(&app, &page.session, &code, Some(GivenFactor::Recent), &page.client).await {
         Ok(codes) => {
-            let frame = page.result_frame(Place::Nowhere);
+            let frame = page.result_frame(PageSection::Nowhere);
             Ok(shown_once(StatusCode::OK, &RecoveryCodesPage { frame, what: "Your app is added.", codes }))
         }
         Err(error) => rejected(error, LABELS, |problems| {
-            let frame = page.frame(Place::Nowhere);
+            let frame = page.frame(PageSection::Nowhere);
             TotpPage { frame, problems, offered: None, is_begun: true }
         }),
     }
@@ -99,7 +99,7 @@ async fn activate(
 async fn question(app: &AppState, page: &PageContext) -> Result<FactorConfirmPage, ActionError> {
     let choice = FactorChoice::of(app, factors::overview(app, &page.session).await?);
     Ok(FactorConfirmPage {
-        frame: page.frame(Place::Nowhere),
+        frame: page.frame(PageSection::Nowhere),
         problems: Problems::default(),
         choice,
         question: "Turn the authenticator app off?".into(),
@@ -118,7 +118,7 @@ async fn ask(State(app): State<Arc<AppState>>, page: PageContext) -> PageResult 
 
 async fn disable(State(app): State<Arc<AppState>>, page: PageContext, fields: FieldList) -> PageResult {
     let done = async {
-        let given = given_factor::of_form(&fields, given_factor::CODE)?;
+        let given = factor_fields::of_form(&fields, factor_fields::CODE)?;
         totp::disable(&app, &page.session, &given, &page.client).await
     };
     match done.await {

@@ -9,7 +9,7 @@ mod sort;
 use super::context::{PageContext, PageResult};
 use super::filters;
 use super::form::QueryFields;
-use super::frame::{Frame, Place};
+use super::frame::{Frame, PageSection};
 use super::parts::Choice;
 use super::problems::{Labels, Problems};
 use super::view::{ok, rejected};
@@ -77,7 +77,7 @@ async fn show(
     let choice = UsageChoice::of(&fields);
     let params = choice.parameters();
     let found = explore(&app, tenant, &params.borrowed(), choice.dimension()).await;
-    let frame = page.frame(Place::Usage);
+    let frame = page.frame(PageSection::Usage);
     let names = names(&app, &page, tenant, &choice, found.as_ref().ok()).await?;
     let kept = &app.settings.config.retention;
     let result = |explored: Explored| UsageResult::of(&explored, &choice, &names, kept);

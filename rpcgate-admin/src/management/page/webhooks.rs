@@ -3,11 +3,11 @@
 use super::confirm::ConfirmQuestion;
 use super::context::{PageContext, PageResult};
 use super::cut_list::cut;
-use super::done::Done;
 use super::filters;
 use super::filters::grouped;
 use super::form::{FieldList, PlainForm, QueryFields, TYPED};
-use super::frame::{Frame, Place};
+use super::frame::{Frame, PageSection};
+use super::outcome::Done;
 use super::parts::{Choice, CodeSnippet, PageLinks};
 use super::problems::{Labels, Problems};
 use super::step_up::SteppedUp;
@@ -190,7 +190,7 @@ async fn list_page(
     };
     let endpoints = part.into_iter().map(line).collect();
     Ok(WebhooksPage {
-        frame: page.frame(Place::Webhooks),
+        frame: page.frame(PageSection::Webhooks),
         problems: Problems::default(),
         endpoints,
         links,
@@ -241,7 +241,7 @@ fn secret_page(
 ) -> Response {
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
     let once = WebhookSecretPage {
-        frame: page.result_frame(Place::Webhooks),
+        frame: page.result_frame(PageSection::Webhooks),
         address: address(&webhook),
         overlap_until: overlap_until(&webhook, app.now()),
         webhook,
@@ -271,7 +271,7 @@ async fn settings_page(
         ("72", "72 hours"),
     ];
     Ok(WebhookSettingsPage {
-        frame: page.frame(Place::Webhooks),
+        frame: page.frame(PageSection::Webhooks),
         problems: Problems::default(),
         secret_problems: Problems::default(),
         state: EndpointState::of(&webhook),
@@ -372,7 +372,7 @@ async fn test(
 
 fn replay_page(page: &PageContext, webhook: Webhook, fields: &FieldList) -> WebhookReplayPage {
     WebhookReplayPage {
-        frame: page.frame(Place::Webhooks),
+        frame: page.frame(PageSection::Webhooks),
         problems: Problems::default(),
         address: address(&webhook),
         webhook,
@@ -460,7 +460,7 @@ async fn question(
     let (name, back) = (address(webhook), format!("webhooks/{}/settings", webhook.id));
     let made = health.delivered + health.failed;
     let waiting = health.pending + health.held;
-    let frame = page.frame(Place::Webhooks);
+    let frame = page.frame(PageSection::Webhooks);
     let mut question = ConfirmQuestion::new(frame, format!("Delete {name}?"), "Delete the endpoint", back)
         .crumb("Webhooks", "webhooks")
         .crumb(&name, format!("webhooks/{}", webhook.id));

@@ -4,8 +4,8 @@
 //! failure halves it. While an attempt takes longer than a second no other one starts, and an endpoint that fails
 //! repeatedly gets single attempts with pauses. So endpoints that hang hold few of the shared places.
 
+use super::attempt_slots::SlotOwner;
 use super::breaker::Breaker;
-use super::tenant_places::PlaceOwner;
 use rpcgate_core::clock::Time;
 use rpcgate_store::DueDelivery;
 use std::collections::VecDeque;
@@ -138,7 +138,7 @@ impl EndpointLoad {
     }
 
     /// Returns the project of the waiting deliveries, with its tenant.
-    pub fn owner(&self) -> Option<PlaceOwner> {
+    pub fn owner(&self) -> Option<SlotOwner> {
         self.waiting.front().map(|(delivery, _)| delivery.into())
     }
 

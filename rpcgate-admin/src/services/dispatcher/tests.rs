@@ -133,30 +133,34 @@ async fn until(what: &str, mut so: impl AsyncFnMut() -> bool) {
     assert!(tokio::time::timeout(Duration::from_secs(60), wait).await.is_ok(), "never happened: {what}");
 }
 
-struct Place {
+struct DispatcherFixture {
     site: Site,
     owner: Visitor,
     tenant: TenantId,
     project: ProjectId,
 }
 
-impl Place {
+impl DispatcherFixture {
     async fn of(settings: &str) -> Self {
         let site = Site::of(&format!("[webhooks]\nallow_private_targets = true\n{settings}")).await;
         let owner = site.member(Role::Owner).await;
         let tenant = owner.user.tenant.unwrap();
         site.app.store.set_tier(tenant, Tier::Enterprise, NOON).await.unwrap();
-        let place = Place { site, owner, tenant, project: ProjectId(fresh_id(NOON)) };
+        let place = DispatcherFixture { site, owner, tenant, project: ProjectId(fresh_id(NOON)) };
         place.create_project(place.project).await;
         place
     }
 
     /// Moves to a project of a different tenant on the same site.
     async fn of_another_tenant(self) -> Self {
-        let Place { site, .. } = self;
+        let DispatcherFixture { site, .. } = self;
         let owner = site.member(Role::Owner).await;
-        let place =
-            Place { tenant: owner.user.tenant.unwrap(), project: ProjectId(fresh_id(NOON)), site, owner };
+        let place = DispatcherFixture {
+            tenant: owner.user.tenant.unwrap(),
+            project: ProjectId(fresh_id(NOON)),
+            site,
+            owner,
+        };
         place.site.app.store.set_tier(place.tenant, Tier::Enterprise, NOON).await.unwrap();
         place.create_project(place.project).await;
         place
@@ -214,7 +218,7 @@ impl Place {
 
 #[tokio::test]
 async fn promise_28_attempts_follow_the_schedule_with_the_same_bytes_and_signature_and_then_it_fails() {
-    let place = Place::of("").await;
+    let place = DispatcherFixture::of("").await;
     let receiver = Receiver::start(|_| Answer::Status(500)).await;
     let endpoint = place.endpoint(1, &receiver.url(1)).await;
     place.due(&endpoint, 7..8).await;
@@ -256,7 +260,7 @@ async fn promise_28_attempts_follow_the_schedule_with_the_same_bytes_and_signatu
 
 #[tokio::test]
 async fn a_receivers_retry_after_is_honoured_within_the_schedule() {
-    let place = Place::of("waits = [\"1s\", \"5s\", \"30s\", \"5m\"]\n").await;
+    let place = DispatcherFixture::of("waits = [\"1s\", \"5s\", \"30s\", \"5m\"]\n").await;
     let receiver = Receiver::start(|request| match request.path.as_str() {
         "/1" => Answer::Later(429, "20"),
         "/2" => Answer::Later(503, "86400"),
@@ -283,7 +287,7 @@ async fn a_receivers_retry_after_is_honoured_within_the_schedule() {
 
 #[tokio::test]
 async fn an_endpoint_whose_receiver_is_gone_is_switched_off_after_one_attempt_and_its_owner_is_notified() {
-    let place = Place::of("").await;
+    let place = DispatcherFixture::of("").await;
     let receiver = Receiver::start(|_| Answer::Status(410)).await;
     let endpoint = place.endpoint(1, &format!("{}?token=secret", receiver.url(1))).await;
     place.due(&endpoint, 1..2).await;
@@ -307,7 +311,7 @@ async fn an_endpoint_whose_receiver_is_gone_is_switched_off_after_one_attempt_an
 
 #[tokio::test]
 async fn an_endpoint_that_has_another_address_meanwhile_is_not_switched_off() {
-    let place = Place::of("").await;
+    let place = DispatcherFixture::of("").await;
     let endpoint = place.endpoint(1, "http://127.0.0.1:1/new").await;
     let store = &place.site.app.store;
     let gone = store.disable_gone_webhook(endpoint.id, "http://127.0.0.1:1/old", NOON).await.unwrap();
@@ -317,13 +321,13 @@ async fn an_endpoint_that_has_another_address_meanwhile_is_not_switched_off() {
 }
 
 async fn claim_all(app: &AppState) -> Vec<rpcgate_store::DueDelivery> {
-    let room = rpcgate_store::ClaimRoom::for_each(1_000);
+    let room = rpcgate_store::ClaimCapacity::for_each(1_000);
     app.store.claim_deliveries(1_000, &room, Duration::from_secs(30), app.now()).await.unwrap()
 }
 
 #[tokio::test]
 async fn every_2xx_acknowledges_and_nothing_else_does() {
-    let place = Place::of("attempts = 1\n").await;
+    let place = DispatcherFixture::of("attempts = 1\n").await;
     let receiver =
         Receiver::start(|request| Answer::Status(request.path.trim_matches('/').parse().unwrap())).await;
     let statuses = [200, 204, 299, 301, 400, 410, 429, 500];
@@ -348,7 +352,7 @@ async fn every_2xx_acknowledges_and_nothing_else_does() {
 
 #[tokio::test]
 async fn a_refused_target_is_a_failed_attempt_with_that_reason() {
-    let place = Place::of("").await;
+    let place = DispatcherFixture::of("").await;
     let mut config = place.site.app.settings.config.clone();
     config.webhooks.allow_private_targets = false;
     let guarded = Arc::new(place.site.app.reload(config).unwrap());
@@ -365,7 +369,7 @@ async fn a_refused_target_is_a_failed_attempt_with_that_reason() {
 
 #[tokio::test]
 async fn a_receiver_with_a_certificate_of_the_operators_authority_is_delivered_to_once_that_is_configured() {
-    let place = Place::of("").await;
+    let place = DispatcherFixture::of("").await;
     let mut receiver = SecureReceiver::start("localhost").await;
     let endpoint = place.endpoint(1, &receiver.url("localhost")).await;
     place.due(&endpoint, 1..2).await;
@@ -400,7 +404,7 @@ fn promise_27_a_crash_between_attempt_and_mark_repeats_the_attempt_and_loses_not
         || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let (kept, doomed) = (runtime(), runtime());
     kept.block_on(async {
-        let place = Place::of("").await;
+        let place = DispatcherFixture::of("").await;
         let receiver = Receiver::start(|_| Answer::Hang).await;
         let endpoint = place.endpoint(1, &receiver.url(1)).await;
         place.due(&endpoint, 1..2).await;
@@ -434,7 +438,7 @@ fn promise_27_a_crash_between_attempt_and_mark_repeats_the_attempt_and_loses_not
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn promise_27_two_dispatchers_make_none_of_1000_deliveries_twice() {
-    let place = Place::of("").await;
+    let place = DispatcherFixture::of("").await;
     let receiver = Receiver::start(|_| Answer::Status(200)).await;
     let mut endpoints = Vec::new();
     for number in 0..20 {
@@ -466,7 +470,7 @@ async fn promise_27_two_dispatchers_make_none_of_1000_deliveries_twice() {
 
 #[tokio::test]
 async fn promise_30_endpoints_that_hang_delay_no_others() {
-    let place = Place::of("concurrency = 16\ntimeout = \"2m\"\n").await;
+    let place = DispatcherFixture::of("concurrency = 16\ntimeout = \"2m\"\n").await;
     let receiver = Receiver::start(|request| {
         let number: u128 = request.path.trim_matches('/').parse().unwrap();
         if number < 8 { Answer::Hang } else { Answer::Status(200) }
@@ -488,7 +492,7 @@ async fn promise_30_endpoints_that_hang_delay_no_others() {
 #[tokio::test]
 async fn promise_30_endpoints_of_one_project_that_hang_delay_no_other_project() {
     let settings = "concurrency = 32\ntimeout = \"2m\"\n[plans.enterprise]\nwebhooks_per_project = 700\n";
-    let place = Place::of(settings).await;
+    let place = DispatcherFixture::of(settings).await;
     let receiver =
         Receiver::start(|request| if request.path.len() == 2 { Answer::Status(200) } else { Answer::Hang })
             .await;
@@ -513,7 +517,7 @@ async fn promise_30_endpoints_of_one_project_that_hang_delay_no_other_project() 
 
 #[tokio::test]
 async fn promise_30_projects_of_one_tenant_that_hang_delay_no_other_tenant() {
-    let place = Place::of("concurrency = 32\ntimeout = \"2m\"\n").await;
+    let place = DispatcherFixture::of("concurrency = 32\ntimeout = \"2m\"\n").await;
     let receiver =
         Receiver::start(|request| if request.path.len() == 2 { Answer::Status(200) } else { Answer::Hang })
             .await;
@@ -541,7 +545,7 @@ async fn promise_30_projects_of_one_tenant_that_hang_delay_no_other_tenant() {
 
 #[tokio::test]
 async fn an_endpoint_that_is_left_alone_is_switched_off_although_none_of_its_deliveries_is_given_up() {
-    let place = Place::of("disable_after = \"2h\"\n").await;
+    let place = DispatcherFixture::of("disable_after = \"2h\"\n").await;
     let receiver = Receiver::start(|_| Answer::Status(500)).await;
     let endpoint = place.endpoint(1, &receiver.url(1)).await;
     // Enough deliveries that each has its first attempt before any has its second.
@@ -564,7 +568,7 @@ async fn an_endpoint_that_is_left_alone_is_switched_off_although_none_of_its_del
 
 #[tokio::test]
 async fn an_endpoint_that_fails_is_left_alone_until_a_single_attempt_succeeds() {
-    let place = Place::of("").await;
+    let place = DispatcherFixture::of("").await;
     let works = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let switch = works.clone();
     let receiver = Receiver::start(move |request| {
@@ -600,7 +604,7 @@ async fn an_endpoint_that_fails_is_left_alone_until_a_single_attempt_succeeds() 
 
 #[tokio::test]
 async fn users_are_told_of_failures_of_recovery_and_of_an_endpoint_that_is_switched_off() {
-    let place = Place::of("attempts = 1\ndisable_after = \"2h\"\n").await;
+    let place = DispatcherFixture::of("attempts = 1\ndisable_after = \"2h\"\n").await;
     let works = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let switch = works.clone();
     let receiver = Receiver::start(move |_| {
@@ -647,7 +651,7 @@ async fn users_are_told_of_failures_of_recovery_and_of_an_endpoint_that_is_switc
 
 #[tokio::test]
 async fn old_deliveries_are_given_up_in_steps_between_which_others_are_made() {
-    let place = Place::of("").await;
+    let place = DispatcherFixture::of("").await;
     let receiver = Receiver::start(|_| Answer::Status(200)).await;
     let (off, on) = (place.endpoint(1, &receiver.url(1)).await, place.endpoint(2, &receiver.url(2)).await);
     place.due(&off, 1_000..2_100).await;
@@ -673,7 +677,7 @@ async fn old_deliveries_are_given_up_in_steps_between_which_others_are_made() {
 
 #[tokio::test]
 async fn an_attempt_that_ends_while_the_database_is_away_is_marked_when_it_is_back() {
-    let place = Place::of("").await;
+    let place = DispatcherFixture::of("").await;
     let answer = Arc::new(Notify::new());
     let given = answer.clone();
     let receiver = Receiver::start(move |_| Answer::After(given.clone(), 200)).await;
@@ -693,7 +697,7 @@ async fn an_attempt_that_ends_while_the_database_is_away_is_marked_when_it_is_ba
 
 #[tokio::test]
 async fn a_clock_that_is_set_forward_makes_no_attempt_twice() {
-    let place = Place::of("").await;
+    let place = DispatcherFixture::of("").await;
     let answer = Arc::new(Notify::new());
     let given = answer.clone();
     let receiver = Receiver::start(move |request| match request.delivery() {
@@ -729,7 +733,7 @@ async fn a_clock_that_is_set_forward_makes_no_attempt_twice() {
 
 #[tokio::test]
 async fn a_dispatcher_that_stops_finishes_its_attempts_and_leaves_the_rest_to_others() {
-    let place = Place::of("").await;
+    let place = DispatcherFixture::of("").await;
     let answer = Arc::new(Notify::new());
     let given = answer.clone();
     let receiver = Receiver::start(move |_| Answer::After(given.clone(), 200)).await;
@@ -748,7 +752,7 @@ async fn a_dispatcher_that_stops_finishes_its_attempts_and_leaves_the_rest_to_ot
 
 #[tokio::test]
 async fn a_dispatcher_that_stops_marks_each_attempt_when_it_has_ended() {
-    let place = Place::of("timeout = \"5m\"\n[shutdown]\ngrace = \"5m\"\n").await;
+    let place = DispatcherFixture::of("timeout = \"5m\"\n[shutdown]\ngrace = \"5m\"\n").await;
     let answer = Arc::new(Notify::new());
     let given = answer.clone();
     let receiver = Receiver::start(move |request| match request.delivery() {
@@ -772,7 +776,7 @@ async fn a_dispatcher_that_stops_marks_each_attempt_when_it_has_ended() {
 
 #[tokio::test]
 async fn attempts_that_outlast_the_grace_are_due_again_at_once() {
-    let place = Place::of("timeout = \"2m\"\n[shutdown]\ngrace = \"1s\"\n").await;
+    let place = DispatcherFixture::of("timeout = \"2m\"\n[shutdown]\ngrace = \"1s\"\n").await;
     let receiver = Receiver::start(|_| Answer::Hang).await;
     let endpoint = place.endpoint(1, &receiver.url(1)).await;
     place.due(&endpoint, 1..2).await;
@@ -794,12 +798,12 @@ fn a_lease_is_longer_than_an_attempt_whatever_is_configured() {
 
 #[tokio::test]
 async fn users_are_notified_once_that_events_of_an_endpoint_are_withheld() {
-    let place = Place::of("").await;
+    let place = DispatcherFixture::of("").await;
     place.endpoint(1, "https://a.example/in?token=secret").await;
     let withhold = async |secs: u64| {
         let at = NOON.plus(Duration::from_secs(secs)).micros();
         let upsert = format!(
-            "INSERT INTO webhook_tellings (webhook_id, withheld_at) SELECT id, {at} FROM webhooks WHERE true
+            "INSERT INTO webhook_notices (webhook_id, withheld_at) SELECT id, {at} FROM webhooks WHERE true
              ON CONFLICT (webhook_id) DO UPDATE SET withheld_at = excluded.withheld_at"
         );
         place.site.app.store.execute(&upsert).await;
@@ -843,7 +847,7 @@ fn urls(port: u16) -> Vec<(String, String)> {
 
 #[tokio::test]
 async fn promise_86_every_url_that_is_accepted_is_delivered_to() {
-    let place = Place::of("").await;
+    let place = DispatcherFixture::of("").await;
     let receiver = Receiver::start(|_| Answer::Status(200)).await;
     let dispatcher = Dispatcher::start(&place.site.app);
     let mut accepted = 0;

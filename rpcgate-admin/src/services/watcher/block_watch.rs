@@ -1,6 +1,6 @@
 //! Follows the blocks of a chain: matches and stores the data of the nodes block by block.
 
-use super::block_patience::BlockPatience;
+use super::block_timeout::BlockTimeout;
 use super::bounded_calls::BoundedCalls;
 use super::failure_log::FailureLog;
 use super::follow::{Finding, Follower, ReadNode};
@@ -62,9 +62,9 @@ pub(super) struct BlockWatch<'w> {
     pace: Interval,
     failures: FailureLog,
     /// The wait for a block whose events no node shows, or for the blocks before one that nodes leave out.
-    patience: BlockPatience,
+    patience: BlockTimeout,
     /// The wait for a block that no node has.
-    absence: BlockPatience,
+    absence: BlockTimeout,
 }
 
 impl<'w> BlockWatch<'w> {
@@ -80,8 +80,8 @@ impl<'w> BlockWatch<'w> {
             is_active: false,
             pace,
             failures,
-            patience: BlockPatience::new(chain.settings.block_patience),
-            absence: BlockPatience::new(chain.settings.block_patience),
+            patience: BlockTimeout::new(chain.settings.block_patience),
+            absence: BlockTimeout::new(chain.settings.block_patience),
         }
     }
 

@@ -3,14 +3,14 @@
 use super::tables::{EntityTable, table};
 use crate::entity::{
     access_tokens, attempts, audit, billing_accounts, billing_start, chain_events, chain_switches, changes,
-    checkouts, config_versions, confirmations, contracts, cooled_keys, credit_notes, custom_plans,
-    deliveries, delivery_attempts, drained_nodes, explanation_requests, followed_blocks, gateways,
-    idempotency, invitations, invoice_lines, invoice_numbers, invoices, keys, known_devices, limit_requests,
-    mail_tokens, mailed_notifications, notices, notification_preferences, notification_reads, outgoing_mails,
-    passkeys, pending_log_ins, plan_fees, plans, project_events, projects, quotas, recovery_codes, refreshes,
-    scheduled_changes, sessions, solved, subscriptions, tenants, ticket_attachments, ticket_chunks,
-    ticket_comments, tickets, tier_changes, totp, unmatched_payments, users, watched_chains, watchers,
-    webhook_replays, webhook_tellings, webhooks, weights,
+    checkouts, config_versions, confirmations, contracts, credit_notes, custom_plans, deliveries,
+    delivery_attempts, drained_nodes, explanation_requests, followed_blocks, gateways, idempotency,
+    invitations, invoice_lines, invoice_numbers, invoices, keys, known_devices, limit_requests, mail_tokens,
+    mailed_notifications, notices, notification_preferences, notification_reads, outgoing_mails, passkeys,
+    pending_log_ins, plan_fees, plans, project_events, projects, quotas, recovery_codes, refreshes,
+    scheduled_changes, sessions, solved, subscriptions, tenants, throttled_keys, ticket_attachments,
+    ticket_chunks, ticket_comments, tickets, tier_changes, totp, unmatched_payments, users, watched_chains,
+    watchers, webhook_notices, webhook_replays, webhooks, weights,
 };
 use sea_orm::DbBackend;
 use sea_orm::sea_query::{Expr, ExprTrait};
@@ -80,9 +80,9 @@ pub(super) fn tables(backend: DbBackend) -> Vec<EntityTable> {
         table(backend, notification_reads::Entity)
             .deleted_with("user_id", users::Entity)
             .index("notification_reads_by_time", &["read_at"]),
-        table(backend, cooled_keys::Entity)
+        table(backend, throttled_keys::Entity)
             .deleted_with("gateway", gateways::Entity)
-            .index("cooled_keys_of_gateway", &["gateway"]),
+            .index("throttled_keys_of_gateway", &["gateway"]),
         table(backend, mail_tokens::Entity)
             .deleted_with("user_id", users::Entity)
             .index("mail_tokens_by_end", &["expires_at"])
@@ -181,7 +181,7 @@ pub(super) fn tables(backend: DbBackend) -> Vec<EntityTable> {
             .index("deliveries_of_event", &["event_id"])
             .index("deliveries_of_webhook", &["webhook_id", "created_at"]),
         table(backend, delivery_attempts::Entity).deleted_with("delivery_id", deliveries::Entity),
-        table(backend, webhook_tellings::Entity).deleted_with("webhook_id", webhooks::Entity),
+        table(backend, webhook_notices::Entity).deleted_with("webhook_id", webhooks::Entity),
         table(backend, followed_blocks::Entity),
         table(backend, watched_chains::Entity),
         table(backend, explanation_requests::Entity).index("explanation_requests_asked_at", &["asked_at"]),

@@ -4,7 +4,7 @@ use super::changes::{NewChange, record};
 use super::delivery_status::{DeliveryStatus, FAILED, PENDING};
 use super::id::{DeliveryId, WebhookId};
 use super::value::{moment, time};
-use crate::entity::{deliveries, delivery_attempts, projects, webhook_tellings, webhooks};
+use crate::entity::{deliveries, delivery_attempts, projects, webhook_notices, webhooks};
 use crate::{Store, StoreError};
 use deliveries::Column;
 use rpcgate_core::caller::{ProjectId, TenantId};
@@ -57,7 +57,7 @@ pub enum AfterAttempt {
 
 /// The changes of endpoints after the ends of attempts.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct EndpointTurns {
+pub struct EndpointTransitions {
     /// Endpoints whose last attempt failed.
     pub failing: Vec<FailingEndpoint>,
     /// Endpoints that receive deliveries again.
@@ -91,7 +91,7 @@ struct Marked {
     ended: BTreeMap<i16, (i64, i32)>,
 }
 
-struct Place<'e> {
+struct AttemptRow<'e> {
     end: &'e EndedAttempt,
     number: i16,
     /// True if another dispatcher has already ended this attempt, because the dispatcher of this one was considered
@@ -102,7 +102,7 @@ struct Place<'e> {
 impl Marked {
     /// Returns the row of an end that is not stored yet, with its own number or the next free one. Returns `None` if it
     /// is already stored, because a mark with an unknown outcome is repeated, or if no number is left.
-    fn place<'e>(&mut self, end: &'e EndedAttempt) -> Option<Place<'e>> {
+    fn place<'e>(&mut self, end: &'e EndedAttempt) -> Option<AttemptRow<'e>> {
         let wanted = small(end.number);
         let (began, took) = (moment(end.started_at), millis(end.took));
         let mut number = wanted;
@@ -115,7 +115,7 @@ impl Marked {
             }
         }
         self.ended.insert(number, (began, took));
-        Some(Place { end, number, is_late: self.attempts >= wanted })
+        Some(AttemptRow { end, number, is_late: self.attempts >= wanted })
     }
 }
 
@@ -123,7 +123,7 @@ fn millis(took: Duration) -> i32 {
     i32::try_from(took.as_millis()).unwrap_or(i32::MAX)
 }
 
-fn row(place: &Place<'_>) -> delivery_attempts::ActiveModel {
+fn row(place: &AttemptRow<'_>) -> delivery_attempts::ActiveModel {
     let end = place.end;
     delivery_attempts::ActiveModel {
         delivery_id: Set(Uuid::from_u128(end.delivery.0)),
@@ -166,7 +166,7 @@ async fn stored(
     Ok(marked)
 }
 
-async fn put(transaction: &DatabaseTransaction, places: &[Place<'_>]) -> Result<(), StoreError> {
+async fn put(transaction: &DatabaseTransaction, places: &[AttemptRow<'_>]) -> Result<(), StoreError> {
     for some in places.chunks(ROWS) {
         let insert = delivery_attempts::Entity::insert_many(some.iter().map(row));
         insert.exec_without_returning(transaction).await?;
@@ -178,12 +178,12 @@ async fn put(transaction: &DatabaseTransaction, places: &[Place<'_>]) -> Result<
 /// ends the current attempt. Deliveries with the same status and number of attempts are marked together.
 async fn mark(
     transaction: &DatabaseTransaction,
-    places: &[Place<'_>],
+    places: &[AttemptRow<'_>],
     marked: &mut HashMap<Uuid, Marked>,
     now: Time,
 ) -> Result<(), StoreError> {
     let mut delivered: BTreeMap<_, Vec<Uuid>> = BTreeMap::new();
-    for Place { end, number, is_late } in places {
+    for AttemptRow { end, number, is_late } in places {
         let id = Uuid::from_u128(end.delivery.0);
         let Some(of) = marked.get_mut(&id) else { continue };
         let counts = match end.then {
@@ -266,12 +266,12 @@ async fn turn(
     transaction: &DatabaseTransaction,
     ended: &[&EndedAttempt],
     now: Time,
-) -> Result<EndpointTurns, StoreError> {
+) -> Result<EndpointTransitions, StoreError> {
     use webhooks::Column::{FailingSince, Id};
     let last: BTreeMap<_, _> = ended.iter().map(|end| (end.webhook, end.then)).collect();
     let is_good = |(_, then): &(&WebhookId, &AfterAttempt)| **then == AfterAttempt::Delivered;
     let (good, bad): (BTreeMap<_, _>, BTreeMap<_, _>) = last.iter().partition(is_good);
-    let mut turns = EndpointTurns::default();
+    let mut turns = EndpointTransitions::default();
     let gone = ended.iter().filter_map(|end| Some((end.webhook, end.gone_url.clone()?)));
     turns.gone = gone.collect::<BTreeMap<_, _>>().into_iter().collect();
     if !good.is_empty() {
@@ -310,9 +310,9 @@ impl Store {
         &self,
         ended: &[EndedAttempt],
         now: Time,
-    ) -> Result<EndpointTurns, StoreError> {
+    ) -> Result<EndpointTransitions, StoreError> {
         if ended.is_empty() {
-            return Ok(EndpointTurns::default());
+            return Ok(EndpointTransitions::default());
         }
         self.database
             .transact_beside(async |transaction| {
@@ -344,7 +344,7 @@ impl Store {
     ) -> Result<Option<(TenantId, String)>, StoreError> {
         self.tell(webhook, now, |row| {
             let is_told = row.failing_at.is_some_and(|at| moment(now) < later(at, pause));
-            (!is_told).then(|| webhook_tellings::Model { failing_at: Some(moment(now)), ..row })
+            (!is_told).then(|| webhook_notices::Model { failing_at: Some(moment(now)), ..row })
         })
         .await
     }
@@ -364,7 +364,7 @@ impl Store {
             let fails = row.failing_at.filter(|at| row.working_at.is_none_or(|working| working < *at));
             let is_told = row.working_at.is_some_and(|at| moment(now) < later(at, pause));
             (fails.is_some() && !is_told)
-                .then(|| webhook_tellings::Model { working_at: Some(moment(now)), ..row })
+                .then(|| webhook_notices::Model { working_at: Some(moment(now)), ..row })
         })
         .await
     }
@@ -375,11 +375,11 @@ impl Store {
         &self,
         webhook: WebhookId,
         now: Time,
-        decide: impl Fn(webhook_tellings::Model) -> Option<webhook_tellings::Model>,
+        decide: impl Fn(webhook_notices::Model) -> Option<webhook_notices::Model>,
     ) -> Result<Option<(TenantId, String)>, StoreError> {
-        use webhook_tellings::Column::{FailingAt, WebhookId as Of, WithheldToldAt, WorkingAt};
+        use webhook_notices::Column::{FailingAt, WebhookId as Of, WithheldToldAt, WorkingAt};
         let id = Uuid::from_u128(webhook.0);
-        let nothing = webhook_tellings::Model {
+        let nothing = webhook_notices::Model {
             webhook_id: id,
             failing_at: None,
             working_at: None,
@@ -387,16 +387,16 @@ impl Store {
             withheld_told_at: None,
         };
         // Usually no notification is due, which a read finds without the write lock.
-        let known = webhook_tellings::Entity::find_by_id(id);
+        let known = webhook_notices::Entity::find_by_id(id);
         let known = self.read(async |database| Ok::<_, StoreError>(known.one(database).await?)).await?;
         if decide(known.unwrap_or_else(|| nothing.clone())).is_none() {
             return Ok(None);
         }
         self.transact(async |transaction| {
             let Some((endpoint, project)) = with_project(transaction, id).await? else { return Ok(None) };
-            let before = webhook_tellings::Entity::find_by_id(id).one(transaction).await?;
+            let before = webhook_notices::Entity::find_by_id(id).one(transaction).await?;
             let Some(row) = decide(before.unwrap_or(nothing)) else { return Ok(None) };
-            let row = webhook_tellings::ActiveModel {
+            let row = webhook_notices::ActiveModel {
                 webhook_id: Set(row.webhook_id),
                 failing_at: Set(row.failing_at),
                 working_at: Set(row.working_at),
@@ -406,7 +406,7 @@ impl Store {
             // Only watchers write the time of withheld events.
             let upsert =
                 OnConflict::column(Of).update_columns([FailingAt, WorkingAt, WithheldToldAt]).to_owned();
-            let insert = webhook_tellings::Entity::insert(row).on_conflict(upsert);
+            let insert = webhook_notices::Entity::insert(row).on_conflict(upsert);
             insert.exec_without_returning(transaction).await?;
             tracing::debug!(webhook = %webhook, at = ?now, "users are told of an endpoint");
             Ok(Some((TenantId(project.tenant_id.as_u128()), endpoint.url)))

@@ -9,7 +9,7 @@
 //! attempt is not, until a claim finds that it is due. The cost of a claim therefore depends on the due deliveries, and
 //! not on those that wait for a later time.
 
-use super::claim_room::{ClaimChoice, ClaimRoom, DueEndpoint};
+use super::claim_capacity::{ClaimCapacity, ClaimChoice, DueEndpoint};
 use super::delivery_status::{FAILED, PENDING};
 use super::id::{ChainEventId, DeliveryId};
 use super::value::{moment, time, unreadable};
@@ -154,7 +154,7 @@ async fn served_of(
 async fn candidates(
     database: &DatabaseConnection,
     most: usize,
-    room: &ClaimRoom,
+    room: &ClaimCapacity,
     now: Time,
 ) -> Result<Vec<Uuid>, StoreError> {
     let due = || {
@@ -321,7 +321,7 @@ impl Store {
     pub async fn claim_deliveries(
         &self,
         most: usize,
-        room: &ClaimRoom,
+        room: &ClaimCapacity,
         lease: Duration,
         now: Time,
     ) -> Result<Vec<DueDelivery>, StoreError> {

@@ -2,13 +2,13 @@
 
 use super::removal::remove;
 use super::value::{count, moment, number, time, unreadable};
-use crate::entity::cooled_keys;
 use crate::entity::gateways::{ActiveModel, Column, Entity};
+use crate::entity::throttled_keys;
 use crate::{Store, StoreError};
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
 use rpcgate_core::clock::Time;
-use rpcgate_core::safeguard::Cooled;
+use rpcgate_core::safeguard::CoolDown;
 use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::{Condition, OnConflict};
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait};
@@ -89,7 +89,7 @@ impl Store {
     pub fn put_report<'a>(
         &'a self,
         report: &'a GatewayReport,
-        cooled: &'a [Cooled],
+        cooled: &'a [CoolDown],
     ) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
             let nodes = serde_json::to_string(&report.nodes).unwrap_or_else(|_| "[]".into());
@@ -107,10 +107,10 @@ impl Store {
                 let upsert =
                     OnConflict::column(Column::Id).update_columns([Column::SeenAt, Column::Nodes]).to_owned();
                 Entity::insert(row).on_conflict(upsert).exec_without_returning(transaction).await?;
-                let before = cooled_keys::Column::Gateway.eq(Uuid::from_u128(report.id));
-                cooled_keys::Entity::delete_many().filter(before).exec(transaction).await?;
+                let before = throttled_keys::Column::Gateway.eq(Uuid::from_u128(report.id));
+                throttled_keys::Entity::delete_many().filter(before).exec(transaction).await?;
                 for rows in cooled.chunks(ROWS) {
-                    let rows = cooled_keys::Entity::insert_many(rows.iter().cloned());
+                    let rows = throttled_keys::Entity::insert_many(rows.iter().cloned());
                     rows.exec_without_returning(transaction).await?;
                 }
                 Ok(())
@@ -142,17 +142,17 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    pub async fn cooled_keys(
+    pub async fn throttled_keys(
         &self,
         tenant: TenantId,
         since: Time,
         now: Time,
-    ) -> Result<Vec<Cooled>, StoreError> {
-        use cooled_keys::Column as Cooling;
+    ) -> Result<Vec<CoolDown>, StoreError> {
+        use throttled_keys::Column as Cooling;
         self.read(async |database| {
             let reporting = Entity::find().select_only().column(Column::Id);
             let reporting = reporting.filter(Column::SeenAt.gt(moment(since))).into_query();
-            let rows = cooled_keys::Entity::find()
+            let rows = throttled_keys::Entity::find()
                 .filter(Cooling::Tenant.eq(Uuid::from_u128(tenant.0)))
                 .filter(Cooling::EndsAt.gt(moment(now)))
                 .filter(Cooling::Gateway.in_subquery(reporting))
@@ -164,8 +164,8 @@ impl Store {
     }
 }
 
-fn cooled_row(gateway: u128, cooled: &Cooled) -> Result<cooled_keys::ActiveModel, StoreError> {
-    Ok(cooled_keys::ActiveModel {
+fn cooled_row(gateway: u128, cooled: &CoolDown) -> Result<throttled_keys::ActiveModel, StoreError> {
+    Ok(throttled_keys::ActiveModel {
         tenant: Set(Uuid::from_u128(cooled.tenant.0)),
         key: Set(Uuid::from_u128(cooled.key.0)),
         gateway: Set(Uuid::from_u128(gateway)),
@@ -175,8 +175,8 @@ fn cooled_row(gateway: u128, cooled: &Cooled) -> Result<cooled_keys::ActiveModel
     })
 }
 
-fn cooled(row: &cooled_keys::Model) -> Result<Cooled, StoreError> {
-    Ok(Cooled {
+fn cooled(row: &throttled_keys::Model) -> Result<CoolDown, StoreError> {
+    Ok(CoolDown {
         key: KeyId(row.key.as_u128()),
         project: ProjectId(row.project.as_u128()),
         tenant: TenantId(row.tenant.as_u128()),

@@ -2,7 +2,7 @@
 
 use super::invoices::{InvoiceNumber, InvoiceStatus};
 use super::notices::{MailedNotice, put_mailed};
-use super::outgoing_mails::MailRoom;
+use super::outgoing_mails::MailStored;
 use super::value::moment;
 use crate::entity::invoices::{Column, Entity};
 use crate::{Store, StoreError};
@@ -41,7 +41,7 @@ impl Store {
         number: InvoiceNumber,
         news: InvoiceNews,
         told: Option<MailedNotice<'_>>,
-    ) -> Result<Option<Vec<MailRoom>>, StoreError> {
+    ) -> Result<Option<Vec<MailStored>>, StoreError> {
         let update = Entity::update_many().filter(number.row());
         let update = match news {
             InvoiceNews::Issued => {

@@ -4,7 +4,7 @@ use super::custom_plans;
 use super::id::{LimitRequestId, UserId};
 use super::limit_requests::{LimitRequest, RequestStatus, Verdict};
 use super::notices::{MailedNotice, put_mailed};
-use super::outgoing_mails::MailRoom;
+use super::outgoing_mails::MailStored;
 use super::ticket_comments;
 use super::tier_changes::move_to;
 use super::value::{moment, tier};
@@ -31,7 +31,7 @@ impl Store {
         reviewer: UserId,
         told: Option<MailedNotice<'_>>,
         now: Time,
-    ) -> Result<(LimitRequest, Vec<MailRoom>), StoreError> {
+    ) -> Result<(LimitRequest, Vec<MailStored>), StoreError> {
         let id = Uuid::from_u128(id.0);
         self.write(async |transaction| {
             let update = Entity::update_many()

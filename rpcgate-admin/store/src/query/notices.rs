@@ -2,7 +2,7 @@
 //! them.
 
 use super::id::{NotificationId, UserId};
-use super::outgoing_mails::{self, MailRoom, OutgoingMail};
+use super::outgoing_mails::{self, MailStored, OutgoingMail};
 use super::value::{insert_error, moment, time, unreadable};
 use crate::entity::notices::{ActiveModel, Column, Entity, Model};
 use crate::{Store, StoreError};
@@ -192,7 +192,7 @@ pub(super) async fn put(transaction: &DatabaseTransaction, notice: &AccountNotic
 pub(super) async fn put_mailed(
     transaction: &DatabaseTransaction,
     MailedNotice { notice, mails }: MailedNotice<'_>,
-) -> Result<Vec<MailRoom>, StoreError> {
+) -> Result<Vec<MailStored>, StoreError> {
     put(transaction, notice).await?;
     let mut rooms = Vec::with_capacity(mails.len());
     for mail in mails {
@@ -214,7 +214,7 @@ impl Store {
     ///
     /// # Errors
     /// Those of [`put_notice`](Store::put_notice).
-    pub async fn put_mailed_notice(&self, told: MailedNotice<'_>) -> Result<Vec<MailRoom>, StoreError> {
+    pub async fn put_mailed_notice(&self, told: MailedNotice<'_>) -> Result<Vec<MailStored>, StoreError> {
         self.transact(async |transaction| put_mailed(transaction, told).await).await
     }
 
@@ -226,7 +226,7 @@ impl Store {
     pub async fn put_mailed_notice_once(
         &self,
         told: MailedNotice<'_>,
-    ) -> Result<Option<Vec<MailRoom>>, StoreError> {
+    ) -> Result<Option<Vec<MailStored>>, StoreError> {
         const TAKEN: StoreError = StoreError::Taken { what: "notification", value: "id" };
         let id = Uuid::from_u128(told.notice.id.0);
         let stored = self.write(async |transaction| match Entity::find_by_id(id).one(transaction).await? {

@@ -10,7 +10,7 @@ use crate::{StoreError, UsageStore, fresh_id};
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
-use rpcgate_core::usage::Folded;
+use rpcgate_core::usage::HourlySums;
 use rpcgate_core::usage::notice::{Notice, SPIKE, SPIKE_PAUSE};
 use sea_orm::sea_query::{Alias, Expr, ExprTrait, OnConflict, Query};
 use sea_orm::{
@@ -82,7 +82,7 @@ impl TryFrom<Model> for Notification {
 /// without an allowance gets no notification now and must be checked again later.
 pub(super) async fn note(
     transaction: &DatabaseTransaction,
-    folded: &Folded,
+    folded: &HourlySums,
     allowances: &BTreeMap<TenantId, u64>,
 ) -> Result<(), StoreError> {
     let requests = {

@@ -47,7 +47,7 @@ impl fmt::Debug for OutgoingMail {
 
 /// The result of storing a mail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum MailRoom {
+pub enum MailStored {
     /// It was stored.
     Found,
     /// It was stored after the oldest mail of the same recipient was dropped.
@@ -106,13 +106,13 @@ async fn make_room(transaction: &DatabaseTransaction, recipient: &Digest) -> Res
 pub(super) async fn put(
     transaction: &DatabaseTransaction,
     mail: &OutgoingMail,
-) -> Result<MailRoom, StoreError> {
+) -> Result<MailStored, StoreError> {
     let room = if make_room(transaction, &mail.recipient).await? {
-        MailRoom::Made
+        MailStored::Made
     } else if Entity::find().count(transaction).await? < MAX_WAITING {
-        MailRoom::Found
+        MailStored::Found
     } else {
-        return Ok(MailRoom::Full);
+        return Ok(MailStored::Full);
     };
     let row = ActiveModel {
         id: Set(Uuid::from_u128(mail.id)),
@@ -137,7 +137,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    pub async fn put_mail(&self, mail: &OutgoingMail) -> Result<MailRoom, StoreError> {
+    pub async fn put_mail(&self, mail: &OutgoingMail) -> Result<MailStored, StoreError> {
         self.transact(async |transaction| put(transaction, mail).await).await
     }
 
@@ -150,7 +150,7 @@ impl Store {
         notification: NotificationId,
         mails: &[OutgoingMail],
         now: Time,
-    ) -> Result<Vec<MailRoom>, StoreError> {
+    ) -> Result<Vec<MailStored>, StoreError> {
         let id = Uuid::from_u128(notification.0);
         self.transact(async |transaction| {
             if mailed_notifications::Entity::find_by_id(id).count(transaction).await? > 0 {

@@ -27,13 +27,13 @@ pub(super) struct Position {
     /// The last finished event.
     event: Option<Uuid>,
     /// The last finished log entry of the events after it.
-    logged: Option<LogPlace>,
+    logged: Option<LogKey>,
     /// The last finished delivery, once all log entries are finished.
     delivery: Option<Uuid>,
     is_logged: bool,
 }
 
-type LogPlace = (Uuid, Uuid);
+type LogKey = (Uuid, Uuid);
 
 /// Takes back the events of a block after a position, and returns the next one; `None` if nothing is left.
 pub(super) async fn take_back_part(
@@ -114,9 +114,9 @@ async fn store_removals(
 async fn log_removals(
     transaction: &DatabaseTransaction,
     events: &[Uuid],
-    (after, most): (Option<LogPlace>, u64),
+    (after, most): (Option<LogKey>, u64),
     now: Time,
-) -> Result<Option<LogPlace>, StoreError> {
+) -> Result<Option<LogKey>, StoreError> {
     use project_events::Column as Place;
     let mut logged = project_events::Entity::find()
         .filter(Place::EventId.is_in(events.iter().copied()))

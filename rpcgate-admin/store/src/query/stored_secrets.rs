@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 /// The place of a sealed secret.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SecretPlace {
+pub enum SecretColumn {
     /// The authenticator app of a user.
     Totp,
     /// The signing secret of an endpoint.
@@ -19,16 +19,16 @@ pub enum SecretPlace {
     NextWebhook,
 }
 
-impl SecretPlace {
+impl SecretColumn {
     /// All places.
-    pub const ALL: [Self; 3] = [SecretPlace::Totp, SecretPlace::Webhook, SecretPlace::NextWebhook];
+    pub const ALL: [Self; 3] = [SecretColumn::Totp, SecretColumn::Webhook, SecretColumn::NextWebhook];
 }
 
 /// A sealed secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StoredSecret {
     /// The place where it is stored.
-    pub place: SecretPlace,
+    pub place: SecretColumn,
     /// The user or the endpoint.
     pub row: u128,
     /// The sealed form.
@@ -48,7 +48,7 @@ impl Store {
     /// [`StoreError::Unavailable`].
     pub async fn stored_secrets(
         &self,
-        place: SecretPlace,
+        place: SecretColumn,
         after: Option<u128>,
         limit: u64,
     ) -> Result<Vec<StoredSecret>, StoreError> {
@@ -56,15 +56,15 @@ impl Store {
         let rows: Vec<(Uuid, Option<Vec<u8>>)> = self
             .read(async |database| {
                 Ok(match place {
-                    SecretPlace::Totp => {
+                    SecretColumn::Totp => {
                         use totp::Column::{Sealed, UserId};
                         let rows = totp::Entity::find().select_only().columns([UserId, Sealed]);
                         let rows = rows.apply_if(after, |rows, after| rows.filter(UserId.gt(after)));
                         rows.order_by_asc(UserId).limit(limit).into_tuple().all(database).await?
                     }
-                    SecretPlace::Webhook | SecretPlace::NextWebhook => {
+                    SecretColumn::Webhook | SecretColumn::NextWebhook => {
                         use webhooks::Column::{Id, NextSecret, Secret};
-                        let secret = if place == SecretPlace::Webhook { Secret } else { NextSecret };
+                        let secret = if place == SecretColumn::Webhook { Secret } else { NextSecret };
                         let rows = webhooks::Entity::find().select_only().columns([Id, secret]);
                         let rows = rows.filter(secret.is_not_null());
                         let rows = rows.apply_if(after, |rows, after| rows.filter(Id.gt(after)));
@@ -88,14 +88,14 @@ impl Store {
         let (row, old) = (Uuid::from_u128(secret.row), secret.sealed.as_slice());
         self.write(async |transaction| {
             let done = match secret.place {
-                SecretPlace::Totp => {
+                SecretColumn::Totp => {
                     use totp::Column::{Sealed, UserId};
                     let update = totp::Entity::update_many().col_expr(Sealed, Expr::value(sealed));
                     update.filter(UserId.eq(row)).filter(Sealed.eq(old)).exec(transaction).await?
                 }
-                SecretPlace::Webhook | SecretPlace::NextWebhook => {
+                SecretColumn::Webhook | SecretColumn::NextWebhook => {
                     use webhooks::Column::{Id, NextSecret, Secret};
-                    let is_next = secret.place == SecretPlace::NextWebhook;
+                    let is_next = secret.place == SecretColumn::NextWebhook;
                     let column = if is_next { NextSecret } else { Secret };
                     let update = webhooks::Entity::update_many().col_expr(column, Expr::value(sealed));
                     update.filter(Id.eq(row)).filter(column.eq(old)).exec(transaction).await?

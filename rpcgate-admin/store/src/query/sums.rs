@@ -7,7 +7,7 @@ use crate::entity::sums::{self, Entity};
 use rpcgate_core::caller::{KeyId, ProjectId};
 use rpcgate_core::tally::Transport;
 use rpcgate_core::usage::rollup::join;
-use rpcgate_core::usage::{Group, Only, Rollup};
+use rpcgate_core::usage::{Group, Rollup, UsageFilter};
 use sea_orm::sea_query::{
     Alias, Condition, Expr, ExprTrait, InsertStatement, IntoIden, OnConflict, Query, SelectStatement,
 };
@@ -25,7 +25,7 @@ pub(super) struct Dimensions {
 }
 
 impl Dimensions {
-    pub(super) fn of(only: &Only, groups: &[Group]) -> Self {
+    pub(super) fn of(only: &UsageFilter, groups: &[Group]) -> Self {
         let by = |group| groups.contains(&group);
         Dimensions {
             project: only.project.is_some() || by(Group::Project),

@@ -308,7 +308,7 @@ pub(super) async fn history_from(
 mod tests {
     use super::*;
     use crate::url_of;
-    use rpcgate_core::usage::ask::Only;
+    use rpcgate_core::usage::ask::UsageFilter;
     use rpcgate_core::usage::{Period, UsageWindow};
     use sea_orm::{DbBackend, Statement, StatementBuilder};
     use tempfile::TempDir;
@@ -329,7 +329,7 @@ mod tests {
         let all = UsageAsk::new(TenantId(1), UsageWindow::of(Period::Month, now));
         let all = all.grouped(&[Group::Day, Group::Method]).unwrap();
         let key = "SEARCH rollups USING PRIMARY KEY (hour=? AND tenant=?";
-        let project = Only { project: Some(ProjectId(1)), ..Only::default() };
+        let project = UsageFilter { project: Some(ProjectId(1)), ..UsageFilter::default() };
         let one = all.clone().only(project);
         let nothing = Summed::default();
         assert_eq!(plan(&store, &ViewQuery::totals(&all, &nothing).all()).await, format!("{key})"));

@@ -3,7 +3,7 @@
 use super::delivery_ends::later;
 use super::id::WebhookId;
 use super::value::moment;
-use crate::entity::webhook_tellings;
+use crate::entity::webhook_notices;
 use crate::{Store, StoreError};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
@@ -21,10 +21,10 @@ pub(super) async fn note_withheld(
     webhooks: BTreeSet<Uuid>,
     now: Time,
 ) -> Result<(), StoreError> {
-    use webhook_tellings::Column::{WebhookId as Of, WithheldAt};
+    use webhook_notices::Column::{WebhookId as Of, WithheldAt};
     let rows: Vec<_> = webhooks
         .into_iter()
-        .map(|id| webhook_tellings::ActiveModel {
+        .map(|id| webhook_notices::ActiveModel {
             webhook_id: Set(id),
             withheld_at: Set(Some(moment(now))),
             ..Default::default()
@@ -32,7 +32,7 @@ pub(super) async fn note_withheld(
         .collect();
     for some in rows.chunks(ROWS) {
         let upsert = OnConflict::column(Of).update_column(WithheldAt).to_owned();
-        let insert = webhook_tellings::Entity::insert_many(some.iter().cloned()).on_conflict(upsert);
+        let insert = webhook_notices::Entity::insert_many(some.iter().cloned()).on_conflict(upsert);
         insert.exec_without_returning(transaction).await?;
     }
     Ok(())
@@ -53,7 +53,7 @@ impl Store {
         self.tell(webhook, now, |row| {
             let withheld = row.withheld_at?;
             let is_told = row.withheld_told_at.is_some_and(|at| withheld < later(at, pause));
-            (!is_told).then(|| webhook_tellings::Model { withheld_told_at: Some(moment(now)), ..row })
+            (!is_told).then(|| webhook_notices::Model { withheld_told_at: Some(moment(now)), ..row })
         })
         .await
     }
@@ -64,10 +64,10 @@ impl Store {
     /// # Errors
     /// [`StoreError::Unavailable`].
     pub async fn withheld_webhooks(&self, pause: Duration, limit: u64) -> Result<Vec<WebhookId>, StoreError> {
-        use webhook_tellings::Column::{WebhookId as Of, WithheldAt, WithheldToldAt};
+        use webhook_notices::Column::{WebhookId as Of, WithheldAt, WithheldToldAt};
         let pause = i64::try_from(pause.as_micros()).unwrap_or(i64::MAX);
         let is_late = Expr::col(WithheldAt).sub(pause).gte(Expr::col(WithheldToldAt));
-        let due = webhook_tellings::Entity::find()
+        let due = webhook_notices::Entity::find()
             .select_only()
             .column(Of)
             .filter(WithheldAt.is_not_null())

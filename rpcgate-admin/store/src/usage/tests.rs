@@ -10,14 +10,14 @@ use rpcgate_core::caller::{KeyId, ProjectId, RequestId, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::journal::{GatewayId, HEAD, SegmentId};
 use rpcgate_core::tally::Transport;
-use rpcgate_core::usage::ask::{MOST_ROWS, Only};
+use rpcgate_core::usage::ask::{MOST_ROWS, UsageFilter};
 use rpcgate_core::usage::bound::{ROWS, ROWS_OF_KEY};
 use rpcgate_core::usage::method::{MOST, OTHER};
 use rpcgate_core::usage::rollup::join;
 use rpcgate_core::usage::sample::{self, HOUR, SampleLine, SampleRecord, deed, item, recount};
 use rpcgate_core::usage::{
-    Block, Blocks, Cell, Fold, Group, Mark, Metrics, Period, Rollup, Shipment, Stream, UsageAsk, UsageView,
-    UsageWindow,
+    Block, Blocks, Cell, Group, HourlyFold, Mark, Metrics, Period, Rollup, Shipment, Stream, UsageAsk,
+    UsageView, UsageWindow,
 };
 use sea_orm::sea_query::Expr;
 use sea_orm::{ConnectionTrait, EntityTrait, QueryResult, Statement};
@@ -43,7 +43,7 @@ fn later(time: Time, micros: u64) -> Time {
 struct Fixture {
     site: TestDatabase,
     store: UsageStore,
-    fold: Fold,
+    fold: HourlyFold,
     blocks: Blocks,
     position: u64,
 }
@@ -55,7 +55,7 @@ impl Fixture {
         let site = TestDatabase::of(module_path!());
         // A loaded machine may be slow, and few tests here are about the deadline.
         let store = site.usage_within(Duration::from_secs(60)).await.unwrap();
-        Fixture { site, store, fold: Fold::new(), blocks: Blocks::new(), position: 0 }
+        Fixture { site, store, fold: HourlyFold::new(), blocks: Blocks::new(), position: 0 }
     }
 
     fn pack(&mut self, deeds: &[SampleRecord]) -> Shipment {
@@ -152,7 +152,7 @@ async fn check(
     deeds: &[SampleRecord],
     tenant: TenantId,
     hours: &Range<u64>,
-    only: &Only,
+    only: &UsageFilter,
     groups: &[Group],
 ) {
     let ask = UsageAsk::new(tenant, window(hours.clone())).only(only.clone());
@@ -183,7 +183,7 @@ fn every_view_equals_a_count_of_the_records() {
             prop::sample::select(vec![Transport::Http, Transport::Ws, Transport::Grpc]),
         ),
     )
-        .prop_map(|(project, chain, method, key, transport)| Only {
+        .prop_map(|(project, chain, method, key, transport)| UsageFilter {
             project: project.map(ProjectId),
             chain: chain.map(str::to_owned),
             method: method.map(|method| String::from_utf8_lossy(&method).replace('\0', "\u{fffd}")),
@@ -212,7 +212,7 @@ fn every_view_equals_a_count_of_the_records() {
                 let all = START..START + 30;
                 let some = START + start..START + start + length;
                 for (n, groups) in groupings.iter().enumerate() {
-                    check(&fixture, &deeds, OURS, &all, &Only::default(), groups).await;
+                    check(&fixture, &deeds, OURS, &all, &UsageFilter::default(), groups).await;
                     check(&fixture, &deeds, [OURS, THEIRS][n % 2], &some, &onlys[n % 3], groups).await;
                 }
             });
@@ -482,7 +482,7 @@ fn totals_are_the_same_whether_rows_are_cut_or_not() {
                 let mut fixture = Fixture::new().await;
                 fixture.ship(&deeds).await;
                 let hours = START..START + 30;
-                let totals = sum(&recount(&deeds, OURS, &hours, &Only::default(), &[]));
+                let totals = sum(&recount(&deeds, OURS, &hours, &UsageFilter::default(), &[]));
                 for groups in [&[Group::Method, Group::Hour][..], &[Group::Status, Group::Key], &[]] {
                     let ask = UsageAsk::new(OURS, window(hours.clone())).grouped(groups).unwrap();
                     for limit in [1, 3, MOST_ROWS] {
@@ -641,9 +641,9 @@ async fn the_last_events_of_a_key_come_newest_first() {
 #[tokio::test]
 async fn history_begins_with_the_oldest_event_in_scope() {
     let mut fixture = Fixture::new().await;
-    let project = |project| Only { project: Some(ProjectId(project)), ..Only::default() };
+    let project = |project| UsageFilter { project: Some(ProjectId(project)), ..UsageFilter::default() };
     let ask = |only| UsageAsk::new(OURS, window(START..START + 1)).only(only);
-    assert_eq!(fixture.view(ask(Only::default())).await.history_from, None);
+    assert_eq!(fixture.view(ask(UsageFilter::default())).await.history_from, None);
     fixture
         .ship(&[
             deed(210, later(at(START), 1), vec![]),
@@ -656,7 +656,7 @@ async fn history_begins_with_the_oldest_event_in_scope() {
     fixture.blocks = Blocks::new();
     fixture.ship(&[deed(120, later(at(START), 800), vec![])]).await;
     fixture.ship(&[deed(120, at(START + 1), vec![])]).await;
-    assert_eq!(fixture.view(ask(Only::default())).await.history_from, Some(later(at(START), 500)));
+    assert_eq!(fixture.view(ask(UsageFilter::default())).await.history_from, Some(later(at(START), 500)));
     assert_eq!(fixture.view(ask(project(12))).await.history_from, Some(later(at(START), 700)));
     assert_eq!(fixture.view(ask(project(21))).await.history_from, None, "another tenant's");
 }
@@ -758,16 +758,17 @@ async fn hostile_names_are_stored_and_found_without_harm() {
     for deed in &deeds {
         let shown = String::from_utf8_lossy(&deed.items[0].method).replace('\0', "\u{fffd}");
         assert!(names.contains(&Cell::Method(shown.clone(), Stream::Call)), "{shown}");
-        let only = Only { method: Some(shown.clone()), ..Only::default() };
+        let only = UsageFilter { method: Some(shown.clone()), ..UsageFilter::default() };
         let requests = fixture.view(ask.clone().only(only)).await.totals.requests;
         assert_eq!(requests, if shown.starts_with("not") { 2 } else { 1 }, "{shown}");
         let found = fixture.store.event(OURS, deed.request).await.unwrap().unwrap();
         assert_eq!(found.lines[0].method, shown);
     }
-    let raw = Only { method: Some("nul\0nul".into()), chain: Some("toy".into()), ..Only::default() };
+    let raw =
+        UsageFilter { method: Some("nul\0nul".into()), chain: Some("toy".into()), ..UsageFilter::default() };
     assert_eq!(fixture.view(ask.clone().only(raw)).await.totals.requests, 1);
     for chain in ["toy\0", "' OR 1=1 --", ""] {
-        let only = Only { chain: Some(chain.into()), ..Only::default() };
+        let only = UsageFilter { chain: Some(chain.into()), ..UsageFilter::default() };
         assert_eq!(fixture.view(ask.clone().only(only)).await.totals, Metrics::default(), "{chain}");
     }
 }

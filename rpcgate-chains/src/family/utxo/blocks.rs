@@ -7,7 +7,7 @@
 
 use super::Utxo;
 use super::shapes::shapes;
-use super::transaction::{Place, Spent, Transaction};
+use super::transaction::{OutPoint, Spent, Transaction};
 use crate::answer::read;
 use crate::following::{at_height, new_block};
 use crate::form::{direction, hex_bytes, is_hex, lower_hex, whole_number};
@@ -122,7 +122,7 @@ impl Utxo {
         &self,
         node: &dyn NodeCalls,
         transactions: &[Transaction<'_>],
-    ) -> Result<HashMap<Place, Spent>, ReadError> {
+    ) -> Result<HashMap<OutPoint, Spent>, ReadError> {
         let mut places: BTreeMap<String, Vec<u32>> = BTreeMap::new();
         for input in transactions.iter().flat_map(|transaction| &transaction.vin) {
             if let Some((txid, vout)) = input.place()?
@@ -159,7 +159,7 @@ impl Utxo {
         &self,
         transaction: &Transaction<'_>,
         numbers: &[u32],
-        out: &mut HashMap<Place, Spent>,
+        out: &mut HashMap<OutPoint, Spent>,
     ) -> Result<(), ReadError> {
         for output in &transaction.vout {
             if let Some(number) = output.number()?.filter(|number| numbers.contains(number)) {

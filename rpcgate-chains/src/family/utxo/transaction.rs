@@ -79,7 +79,7 @@ pub(super) struct Spent {
 }
 
 /// An output by the id of its transaction and its number.
-pub(super) type Place = (String, u32);
+pub(super) type OutPoint = (String, u32);
 
 #[derive(Default)]
 struct Sums {
@@ -91,7 +91,7 @@ struct Sums {
 
 impl Input<'_> {
     /// Returns the spent output, if it is one of this chain.
-    pub(super) fn place(&self) -> Result<Option<Place>, ReadError> {
+    pub(super) fn place(&self) -> Result<Option<OutPoint>, ReadError> {
         if self.coinbase.is_some() || self.ismweb == Some(true) || self.is_pegin == Some(true) {
             return Ok(None);
         }
@@ -195,7 +195,7 @@ impl Transaction<'_> {
         &self,
         chain: &Utxo,
         index: usize,
-        spent: &HashMap<Place, Spent>,
+        spent: &HashMap<OutPoint, Spent>,
         wanted: &Wanted,
         events: &mut Vec<ChainEvent>,
     ) -> Result<(), ReadError> {
@@ -283,7 +283,7 @@ impl Transaction<'_> {
         chain: &Utxo,
         index: usize,
         tx_hash: &str,
-        spent: &HashMap<Place, Spent>,
+        spent: &HashMap<OutPoint, Spent>,
         wanted: &Wanted,
         events: &mut Vec<ChainEvent>,
     ) -> Result<(), ReadError> {

@@ -1,6 +1,6 @@
 //! The directory in memory.
 
-use super::{Directory, Peek};
+use super::{Directory, KeyLookup};
 use crate::backend::{BoxFuture, Unavailable};
 use crate::caller::Caller;
 use crate::secret::KeyHash;
@@ -20,12 +20,12 @@ pub struct MemoryDirectory {
 /// All keys by hash, and used keys by text, because one hash takes the time of several layers.
 #[derive(Default)]
 struct Keys {
-    by_hash: HashMap<KeyHash, Peek, RandomState>,
-    seen: RwLock<HashMap<Box<str>, Peek, RandomState>>,
+    by_hash: HashMap<KeyHash, KeyLookup, RandomState>,
+    seen: RwLock<HashMap<Box<str>, KeyLookup, RandomState>>,
 }
 
-impl From<HashMap<KeyHash, Peek, RandomState>> for Keys {
-    fn from(by_hash: HashMap<KeyHash, Peek, RandomState>) -> Self {
+impl From<HashMap<KeyHash, KeyLookup, RandomState>> for Keys {
+    fn from(by_hash: HashMap<KeyHash, KeyLookup, RandomState>) -> Self {
         Keys { by_hash, seen: RwLock::default() }
     }
 }
@@ -48,11 +48,11 @@ impl MemoryDirectory {
     pub fn replace(&self, callers: impl IntoIterator<Item = (KeyHash, Arc<Caller>)>) {
         let mut keys: HashMap<_, _, RandomState> = HashMap::default();
         for (hash, known) in &self.keys.load().by_hash {
-            if let Peek::Known(caller) | Peek::Revoked(caller) = known {
-                keys.insert(*hash, Peek::Revoked(caller.clone()));
+            if let KeyLookup::Known(caller) | KeyLookup::Revoked(caller) = known {
+                keys.insert(*hash, KeyLookup::Revoked(caller.clone()));
             }
         }
-        keys.extend(callers.into_iter().map(|(hash, caller)| (hash, Peek::Known(caller))));
+        keys.extend(callers.into_iter().map(|(hash, caller)| (hash, KeyLookup::Known(caller))));
         self.keys.store(Arc::new(Keys::from(keys)));
     }
 
@@ -62,9 +62,9 @@ impl MemoryDirectory {
         self.keys.rcu(|keys| {
             let mut keys = keys.by_hash.clone();
             if let Some(known) = keys.get_mut(&hash)
-                && let Peek::Known(caller) = known
+                && let KeyLookup::Known(caller) = known
             {
-                *known = Peek::Revoked(caller.clone());
+                *known = KeyLookup::Revoked(caller.clone());
                 found = true;
             }
             Keys::from(keys)
@@ -74,18 +74,18 @@ impl MemoryDirectory {
 }
 
 impl Directory for MemoryDirectory {
-    fn peek(&self, key: &str) -> Peek {
+    fn peek(&self, key: &str) -> KeyLookup {
         let keys = self.keys.load();
         if let Some(known) = keys.seen.read().get(key) {
             return known.clone();
         }
         // Only existing keys are remembered, so unknown ones cannot fill the memory.
-        let Some(known) = keys.by_hash.get(&KeyHash::of(key)) else { return Peek::Unknown };
+        let Some(known) = keys.by_hash.get(&KeyHash::of(key)) else { return KeyLookup::Unknown };
         keys.seen.write().insert(key.into(), known.clone());
         known.clone()
     }
 
-    fn fetch<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Peek, Unavailable>> {
+    fn fetch<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<KeyLookup, Unavailable>> {
         Box::pin(std::future::ready(Ok(self.peek(key))))
     }
 }
@@ -108,9 +108,9 @@ mod tests {
     fn a_key_missing_from_the_new_list_is_a_revoked_one() {
         let directory = MemoryDirectory::new([(KeyHash::of("a"), suite::caller(1).into())]);
         directory.replace([(KeyHash::of("b"), suite::caller(2).into())]);
-        assert!(matches!(directory.peek("a"), Peek::Revoked(_)));
-        assert!(matches!(directory.peek("b"), Peek::Known(_)));
+        assert!(matches!(directory.peek("a"), KeyLookup::Revoked(_)));
+        assert!(matches!(directory.peek("b"), KeyLookup::Known(_)));
         directory.replace([(KeyHash::of("a"), suite::caller(1).into())]);
-        assert!(matches!(directory.peek("a"), Peek::Known(_)), "and may come back");
+        assert!(matches!(directory.peek("a"), KeyLookup::Known(_)), "and may come back");
     }
 }

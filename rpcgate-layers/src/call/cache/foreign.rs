@@ -9,7 +9,7 @@ use http::Response;
 use pin_project_lite::pin_project;
 use rpcgate_core::adapter::Permanence;
 use rpcgate_core::backend::reply_store::{ReplyKey, ReplySought};
-use rpcgate_core::cache_rule::Keep;
+use rpcgate_core::cache_rule::CacheDecision;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Chain, Flags, MethodRule};
 use rpcgate_core::reply::{Form, Rest};
@@ -308,9 +308,9 @@ impl<P> KeepTask<P> {
         let kept = response.to_cached().filter(|_| self.keeping.accepts(response))?;
         let (sought, clock) = (self.key.sought(), &self.shared.clock);
         let expires_at = match self.permanence(response.content()) {
-            Keep::No => return None,
-            Keep::Forever => None,
-            Keep::For(time) => {
+            CacheDecision::No => return None,
+            CacheDecision::Forever => None,
+            CacheDecision::For(time) => {
                 let now = clock.elapsed();
                 if self.leads.is_superseded(now) {
                     return Some(kept);
@@ -322,13 +322,13 @@ impl<P> KeepTask<P> {
         Some(kept)
     }
 
-    fn permanence(&self, content: &[u8]) -> Keep {
+    fn permanence(&self, content: &[u8]) -> CacheDecision {
         let Some(chain) = &self.chain else { return self.rule.cache.keep(false) };
         let sought = self.key.sought();
         let call =
             CallView::of_bytes(sought.chain(), sought.method(), self.rule).with_params(sought.params());
         match chain.adapter().settled(call, content, &chain.finality().as_of(self.head)) {
-            Permanence::Unknown => Keep::No,
+            Permanence::Unknown => CacheDecision::No,
             Permanence::Yes => self.rule.cache.keep(true),
             Permanence::NotYet => self.rule.cache.keep(false),
         }

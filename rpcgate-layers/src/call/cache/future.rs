@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use pin_project_lite::pin_project;
 use rpcgate_core::adapter::Permanence;
 use rpcgate_core::backend::reply_store::ReplySought;
-use rpcgate_core::cache_rule::{CacheRule, Keep};
+use rpcgate_core::cache_rule::{CacheDecision, CacheRule};
 use rpcgate_core::call::{Cached, CallState, Calls, Settled};
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::refusal::Refusal;
@@ -262,14 +262,14 @@ fn keep(
     let rule: CacheRule = entry.call.rule.cache;
     let view = entry.call.view(&tally.body, tally.chain.name());
     let keep = match tally.chain.adapter().settled(view, result, &tally.chain.finality().as_of(asked.head)) {
-        Permanence::Unknown => Keep::No,
+        Permanence::Unknown => CacheDecision::No,
         Permanence::Yes => rule.keep(true),
         Permanence::NotYet => rule.keep(false),
     };
     let expires_at = match keep {
-        Keep::No => return,
-        Keep::Forever => None,
-        Keep::For(time) => {
+        CacheDecision::No => return,
+        CacheDecision::Forever => None,
+        CacheDecision::For(time) => {
             let now = *now.get_or_insert_with(|| shared.clock.elapsed());
             if lead.is_superseded(now) {
                 return;

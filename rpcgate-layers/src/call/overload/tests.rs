@@ -29,7 +29,7 @@ fn limited(fixture: &Fixture) -> Arc<ChainLoads> {
 }
 
 /// Enters up to 100 sets of a caller and returns their places.
-fn fill(loads: &ChainLoads, fixture: &Fixture, caller: &Caller) -> Vec<LoadPlace> {
+fn fill(loads: &ChainLoads, fixture: &Fixture, caller: &Caller) -> Vec<LoadSlot> {
     let enter = |_| loads.enter(TOY, caller, fixture.clock.elapsed()).ok().flatten();
     (0..100).filter_map(enter).collect()
 }

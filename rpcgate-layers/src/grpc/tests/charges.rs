@@ -2,7 +2,7 @@
 
 use super::*;
 use rpcgate_core::backend as counted;
-use rpcgate_core::backend::counters::{Counters, MemoryCounters, Taken};
+use rpcgate_core::backend::counters::{Counters, MemoryCounters, WindowCount};
 use rpcgate_core::caller::ProjectId;
 use rpcgate_core::clock::Time;
 use rpcgate_core::in_flight::{InFlight, InFlightCall};
@@ -99,7 +99,7 @@ struct Noting {
 }
 
 impl Counters for Noting {
-    fn take(&self, caller: &Caller, weight: u32, now: Time) -> counted::Answer<Taken> {
+    fn take(&self, caller: &Caller, weight: u32, now: Time) -> counted::Answer<WindowCount> {
         self.counters.take(caller, weight, now)
     }
 

@@ -5,7 +5,7 @@ use crate::nodes::node::NodeIndex;
 use crate::nodes::node_set::NodeSet;
 use crate::nodes::retry::{NextTry, Tries, TryFailure};
 use crate::nodes::transport_health::{TransportHealth, Verdict};
-use crate::nodes::usefulness::{MethodPlace, WaitingTry};
+use crate::nodes::usefulness::{MethodIndex, WaitingTry};
 use crate::transport::ws::NodeMessages;
 use crate::transport::ws::dial::NodeStream;
 use http::HeaderValue;
@@ -74,7 +74,7 @@ impl Pool {
         protocols: &[HeaderValue],
         noted: &mut NodeTries,
     ) -> Result<NodeStream, NodeRequestError> {
-        let kind = (Transport::Ws, MethodPlace::OTHER);
+        let kind = (Transport::Ws, MethodIndex::OTHER);
         let choose = |failed| {
             let choose = |among| self.choose(&self.ws, Candidates { among, avoid: [None, failed], kind }, 1);
             choose(self.for_streams).or_else(|| choose(NodeSet::ALL))
@@ -162,7 +162,7 @@ impl<'p> Handshake<'p> {
         let now = self.clock.elapsed();
         if let Some(since) = self.since.take_if(|_| is_open) {
             let took = Some(now.saturating_sub(since));
-            self.health.record_answer(Verdict::Usable, MethodPlace::OTHER, (took, || now));
+            self.health.record_answer(Verdict::Usable, MethodIndex::OTHER, (took, || now));
         }
     }
 }

@@ -6,13 +6,13 @@
 use super::Pool;
 use crate::nodes::choice::Candidates;
 use crate::nodes::error::NodeRequestError;
-use crate::nodes::exchange::{HttpExchange, TryPlace};
+use crate::nodes::exchange::{HttpExchange, TryAddress};
 use crate::nodes::node::NodeIndex;
 use crate::nodes::node_set::NodeSet;
 use crate::nodes::progress::{JointProgress, OnSent};
 use crate::nodes::reception::{Reception, ReceptionReader};
 use crate::nodes::transport_health::{Judged, Verdict};
-use crate::nodes::usefulness::MethodPlace;
+use crate::nodes::usefulness::MethodIndex;
 use crate::transport::h1::{AnswerBody, NodeAnswer, NodeRequest};
 use rpcgate_core::caller::ProjectId;
 use rpcgate_core::fault::{Cause, Fault};
@@ -38,7 +38,7 @@ struct TransactionCopy {
 
 struct CopyWatch {
     is_sent: Arc<AtomicBool>,
-    place: Arc<TryPlace>,
+    place: Arc<TryAddress>,
     choice: Option<NodeChoice>,
     task: AbortHandle,
     is_over: bool,
@@ -162,7 +162,7 @@ impl Pool {
         let (sender, ends) = unbounded_channel();
         let start = |(place, mut copy): (usize, TransactionCopy)| {
             let is_sent = Arc::new(AtomicBool::new(false));
-            let tried = Arc::new(TryPlace::default());
+            let tried = Arc::new(TryAddress::default());
             let choice = copy.request.choice;
             let pool = self.itself.clone();
             let reader = reader.clone();
@@ -195,7 +195,7 @@ impl Pool {
         let mut among = request.among.and(self.with_room(&self.http, request.calls));
         // One of the chosen nodes is left for the first copy, which may go to any node without a copy.
         for _ in 0..self.limits.broadcast_nodes {
-            let kind = (Transport::Http, MethodPlace::of(request.method_name));
+            let kind = (Transport::Http, MethodIndex::of(request.method_name));
             let candidates = Candidates { among, avoid: [request.avoid, None], kind };
             let Some((client, _)) = self.rotation.choose(&self.http, candidates, || self.clock.elapsed())
             else {

@@ -7,7 +7,7 @@ use crate::future::ResponseFuture;
 use bytes::Bytes;
 use http::Request;
 use rpcgate_core::adapter::KeyPlaces;
-use rpcgate_core::backend::directory::{Directory, Peek};
+use rpcgate_core::backend::directory::{Directory, KeyLookup};
 use rpcgate_core::backend::{BoxFuture, Unavailable};
 use rpcgate_core::caller::Caller;
 use rpcgate_core::clock::{Clock, Time};
@@ -102,7 +102,9 @@ where
         let (now, key) = (clock.now(), key_of(&request, *places));
         let user = user_of(request.headers(), request.uri());
         let peek = key.as_deref().map(|key| self.directory.peek(key));
-        if matches!(peek, Some(Peek::Miss)) || (user.is_some() && matches!(peek, Some(Peek::Unknown))) {
+        if matches!(peek, Some(KeyLookup::Miss))
+            || (user.is_some() && matches!(peek, Some(KeyLookup::Unknown)))
+        {
             let keys = [key.map(Cow::into_owned), user];
             let (directory, reject) = (self.directory.clone(), reject.clone());
             let ready = self.inner.clone();
@@ -138,9 +140,9 @@ where
     }
 }
 
-fn admit(peek: Peek, now: Time) -> Result<Arc<Caller>, Refusal> {
+fn admit(peek: KeyLookup, now: Time) -> Result<Arc<Caller>, Refusal> {
     match peek {
-        Peek::Known(caller) if caller.expires_at.is_none_or(|end| now < end) => Ok(caller),
+        KeyLookup::Known(caller) if caller.expires_at.is_none_or(|end| now < end) => Ok(caller),
         _ => Err(Refusal::InvalidKey),
     }
 }
@@ -159,13 +161,13 @@ where
     F: Fn(String) -> Fut + Send + Sync,
     Fut: Future<Output = Result<Option<Arc<Caller>>, Unavailable>> + Send + 'static,
 {
-    fn peek(&self, _: &str) -> Peek {
-        Peek::Miss
+    fn peek(&self, _: &str) -> KeyLookup {
+        KeyLookup::Miss
     }
 
-    fn fetch<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Peek, Unavailable>> {
+    fn fetch<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<KeyLookup, Unavailable>> {
         let caller = (self.0)(key.to_owned());
-        Box::pin(async { Ok(caller.await?.map_or(Peek::Unknown, Peek::Known)) })
+        Box::pin(async { Ok(caller.await?.map_or(KeyLookup::Unknown, KeyLookup::Known)) })
     }
 }
 

@@ -57,7 +57,7 @@ pub(super) fn strip(headers: &mut HeaderMap, keep_length: bool) -> Option<Durati
     kept
 }
 
-/// Returns the `timeout` of a `Keep-Alive` header: RFC 2068 section 19.7.1.1, which servers still send.
+/// Returns the `timeout` of a `CacheDecision-Alive` header: RFC 2068 section 19.7.1.1, which servers still send.
 fn keep_alive(value: &str) -> Option<Duration> {
     value.split(',').find_map(|part| {
         let (name, secs) = part.split_once('=')?;

@@ -38,12 +38,12 @@ pub(crate) struct H2Client {
 /// The head of a node's answer. The call counts as in flight until this is dropped.
 pub(crate) struct H2Answer {
     pub(crate) response: Response<NodeBody>,
-    pub(crate) place: H2Place,
+    pub(crate) place: H2Slot,
 }
 
 /// The counts of a call at its node and on its connection.
 #[derive(Debug)]
-pub(crate) struct H2Place {
+pub(crate) struct H2Slot {
     _stream: StreamGuard,
     _call: InFlightGuard<Arc<AtomicUsize>>,
 }
@@ -101,7 +101,7 @@ impl H2Client {
                 self.node.health.by(Transport::Grpc).record_reachable();
                 let now = self.clock.elapsed();
                 progress.arrive(now, true);
-                Ok(H2Answer { response, place: H2Place { _stream: stream, _call: in_flight } })
+                Ok(H2Answer { response, place: H2Slot { _stream: stream, _call: in_flight } })
             }
             Err(NoHead::Failed(error)) if is_processed(&error) => Err(Fault::sent(Cause::Broken).into()),
             Err(_) => {

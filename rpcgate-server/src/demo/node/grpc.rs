@@ -107,7 +107,7 @@ impl NodeServer {
 }
 
 /// A service in addition to those of the chain.
-type Beside = BoxCloneSyncService<Request<Incoming>, Response<Body>, Infallible>;
+type ExtraService = BoxCloneSyncService<Request<Incoming>, Response<Body>, Infallible>;
 
 struct GrpcNode {
     shared: Arc<Shared>,
@@ -132,7 +132,7 @@ impl GrpcNode {
     }
 }
 
-async fn health(chain: &str) -> Beside {
+async fn health(chain: &str) -> ExtraService {
     let (reporter, server) = tonic_health::server::health_reporter();
     for service in grpc_services(chain) {
         reporter.set_service_status(service, ServingStatus::Serving).await;
@@ -141,7 +141,7 @@ async fn health(chain: &str) -> Beside {
 }
 
 /// Returns reflection in version v1 and in v1alpha, which older clients use.
-fn reflection(chain: &str) -> Option<(Beside, Beside)> {
+fn reflection(chain: &str) -> Option<(ExtraService, ExtraService)> {
     let builder = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(grpc_descriptors(chain).unwrap_or_default())
@@ -153,8 +153,8 @@ fn reflection(chain: &str) -> Option<(Beside, Beside)> {
 
 struct Calls {
     node: GrpcNode,
-    health: Beside,
-    reflection: Option<(Beside, Beside)>,
+    health: ExtraService,
+    reflection: Option<(ExtraService, ExtraService)>,
 }
 
 async fn connection(stream: TcpStream, calls: Arc<Calls>, cut: CancellationToken) {
@@ -220,7 +220,7 @@ impl Calls {
         }
     }
 
-    fn beside(&self, path: &str) -> Option<&Beside> {
+    fn beside(&self, path: &str) -> Option<&ExtraService> {
         match (path.split('/').nth(1)?, &self.reflection) {
             ("grpc.health.v1.Health", _) => Some(&self.health),
             ("grpc.reflection.v1.ServerReflection", Some((today, _))) => Some(today),

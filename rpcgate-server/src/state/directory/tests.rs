@@ -82,7 +82,7 @@ impl Fixture {
         change(keys.entry(KeyHash::of(key)).or_insert(stored));
     }
 
-    async fn ask(&self, key: &str) -> Result<Peek, Unavailable> {
+    async fn ask(&self, key: &str) -> Result<KeyLookup, Unavailable> {
         self.directory.fetch(key).await
     }
 
@@ -99,7 +99,7 @@ impl Fixture {
     }
 
     /// Starts a look-up that has read already and waits at the gate.
-    async fn begin(&self, key: &str) -> tokio::task::JoinHandle<Result<Peek, Unavailable>> {
+    async fn begin(&self, key: &str) -> tokio::task::JoinHandle<Result<KeyLookup, Unavailable>> {
         let (directory, key, before) = (self.directory.clone(), key.to_owned(), self.asked());
         let task = tokio::spawn(async move { directory.fetch(&key).await });
         while self.asked() == before {
@@ -109,26 +109,26 @@ impl Fixture {
     }
 }
 
-fn number(peek: &Result<Peek, Unavailable>) -> Option<u128> {
+fn number(peek: &Result<KeyLookup, Unavailable>) -> Option<u128> {
     match peek {
-        Ok(Peek::Known(caller)) => Some(caller.key.0),
+        Ok(KeyLookup::Known(caller)) => Some(caller.key.0),
         _ => None,
     }
 }
 
-fn caller(peek: &Peek) -> Option<&Caller> {
+fn caller(peek: &KeyLookup) -> Option<&Caller> {
     match peek {
-        Peek::Known(caller) | Peek::Revoked(caller) => Some(caller),
-        Peek::Unknown | Peek::Miss => None,
+        KeyLookup::Known(caller) | KeyLookup::Revoked(caller) => Some(caller),
+        KeyLookup::Unknown | KeyLookup::Miss => None,
     }
 }
 
 fn is_miss(fixture: &Fixture, key: &str) -> bool {
-    matches!(fixture.directory.peek(key), Peek::Miss)
+    matches!(fixture.directory.peek(key), KeyLookup::Miss)
 }
 
 fn is_known(fixture: &Fixture, key: &str) -> bool {
-    matches!(fixture.directory.peek(key), Peek::Known(_))
+    matches!(fixture.directory.peek(key), KeyLookup::Known(_))
 }
 
 #[test]
@@ -162,11 +162,11 @@ fn stored_keys_pass_the_suite_of_directories() {
 struct Formless(StoreDirectory);
 
 impl Directory for Formless {
-    fn peek(&self, key: &str) -> Peek {
-        self.0.remembered(key).unwrap_or(Peek::Miss)
+    fn peek(&self, key: &str) -> KeyLookup {
+        self.0.remembered(key).unwrap_or(KeyLookup::Miss)
     }
 
-    fn fetch<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Peek, Unavailable>> {
+    fn fetch<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<KeyLookup, Unavailable>> {
         Box::pin(self.0.inner.join(key))
     }
 }
@@ -187,8 +187,8 @@ async fn a_forged_key_is_unknown_without_a_look_up() {
     let fixture = Fixture::new();
     let foreign = KeyForge::new(b"theirs").make().unwrap();
     for forged in [foreign.as_str(), "", "rpcg_short", "no key at all"] {
-        assert!(matches!(fixture.directory.peek(forged), Peek::Unknown), "{forged}");
-        assert!(matches!(fixture.ask(forged).await, Ok(Peek::Unknown)), "{forged}");
+        assert!(matches!(fixture.directory.peek(forged), KeyLookup::Unknown), "{forged}");
+        assert!(matches!(fixture.ask(forged).await, Ok(KeyLookup::Unknown)), "{forged}");
     }
     assert_eq!(fixture.asked(), 0);
 }
@@ -200,7 +200,7 @@ async fn without_a_secret_only_the_form_of_a_key_is_checked() {
     let directory = StoreDirectory::new(None, Plans::default(), fixture.clock.clone());
     directory.open(fixture.source.clone());
     assert_eq!(number(&directory.fetch(&key).await), Some(7));
-    assert!(matches!(directory.peek("rpcg_short"), Peek::Unknown));
+    assert!(matches!(directory.peek("rpcg_short"), KeyLookup::Unknown));
 }
 
 #[tokio::test]
@@ -209,12 +209,12 @@ async fn unknown_keys_are_not_cached_and_revoked_ones_are() {
     let (foreign, gone) = (fixture.forge.make().unwrap(), fixture.key(7));
     fixture.change(&gone, |stored| stored.revoked = true);
     for _ in 0..3 {
-        assert!(matches!(fixture.ask(&foreign).await, Ok(Peek::Unknown)));
-        assert!(matches!(fixture.ask(&gone).await, Ok(Peek::Revoked(_))));
+        assert!(matches!(fixture.ask(&foreign).await, Ok(KeyLookup::Unknown)));
+        assert!(matches!(fixture.ask(&gone).await, Ok(KeyLookup::Revoked(_))));
     }
     assert_eq!(fixture.asked(), 3 + 1);
     assert!(is_miss(&fixture, &foreign));
-    let Peek::Revoked(caller) = fixture.directory.peek(&gone) else { panic!("it is remembered") };
+    let KeyLookup::Revoked(caller) = fixture.directory.peek(&gone) else { panic!("it is remembered") };
     assert_eq!(caller.key, KeyId(7));
 }
 
@@ -276,10 +276,10 @@ async fn an_answer_that_began_before_a_change_is_not_remembered() {
     fixture.unshut();
     assert_eq!(number(&early.await.unwrap()), Some(7), "it asked before");
     assert!(
-        matches!(late.await.unwrap(), Ok(Peek::Revoked(_))),
+        matches!(late.await.unwrap(), Ok(KeyLookup::Revoked(_))),
         "it asked afterwards, and shares no old answer"
     );
-    assert!(matches!(fixture.directory.peek(&key), Peek::Revoked(_)));
+    assert!(matches!(fixture.directory.peek(&key), KeyLookup::Revoked(_)));
     assert_eq!(fixture.asked(), 2);
 }
 
@@ -333,7 +333,7 @@ async fn a_change_of_a_plan_of_an_operators_own_drops_the_keys_on_it_and_look_up
     let mut plans = Plans::default();
     (plans.free.per_minute, plans.free.per_hour) = (11, 12);
     fixture.directory.plans(&plans);
-    let Peek::Known(caller) = fixture.directory.peek(&keys[1]) else { panic!("it is known") };
+    let KeyLookup::Known(caller) = fixture.directory.peek(&keys[1]) else { panic!("it is known") };
     assert_eq!((caller.plan.per_minute, caller.plan.per_hour), (30, 12), "the others are those of the base");
 }
 
@@ -350,9 +350,11 @@ async fn another_plan_is_in_force_without_a_look_up() {
     let mut plans = Plans::default();
     plans.free.per_minute = 77;
     fixture.directory.plans(&plans);
-    let per_minute = |peek: Peek| caller(&peek).map(|caller| caller.plan.per_minute);
+    let per_minute = |peek: KeyLookup| caller(&peek).map(|caller| caller.plan.per_minute);
     assert_eq!(per_minute(fixture.directory.peek(&key)), Some(77));
-    assert!(matches!(fixture.directory.peek(&gone), Peek::Revoked(caller) if caller.plan.per_minute == 77));
+    assert!(
+        matches!(fixture.directory.peek(&gone), KeyLookup::Revoked(caller) if caller.plan.per_minute == 77)
+    );
     fixture.unshut();
     assert_eq!(per_minute(on_its_way.await.unwrap().unwrap()), Some(10), "it had begun before");
     assert_eq!(per_minute(fixture.ask(&late).await.unwrap()), Some(77));
@@ -401,7 +403,7 @@ async fn without_a_source_every_look_up_is_unavailable() {
     let fixture = Fixture::closed();
     let key = fixture.key(7);
     assert_eq!(fixture.ask(&key).await.unwrap_err(), Unavailable);
-    assert!(matches!(fixture.directory.peek("forged"), Peek::Unknown));
+    assert!(matches!(fixture.directory.peek("forged"), KeyLookup::Unknown));
     fixture.directory.open(fixture.source.clone());
     assert_eq!(number(&fixture.ask(&key).await), Some(7));
     assert!(is_miss(&fixture, &key), "without a feed nothing remembered is good");
@@ -412,7 +414,7 @@ async fn memory_is_bounded() {
     let fixture = Fixture::new();
     let known = &fixture.directory.inner.known;
     for number in 0..u128::from(REMEMBERED) + 20_000 {
-        let peek = Peek::Known(Arc::new(suite::caller(number)));
+        let peek = KeyLookup::Known(Arc::new(suite::caller(number)));
         known.insert(format!("rpcg_{number:045}").into(), RememberedKey { peek, terms: None });
     }
     known.run_pending_tasks();
@@ -427,7 +429,7 @@ fn a_change_finds_its_keys_while_others_come() {
     let mark = |number: u128| {
         let mut caller = suite::caller(number);
         caller.tenant = TenantId(number % 7);
-        RememberedKey { peek: Peek::Known(Arc::new(caller)), terms: None }
+        RememberedKey { peek: KeyLookup::Known(Arc::new(caller)), terms: None }
     };
     (0..20_000).for_each(|number| known.insert(text(number), mark(number)));
     std::thread::scope(|scope| {
@@ -468,7 +470,7 @@ async fn figures_of_a_contract_begin_and_end_with_the_time_without_the_database(
     fixture
         .change(&key, |stored| stored.terms = Terms::of(None, vec![contract(now, (10, 20), &figures)], now));
     let figures = async || {
-        let Ok(Peek::Known(caller)) = fixture.ask(&key).await else { panic!("it is known") };
+        let Ok(KeyLookup::Known(caller)) = fixture.ask(&key).await else { panic!("it is known") };
         (caller.plan.per_minute, caller.quota.cu_per_day)
     };
     let before = figures().await;
@@ -503,9 +505,9 @@ async fn the_quota_of_a_project_of_its_own_outlasts_a_contract_and_a_revoked_key
         stored.caller.quota = own;
         stored.revoked = true;
     });
-    assert!(matches!(fixture.ask(&key).await, Ok(Peek::Revoked(_))));
+    assert!(matches!(fixture.ask(&key).await, Ok(KeyLookup::Revoked(_))));
     fixture.clock.advance(Duration::from_secs(10));
     fixture.directory.renew();
-    let Ok(Peek::Revoked(caller)) = fixture.ask(&key).await else { panic!("it is revoked") };
+    let Ok(KeyLookup::Revoked(caller)) = fixture.ask(&key).await else { panic!("it is revoked") };
     assert_eq!((caller.quota, caller.plan.counts.members), (own, 4));
 }

@@ -3,7 +3,7 @@ use crate::state::directory::KeySource;
 use parking_lot::Mutex;
 use rpcgate_config::{LogFormat, Plans};
 use rpcgate_core::backend::changes::MemoryChanges;
-use rpcgate_core::backend::directory::{Directory, Peek};
+use rpcgate_core::backend::directory::{Directory, KeyLookup};
 use rpcgate_core::backend::suite;
 use rpcgate_core::caller::{KeyId, TenantId};
 use rpcgate_core::clock::{Clock, ManualClock, Time};
@@ -15,7 +15,7 @@ use std::collections::HashMap;
 
 /// An in-memory management database that can be away or frozen.
 #[derive(Debug, Default)]
-struct Office {
+struct FakeManagement {
     changes: MemoryChanges,
     inner: Mutex<Contents>,
 }
@@ -41,7 +41,7 @@ enum Mood {
     Frozen,
 }
 
-impl Office {
+impl FakeManagement {
     async fn answer<T>(&self, answer: impl FnOnce(&mut Contents) -> T) -> Result<T, Unavailable> {
         let mood = {
             let mut fixture = self.inner.lock();
@@ -65,7 +65,7 @@ impl Office {
     }
 }
 
-impl ChangeFeed for Office {
+impl ChangeFeed for FakeManagement {
     fn since(&self, number: u64) -> BoxFuture<'_, Result<Vec<Numbered>, Unavailable>> {
         Box::pin(async move {
             let removed = self.answer(|fixture| fixture.removed).await?;
@@ -76,7 +76,7 @@ impl ChangeFeed for Office {
     }
 }
 
-impl Management for Office {
+impl Management for FakeManagement {
     fn overlay(&self) -> BoxFuture<'_, Result<Overlay, Unavailable>> {
         Box::pin(self.answer(|fixture| {
             fixture.overlays_read += 1;
@@ -93,7 +93,7 @@ impl Management for Office {
     }
 }
 
-impl KeySource for Office {
+impl KeySource for FakeManagement {
     fn look_up<'a>(
         &'a self,
         hash: KeyHash,
@@ -109,7 +109,7 @@ const NEVER: Change = Change::Tenant(TenantId(0));
 
 struct Fixture {
     clock: Arc<ManualClock>,
-    office: Arc<Office>,
+    office: Arc<FakeManagement>,
     directory: Arc<StoreDirectory>,
     reported: Arc<Mutex<Vec<Overlay>>>,
     overlay_watch: Arc<OverlayWatch>,
@@ -120,7 +120,7 @@ impl Fixture {
     fn new() -> Self {
         let clock = Arc::new(ManualClock::at(Time::from_secs(1_000_000)));
         let key = KeyForge::new(b"s").make().unwrap();
-        let office = Arc::new(Office::default());
+        let office = Arc::new(FakeManagement::default());
         let stored = StoredKey { caller: suite::caller(7), terms: Terms::default(), revoked: false };
         office.inner.lock().keys.insert(KeyHash::of(&key), stored);
         let directory = Arc::new(StoreDirectory::new(None, Plans::default(), clock.clone()));
@@ -138,11 +138,11 @@ impl Fixture {
         Ok(feed)
     }
 
-    async fn ask(&self) -> Peek {
+    async fn ask(&self) -> KeyLookup {
         self.directory.fetch(&self.key).await.unwrap()
     }
 
-    fn peek(&self) -> Peek {
+    fn peek(&self) -> KeyLookup {
         self.directory.peek(&self.key)
     }
 
@@ -178,12 +178,12 @@ async fn a_revoked_key_is_refused_within_a_second() {
     let closing = CancellationToken::new();
     let running = tokio::spawn(app.feed().await.unwrap().run(closing.clone()));
     for _ in 0..5 {
-        assert!(matches!(app.ask().await, Peek::Known(_)));
+        assert!(matches!(app.ask().await, KeyLookup::Known(_)));
         tokio::time::sleep(Duration::from_millis(130)).await;
     }
     app.revoke();
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert!(matches!(app.ask().await, Peek::Revoked(_)));
+    assert!(matches!(app.ask().await, KeyLookup::Revoked(_)));
     closing.cancel();
     running.await.unwrap();
 }
@@ -209,8 +209,8 @@ async fn a_contract_begins_and_ends_within_a_second_while_the_database_answers_n
     let closing = CancellationToken::new();
     let running = tokio::spawn(app.feed().await.unwrap().run(closing.clone()));
     tokio::time::sleep(Duration::from_millis(130)).await;
-    let per_minute = |peek: Peek| match peek {
-        Peek::Known(caller) => caller.plan.per_minute,
+    let per_minute = |peek: KeyLookup| match peek {
+        KeyLookup::Known(caller) => caller.plan.per_minute,
         _ => panic!("it is known"),
     };
     assert_eq!(per_minute(app.ask().await), 10);
@@ -232,14 +232,14 @@ async fn a_notification_causes_a_read_of_the_feed_at_once_whatever_the_interval(
     feed.every = Duration::from_secs(3_600);
     let notify = feed.notify();
     let running = tokio::spawn(feed.run(closing.clone()));
-    assert!(matches!(app.ask().await, Peek::Known(_)));
+    assert!(matches!(app.ask().await, KeyLookup::Known(_)));
     tokio::time::sleep(Duration::from_secs(60)).await;
     app.revoke();
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert!(matches!(app.peek(), Peek::Known(_)), "there was no notification");
+    assert!(matches!(app.peek(), KeyLookup::Known(_)), "there was no notification");
     notify.notify_one();
     tokio::time::sleep(Duration::from_millis(1)).await;
-    assert!(matches!(app.ask().await, Peek::Revoked(_)));
+    assert!(matches!(app.ask().await, KeyLookup::Revoked(_)));
     closing.cancel();
     running.await.unwrap();
 }
@@ -308,21 +308,21 @@ async fn while_the_database_is_away_or_frozen_nothing_is_forgotten_and_afterward
     let lines = CapturedLog::default();
     let _listening = lines.capture("info", LogFormat::Text);
     let mut feed = app.feed().await.unwrap();
-    assert!(matches!(app.ask().await, Peek::Known(_)));
+    assert!(matches!(app.ask().await, KeyLookup::Known(_)));
     for mood in [Mood::Unavailable, Mood::Frozen, Mood::Frozen] {
         app.office.set(mood);
         let began = tokio::time::Instant::now();
         let read = feed.read().await;
         assert!(read.is_err() && began.elapsed() <= DEADLINE);
         feed.log_status(true);
-        assert!(matches!(app.peek(), Peek::Known(_)));
+        assert!(matches!(app.peek(), KeyLookup::Known(_)));
     }
     app.revoke();
     app.office.set(Mood::Well);
     feed.read().await.unwrap();
     feed.log_status(false);
-    assert!(matches!(app.peek(), Peek::Miss));
-    assert!(matches!(app.ask().await, Peek::Revoked(_)));
+    assert!(matches!(app.peek(), KeyLookup::Miss));
+    assert!(matches!(app.ask().await, KeyLookup::Revoked(_)));
     feed.log_status(false);
     let text = lines.text();
     assert_eq!(text.matches("cannot be reached").count(), 1, "{text}");
@@ -336,7 +336,7 @@ async fn reports_of_other_gateways_take_effect_while_the_database_is_silent_or_u
         app.office.publish(Change::Other);
         let ((tells, _told), (telling, hears)) = (mpsc::channel(1), mpsc::channel(9));
         let feed = app.feed().await.unwrap().relayed(tells, hears);
-        assert!(matches!(app.ask().await, Peek::Known(_)));
+        assert!(matches!(app.ask().await, KeyLookup::Known(_)));
         let closing = CancellationToken::new();
         let running = tokio::spawn(feed.run(closing.clone()));
         app.office.set(mood);
@@ -344,14 +344,14 @@ async fn reports_of_other_gateways_take_effect_while_the_database_is_silent_or_u
         let tell = |number| telling.try_send(Numbered { number, change: Change::Key(KeyId(7)) }).unwrap();
         tell(1);
         tokio::time::sleep(2 * DEADLINE).await;
-        assert!(matches!(app.peek(), Peek::Known(_)), "that was read here before");
+        assert!(matches!(app.peek(), KeyLookup::Known(_)), "that was read here before");
         tell(2);
         tokio::time::sleep(DEADLINE + APART).await;
-        assert!(matches!(app.peek(), Peek::Miss));
+        assert!(matches!(app.peek(), KeyLookup::Miss));
         app.office.set(Mood::Well);
         app.revoke();
         tokio::time::sleep(2 * DEADLINE).await;
-        assert!(matches!(app.ask().await, Peek::Revoked(_)), "all is read here too");
+        assert!(matches!(app.ask().await, KeyLookup::Revoked(_)), "all is read here too");
         closing.cancel();
         running.await.unwrap();
     }
@@ -388,14 +388,14 @@ async fn a_database_that_was_restored_to_an_older_state_is_accepted() {
         app.office.publish(Change::Plan(Tier::Free));
     }
     let mut feed = app.feed().await.unwrap();
-    assert!(matches!(app.ask().await, Peek::Known(_)));
+    assert!(matches!(app.ask().await, KeyLookup::Known(_)));
     // The backup contains two changes, and not the key's holder.
     app.office.inner.lock().newest = 2;
     app.office.inner.lock().keys.clear();
     feed.away = true;
     feed.read().await.unwrap();
-    assert!(matches!(app.peek(), Peek::Miss));
-    assert!(matches!(app.ask().await, Peek::Unknown));
+    assert!(matches!(app.peek(), KeyLookup::Miss));
+    assert!(matches!(app.ask().await, KeyLookup::Unknown));
 }
 
 #[tokio::test]
@@ -406,19 +406,19 @@ async fn a_gateway_that_is_behind_the_kept_changes_reads_everything_again() {
         let _listening = lines.capture("info", LogFormat::Text);
         app.office.publish(Change::Plan(Tier::Free));
         let mut feed = app.feed().await.unwrap();
-        assert!(matches!(app.ask().await, Peek::Known(_)));
+        assert!(matches!(app.ask().await, KeyLookup::Known(_)));
         app.revoke();
         app.put(false, Change::Chain("eth".into()));
         app.office.publish(newest.clone());
         app.sweep();
         feed.read().await.unwrap();
-        assert!(matches!(app.peek(), Peek::Miss), "{newest:?}");
-        assert!(matches!(app.ask().await, Peek::Revoked(_)));
+        assert!(matches!(app.peek(), KeyLookup::Miss), "{newest:?}");
+        assert!(matches!(app.ask().await, KeyLookup::Revoked(_)));
         assert!(!app.reported.lock().last().unwrap().chains["eth"]);
         let read = app.office.inner.lock().overlays_read;
         for _ in 0..3 {
             feed.read().await.unwrap();
-            assert!(matches!(app.peek(), Peek::Revoked(_)), "once is enough");
+            assert!(matches!(app.peek(), KeyLookup::Revoked(_)), "once is enough");
         }
         assert_eq!(app.office.inner.lock().overlays_read, read);
         let text = lines.text();
@@ -430,7 +430,7 @@ async fn a_gateway_that_is_behind_the_kept_changes_reads_everything_again() {
 async fn a_gateway_that_has_seen_all_removed_changes_forgets_nothing() {
     let app = Fixture::new();
     let mut feed = app.feed().await.unwrap();
-    assert!(matches!(app.ask().await, Peek::Known(_)));
+    assert!(matches!(app.ask().await, KeyLookup::Known(_)));
     // One after another, so that the feed is never more than one behind.
     for change in [Change::Key(KeyId(98)), Change::Other, Change::Key(KeyId(99))] {
         app.office.publish(change);
@@ -442,7 +442,7 @@ async fn a_gateway_that_has_seen_all_removed_changes_forgets_nothing() {
     app.office.publish(NEVER);
     app.office.publish(Change::Key(KeyId(99)));
     feed.read().await.unwrap();
-    assert!(matches!(app.peek(), Peek::Known(_)));
+    assert!(matches!(app.peek(), KeyLookup::Known(_)));
     assert_eq!(app.office.inner.lock().overlays_read, 1);
 }
 
@@ -474,19 +474,19 @@ async fn all_of_many_changes_take_effect_in_one_read_of_several_queries() {
     app.office.inner.lock().asked = 0;
     feed.read().await.unwrap();
     assert_eq!((feed.number, app.office.inner.lock().asked), (2_501, 3), "a thousand at a time");
-    assert!(matches!(app.ask().await, Peek::Revoked(_)));
+    assert!(matches!(app.ask().await, KeyLookup::Revoked(_)));
 }
 
 #[tokio::test]
 async fn a_start_with_an_empty_feed_misses_no_later_change() {
     let app = Fixture::new();
     let mut feed = app.feed().await.unwrap();
-    assert!(matches!(app.ask().await, Peek::Known(_)));
+    assert!(matches!(app.ask().await, KeyLookup::Known(_)));
     app.revoke();
     app.office.publish(Change::Key(KeyId(99)));
     app.sweep();
     feed.read().await.unwrap();
-    assert!(matches!(app.ask().await, Peek::Revoked(_)));
+    assert!(matches!(app.ask().await, KeyLookup::Revoked(_)));
 }
 
 #[tokio::test]

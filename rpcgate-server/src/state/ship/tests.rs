@@ -28,14 +28,14 @@ enum Fate {
 
 /// The real usage database behind a connection that fails as configured.
 #[derive(Debug)]
-struct Way {
+struct FaultyUsageStore {
     usage: UsageStore,
     fates: Mutex<VecDeque<Fate>>,
     closed: Mutex<bool>,
     shipped: Mutex<Vec<Shipment>>,
 }
 
-impl UsageDestination for Way {
+impl UsageDestination for FaultyUsageStore {
     fn marks(
         &self,
         gateway: GatewayId,
@@ -70,7 +70,12 @@ impl UsageDestination for Way {
         })
     }
 
-    fn remind<'a>(&'a self, day: u64, asked: &'a Asked, now: Time) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn remind<'a>(
+        &'a self,
+        day: u64,
+        asked: &'a CachedAllowances,
+        now: Time,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
         UsageDestination::remind(&self.usage, day, asked, now)
     }
 }
@@ -79,7 +84,7 @@ struct Fixture {
     home: tempfile::TempDir,
     clock: Arc<ManualClock>,
     journal: Arc<Journal>,
-    way: Arc<Way>,
+    way: Arc<FaultyUsageStore>,
 }
 
 impl Fixture {
@@ -88,8 +93,12 @@ impl Fixture {
         let clock = Arc::new(ManualClock::at(NOW));
         let usage = UsageStore::open(&url_of(&home.path().join("rpcgate.db")), true).await.unwrap();
         let journal = Journal::open(options(home.path().join("journal"), &clock)).unwrap();
-        let way =
-            Way { usage, fates: Mutex::default(), closed: Mutex::new(false), shipped: Mutex::default() };
+        let way = FaultyUsageStore {
+            usage,
+            fates: Mutex::default(),
+            closed: Mutex::new(false),
+            shipped: Mutex::default(),
+        };
         Fixture { home, clock, journal, way: Arc::new(way) }
     }
 

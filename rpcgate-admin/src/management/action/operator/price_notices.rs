@@ -38,7 +38,7 @@ pub struct PriceNotice {
 
 /// The numbers of notified tenants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct ToldTenants {
+pub struct NotifiedTenants {
     /// Tenants that were notified, now or before.
     pub told: usize,
     /// Tenants that could not be notified.
@@ -134,8 +134,8 @@ pub async fn prepare(app: &AppState, actor: &Actor, question: &WhatIf) -> Result
 
 /// Notifies the tenants after the change is saved: by a notification, by mails to the members who want them, and with
 /// an entry in each tenant's audit log. An error is logged and does not stop the other notifications.
-pub async fn tell(app: &AppState, actor: &Actor, notice: &PriceNotice) -> ToldTenants {
-    let mut done = ToldTenants::default();
+pub async fn tell(app: &AppState, actor: &Actor, notice: &PriceNotice) -> NotifiedTenants {
+    let mut done = NotifiedTenants::default();
     for (number, tenant) in notice.tenants.iter().enumerate() {
         if done.left >= MAX_FAILED {
             done.left += notice.tenants.len() - number;
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(notice.tenants, [TenantId(1), TenantId(2)]);
         for _ in 0..2 {
             let done = tell(&site.app, &operator(), &notice).await;
-            assert_eq!(done, ToldTenants { told: 2, left: 0 });
+            assert_eq!(done, NotifiedTenants { told: 2, left: 0 });
         }
         let text =
             "What calls cost changes on 2026-12-31: eth_getLogs on eth costs 90 Compute Units instead of 75";
@@ -248,7 +248,7 @@ mod tests {
         let site = used_site().await;
         for weights in [vec![], vec![weight("eth_getLogs", 75)], vec![weight("eth_getLogs", 60)]] {
             let notice = prepare(&site.app, &operator(), &question(weights)).await.unwrap();
-            assert_eq!(tell(&site.app, &operator(), &notice).await, ToldTenants::default());
+            assert_eq!(tell(&site.app, &operator(), &notice).await, NotifiedTenants::default());
         }
         assert!(told(&site, 1).await.is_empty());
     }
@@ -310,6 +310,6 @@ mod tests {
         let notice = prepare(&site.app, &operator(), &asked).await.unwrap();
         let notice = PriceNotice { tenants: (1..=9).map(TenantId).collect(), ..notice };
         site.app.store.close().await;
-        assert_eq!(tell(&site.app, &operator(), &notice).await, ToldTenants { told: 0, left: 9 });
+        assert_eq!(tell(&site.app, &operator(), &notice).await, NotifiedTenants { told: 0, left: 9 });
     }
 }

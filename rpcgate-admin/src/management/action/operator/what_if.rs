@@ -3,13 +3,13 @@
 
 mod effect;
 mod fold;
-mod moved;
+mod plan_move;
 mod quota;
-mod standing;
+mod tenant_plan_status;
 mod windows;
 
 pub use effect::{AffectedTenants, BeforeAfter, MAX_LISTED, TenantEffect, UsageEffect, WhatIfAnswer};
-pub use moved::{PlanMove, moved};
+pub use plan_move::{PlanMove, effect_on_tenant};
 
 use super::recent_days;
 use super::weights::weight_by;
@@ -23,11 +23,11 @@ use rpcgate_config::Config;
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::caller::TenantId;
 use rpcgate_store::{Figures, Tenant, Terms};
-use standing::{AskedPlans, TenantStanding};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
+use tenant_plan_status::{AskedPlans, TenantPlanStatus};
 
 /// The maximum number of weights in a question.
 pub const MAX_WEIGHTS: usize = 100;
@@ -155,11 +155,11 @@ async fn basis(app: &AppState, slot: &Arc<WhatIfSlot>, question: &WhatIf) -> Res
     let stand = move || {
         let standing = |(tenant, terms): &(Tenant, Terms)| {
             let configs = (&config, &asked_config);
-            (tenant.id, TenantStanding::of(tenant, terms, configs, &custom_plans, &asked, now))
+            (tenant.id, TenantPlanStatus::of(tenant, terms, configs, &custom_plans, &asked, now))
         };
         terms.iter().map(standing).collect()
     };
-    let standings: BTreeMap<TenantId, TenantStanding> = slot.run(stand).await?;
+    let standings: BTreeMap<TenantId, TenantPlanStatus> = slot.run(stand).await?;
     Ok(Basis { hours: recent_days::hours(now), weights, standings, only: None })
 }
 

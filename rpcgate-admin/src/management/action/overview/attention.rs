@@ -11,7 +11,7 @@ use crate::management::error::ActionError;
 use crate::management::identity::role::Permission;
 use rpcgate_core::caller::ProjectId;
 use rpcgate_core::clock::Time;
-use rpcgate_core::usage::{Only, Period, UsageAsk, UsageWindow};
+use rpcgate_core::usage::{Period, UsageAsk, UsageFilter, UsageWindow};
 use rpcgate_store::{
     Invoice, InvoiceFilter, InvoiceNumber, InvoiceStatus, Tenant, TicketFilter, TicketId, TicketStatus,
     WebhookId,
@@ -156,7 +156,7 @@ async fn quota(
     if fullest.budget.over {
         return Ok(Some(Attention::QuotaReached { project, name }));
     }
-    let only = Only { project: Some(project), ..Only::default() };
+    let only = UsageFilter { project: Some(project), ..UsageFilter::default() };
     let ask = UsageAsk::new(tenant.id, UsageWindow::of(Period::Day, now)).only(only);
     let until = if_readable(series(app, &ask, None).await)?.and_then(|series| {
         let hours: Vec<_> = series.totals().iter().map(|metrics| metrics.billable_units).collect();

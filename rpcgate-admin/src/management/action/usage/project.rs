@@ -148,5 +148,5 @@ async fn project_query(
     let ask = UsageAsk::parse(tenant, params, app.now())?;
     super::check_key(app, &ask).await?;
     let part = ask.part().clone();
-    Ok(ask.only(rpcgate_core::usage::Only { project: Some(project), ..part }))
+    Ok(ask.only(rpcgate_core::usage::UsageFilter { project: Some(project), ..part }))
 }

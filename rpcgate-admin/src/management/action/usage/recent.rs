@@ -6,7 +6,7 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
 use rpcgate_core::clock::Time;
-use rpcgate_core::usage::{Cell, Group, Metrics, Only, Period, UsageAsk, UsageWindow, ask};
+use rpcgate_core::usage::{Cell, Group, Metrics, Period, UsageAsk, UsageFilter, UsageWindow, ask};
 use std::collections::BTreeMap;
 
 /// The number of rows that are read to find the first call of a key.
@@ -43,12 +43,12 @@ pub struct SeenCall {
 pub async fn recent_use(
     app: &AppState,
     tenant: TenantId,
-    only: Only,
+    only: UsageFilter,
 ) -> Result<Option<RecentUse>, ActionError> {
     if_readable(read(app, tenant, only).await)
 }
 
-async fn read(app: &AppState, tenant: TenantId, only: Only) -> Result<RecentUse, ActionError> {
+async fn read(app: &AppState, tenant: TenantId, only: UsageFilter) -> Result<RecentUse, ActionError> {
     let now = app.now();
     let asked = |period| UsageAsk::new(tenant, UsageWindow::of(period, now)).only(only.clone());
     let week = app.usage.usage(&asked(Period::Week).grouped(&[Group::Hour])?).await?;
@@ -79,7 +79,7 @@ pub async fn by_key(
     tenant: TenantId,
     project: ProjectId,
 ) -> Result<BTreeMap<KeyId, KeyUsage>, ActionError> {
-    let only = Only { project: Some(project), ..Only::default() };
+    let only = UsageFilter { project: Some(project), ..UsageFilter::default() };
     let asked = UsageAsk::new(tenant, UsageWindow::of(Period::Day, app.now())).only(only);
     let mut keys = BTreeMap::new();
     let by_hour = series(app, &asked, Some(Group::Key)).await?;
@@ -111,7 +111,7 @@ pub async fn seen_call(
     tenant: TenantId,
     key: KeyId,
 ) -> Result<Option<SeenCall>, ActionError> {
-    let only = Only { key: Some(key), ..Only::default() };
+    let only = UsageFilter { key: Some(key), ..UsageFilter::default() };
     let asked = UsageAsk::new(tenant, UsageWindow::of(Period::Day, app.now())).only(only);
     let asked = asked.grouped(&[Group::Chain, Group::Method, Group::Status])?.limited(MAX_ROWS)?;
     let rows = app.usage.usage(&asked).await?.rows;
@@ -156,17 +156,20 @@ mod tests {
         let site = used().await;
         let of = async |only| recent_use(&site.app, TenantId(7), only).await.unwrap().unwrap();
         let at = |hours: u64| Some(Time::from_secs(NOON.secs() - hours * 3_600));
-        let one = of(Only { key: Some(KeyId(1)), ..Only::default() }).await;
+        let one = of(UsageFilter { key: Some(KeyId(1)), ..UsageFilter::default() }).await;
         assert_eq!(one, RecentUse { week: 2, month: 3, newest: at(30) });
-        let all = of(Only { project: Some(ProjectId(5)), ..Only::default() }).await;
+        let all = of(UsageFilter { project: Some(ProjectId(5)), ..UsageFilter::default() }).await;
         assert_eq!(all, RecentUse { week: 4, month: 5, newest: at(3) });
-        let none = of(Only { key: Some(KeyId(3)), ..Only::default() }).await;
+        let none = of(UsageFilter { key: Some(KeyId(3)), ..UsageFilter::default() }).await;
         assert_eq!(none, RecentUse::default());
-        let other = recent_use(&site.app, TenantId(8), Only { key: Some(KeyId(1)), ..Only::default() }).await;
+        let other =
+            recent_use(&site.app, TenantId(8), UsageFilter { key: Some(KeyId(1)), ..UsageFilter::default() })
+                .await;
         assert_eq!(other.unwrap(), Some(RecentUse::default()), "of another tenant nothing is told");
         site.app.usage.close().await;
         let unread =
-            recent_use(&site.app, TenantId(7), Only { key: Some(KeyId(1)), ..Only::default() }).await;
+            recent_use(&site.app, TenantId(7), UsageFilter { key: Some(KeyId(1)), ..UsageFilter::default() })
+                .await;
         assert_eq!(unread.unwrap(), None);
     }
 

@@ -23,10 +23,10 @@ use webauthn_rs::prelude::Url;
 pub(crate) const ORIGIN: &str = "https://dash.example.com";
 
 /// A person who touches the authenticator and unlocks it.
-struct Hand;
+struct ApprovingUser;
 
 #[async_trait]
-impl UserValidationMethod for Hand {
+impl UserValidationMethod for ApprovingUser {
     type PasskeyItem = Passkey;
 
     async fn check_user<'a>(
@@ -60,7 +60,7 @@ impl SoftwareKey {
     /// Returns the browser's answer to options to create a passkey.
     pub(crate) async fn make(&mut self, options: &Value) -> Value {
         let options: CredentialCreationOptions = serde_json::from_value(options.clone()).unwrap();
-        let mut device = Device::new(Aaguid::new_empty(), self.held.take(), Hand, RustCryptoBackend);
+        let mut device = Device::new(Aaguid::new_empty(), self.held.take(), ApprovingUser, RustCryptoBackend);
         device.set_make_credentials_with_signature_counter(true);
         let mut client = Client::new(device);
         let origin = Url::parse(ORIGIN).unwrap();
@@ -72,7 +72,7 @@ impl SoftwareKey {
     /// Returns the browser's answer to options to use a passkey, on a page of `origin`.
     async fn use_at(&mut self, origin: &str, options: &Value) -> Result<Value, WebauthnError> {
         let options: CredentialRequestOptions = serde_json::from_value(options.clone()).unwrap();
-        let device = Device::new(Aaguid::new_empty(), self.held.take(), Hand, RustCryptoBackend);
+        let device = Device::new(Aaguid::new_empty(), self.held.take(), ApprovingUser, RustCryptoBackend);
         let mut client = Client::new(device);
         let origin = Url::parse(origin).unwrap();
         let used = client.authenticate(&origin, options, DefaultClientData).await;

@@ -8,7 +8,7 @@ use http_body_util::BodyExt;
 use rpcgate_core::backend::usage_sink::{Outcome, Phase};
 use rpcgate_core::caller::{KeyId, ProjectQuota, Scope};
 use rpcgate_core::clock::Time;
-use rpcgate_core::safeguard::Cooled;
+use rpcgate_core::safeguard::CoolDown;
 use rpcgate_core::secret::KeyHash;
 use rpcgate_core::tally::Transport;
 use rpcgate_core::usage::sample::{SampleLine, SampleRecord, SampleShipper, deed, item};
@@ -21,21 +21,21 @@ use tower::ServiceExt;
 const HOUR: u64 = 3_600;
 
 /// A tenant with projects and keys, whose usage is recorded.
-struct Office {
+struct UsageFixture {
     site: Site,
     visitor: Visitor,
     sender: SampleShipper,
 }
 
-impl Office {
+impl UsageFixture {
     async fn of(text: &str) -> Self {
         let site = Site::of(text).await;
         let visitor = site.member(Role::Viewer).await;
-        Office { site, visitor, sender: SampleShipper::new(1) }
+        UsageFixture { site, visitor, sender: SampleShipper::new(1) }
     }
 
     async fn new() -> Self {
-        Office::of("").await
+        UsageFixture::of("").await
     }
 
     fn tenant(&self) -> TenantId {
@@ -135,7 +135,7 @@ fn refusal(method: &str) -> SampleLine {
 
 #[tokio::test]
 async fn a_view_has_every_field_of_the_specification() {
-    let mut office = Office::new().await;
+    let mut office = UsageFixture::new().await;
     let (project, key) = office.one().await;
     let call = office.call(project, key, 0, vec![costing("eth_call", 26), refusal("eth_getLogs")]);
     office.ship(&[call]).await;
@@ -194,7 +194,7 @@ async fn a_view_has_every_field_of_the_specification() {
 
 #[tokio::test]
 async fn streams_have_rows_of_their_own_and_the_bytes_of_an_end_are_not_added_again() {
-    let mut office = Office::new().await;
+    let mut office = UsageFixture::new().await;
     let (project, key) = office.one().await;
     let part = |phase, calls, bytes_out, outcome| {
         let item = SampleLine { cu: 0, status: 101, calls, bytes_in: 0, bytes_out, outcome, ..item("-") };
@@ -232,7 +232,7 @@ async fn streams_have_rows_of_their_own_and_the_bytes_of_an_end_are_not_added_ag
 
 #[tokio::test]
 async fn each_grouping_name_is_a_field_of_the_rows() {
-    let mut office = Office::new().await;
+    let mut office = UsageFixture::new().await;
     let (project, key) = office.one().await;
     office.ship(&[office.call(project, key, 1, vec![item("eth_call")])]).await;
     for (group, value) in [
@@ -254,7 +254,7 @@ async fn each_grouping_name_is_a_field_of_the_rows() {
 
 #[tokio::test]
 async fn ceilings_of_projects_add_up_and_each_is_held_to_its_own() {
-    let mut office = Office::new().await;
+    let mut office = UsageFixture::new().await;
     let (first, key) = office.one().await;
     let (second, other) = office.one().await;
     let quota = ProjectQuota { cu_per_day: 50, cu_per_month: Some(1_000), rps_limit: Some(3), has_row: true };
@@ -296,7 +296,7 @@ async fn ceilings_of_projects_add_up_and_each_is_held_to_its_own() {
 
 #[tokio::test]
 async fn limits_list_the_keys_in_cool_down_with_their_limits_and_its_end() {
-    let office = Office::new().await;
+    let office = UsageFixture::new().await;
     let (first, key) = office.one().await;
     let (second, other) = office.one().await;
     let deleted = office.project(office.tenant()).await;
@@ -309,7 +309,7 @@ async fn limits_list_the_keys_in_cool_down_with_their_limits_and_its_end() {
     let tell = async |id, cooled: &[(TenantId, ProjectId, KeyId, u64, u64)]| {
         let cooled = cooled.iter().map(|&(tenant, project, key, percent, secs)| {
             let end = NOON.plus(Duration::from_secs(secs));
-            Cooled { tenant, project, key, percent, end }
+            CoolDown { tenant, project, key, percent, end }
         });
         let report = GatewayReport { id, at: office.site.app.now(), nodes: Vec::new() };
         store.put_report(&report, &cooled.collect::<Vec<_>>()).await.unwrap();
@@ -356,7 +356,7 @@ async fn limits_list_the_keys_in_cool_down_with_their_limits_and_its_end() {
 
 #[tokio::test]
 async fn the_requests_of_today_are_those_that_took_a_place_in_the_windows() {
-    let mut office = Office::of("[plans.free]\nper_day = 70\n").await;
+    let mut office = UsageFixture::of("[plans.free]\nper_day = 70\n").await;
     let (project, key) = office.one().await;
     let revoked = office.key(project).await;
     office.site.app.store.revoke_key(office.tenant(), revoked, NOON).await.unwrap();
@@ -380,7 +380,7 @@ async fn the_requests_of_today_are_those_that_took_a_place_in_the_windows() {
 
 #[tokio::test]
 async fn usage_of_a_deleted_project_is_in_rows_and_totals_and_counts_against_no_ceiling() {
-    let mut office = Office::new().await;
+    let mut office = UsageFixture::new().await;
     let (kept, key) = office.one().await;
     let (deleted, its_key) = office.one().await;
     let (third, third_key) = office.one().await;
@@ -441,7 +441,7 @@ async fn usage_of_a_deleted_project_is_in_rows_and_totals_and_counts_against_no_
 
 #[tokio::test]
 async fn the_day_of_the_current_windows_begins_at_midnight_for_each_tenant_and_project() {
-    let mut office = Office::new().await;
+    let mut office = UsageFixture::new().await;
     let (first, key) = office.one().await;
     let (second, other) = office.one().await;
     let theirs = office.site.tenant().await;
@@ -462,12 +462,12 @@ async fn the_day_of_the_current_windows_begins_at_midnight_for_each_tenant_and_p
         },
     ];
     office.ship(&calls).await;
-    let today = async |office: &Office, query: &str| {
+    let today = async |office: &UsageFixture, query: &str| {
         office.get(&format!("/usage{query}")).await["current_period"]["today"]["requests"].clone()
     };
     let only = |project| format!("?project_id={project}");
     office.site.clock.set(late);
-    let again = async |office: &mut Office| {
+    let again = async |office: &mut UsageFixture| {
         office.visitor = office.site.visitor(Some(office.tenant()), Role::Viewer).await;
     };
     again(&mut office).await;
@@ -483,7 +483,7 @@ async fn the_day_of_the_current_windows_begins_at_midnight_for_each_tenant_and_p
 
 #[tokio::test]
 async fn the_newest_of_truncated_hours_and_days_are_shown() {
-    let mut office = Office::new().await;
+    let mut office = UsageFixture::new().await;
     let (project, key) = office.one().await;
     let deeds: Vec<_> =
         [30, 6, 1].map(|back| office.call(project, key, back, ["a", "b"].map(item).into())).into();
@@ -511,7 +511,7 @@ async fn the_newest_of_truncated_hours_and_days_are_shown() {
 
 #[tokio::test]
 async fn rows_are_cut_and_totals_are_not() {
-    let mut office = Office::new().await;
+    let mut office = UsageFixture::new().await;
     let (project, key) = office.one().await;
     let items = ["a", "b", "c"].map(item).into();
     office.ship(&[office.call(project, key, 0, items)]).await;
@@ -532,7 +532,7 @@ async fn rows_are_cut_and_totals_are_not() {
 
 #[tokio::test]
 async fn a_parameter_that_makes_no_sense_is_refused_by_its_name() {
-    let office = Office::new().await;
+    let office = UsageFixture::new().await;
     let (project, _) = office.one().await;
     let tenant = office.tenant();
     for base in ["/usage".to_owned(), format!("/tenants/{tenant}/usage")] {
@@ -570,7 +570,7 @@ async fn a_parameter_that_makes_no_sense_is_refused_by_its_name() {
 
 #[tokio::test]
 async fn resources_of_another_tenant_are_not_found() {
-    let office = Office::new().await;
+    let office = UsageFixture::new().await;
     let (project, _) = office.one().await;
     let theirs = office.site.tenant().await;
     let their_project = office.project(theirs).await;
@@ -599,7 +599,7 @@ async fn resources_of_another_tenant_are_not_found() {
 
 #[tokio::test]
 async fn an_operator_reads_any_tenants_usage_by_its_id_alone() {
-    let mut office = Office::new().await;
+    let mut office = UsageFixture::new().await;
     let (project, key) = office.one().await;
     office.ship(&[office.call(project, key, 0, vec![item("a")])]).await;
     let operator = office.site.operator().await;
@@ -615,7 +615,7 @@ async fn an_operator_reads_any_tenants_usage_by_its_id_alone() {
 
 #[tokio::test]
 async fn rows_come_as_csv_that_no_spreadsheet_runs() {
-    let mut office = Office::new().await;
+    let mut office = UsageFixture::new().await;
     let (project, key) = office.one().await;
     let items = vec![item("=HYPERLINK(\"x\",\"y\")"), costing("eth_call", 26)];
     office.ship(&[office.call(project, key, 0, items)]).await;
@@ -642,7 +642,7 @@ async fn rows_come_as_csv_that_no_spreadsheet_runs() {
 
 #[tokio::test]
 async fn a_project_has_sums_of_its_day_its_month_and_its_chains() {
-    let mut office = Office::new().await;
+    let mut office = UsageFixture::new().await;
     let (project, key) = office.one().await;
     let (second, other) = office.one().await;
     let calls = [
@@ -666,7 +666,7 @@ async fn a_project_has_sums_of_its_day_its_month_and_its_chains() {
 
 #[tokio::test]
 async fn a_chart_has_a_point_for_every_hour_or_day() {
-    let mut office = Office::new().await;
+    let mut office = UsageFixture::new().await;
     let (project, key) = office.one().await;
     let calls = [
         office.call(project, key, 0, vec![costing("eth_call", 26)]),
@@ -700,7 +700,7 @@ async fn a_chart_has_a_point_for_every_hour_or_day() {
 
 #[tokio::test]
 async fn metrics_have_errors_refusals_cache_hits_and_latency_by_chain_and_method() {
-    let mut office = Office::new().await;
+    let mut office = UsageFixture::new().await;
     let (project, key) = office.one().await;
     let hit = SampleLine { cached: true, ..item("eth_call") };
     let failed = SampleLine { outcome: Outcome::NodeError, ..item("getblock") };
@@ -738,10 +738,11 @@ async fn metrics_have_errors_refusals_cache_hits_and_latency_by_chain_and_method
 
 #[tokio::test]
 async fn a_call_of_a_moment_ago_is_shown_and_one_that_left_the_window_is_not() {
-    let mut office = Office::new().await;
+    let mut office = UsageFixture::new().await;
     let (project, key) = office.one().await;
     office.ship(&[office.call(project, key, 0, vec![costing("eth_call", 26)])]).await;
-    let used = async |office: &Office| office.get("/usage").await["quota_projects"][0]["cu_used_24h"].clone();
+    let used =
+        async |office: &UsageFixture| office.get("/usage").await["quota_projects"][0]["cu_used_24h"].clone();
     assert_eq!(used(&office).await, 26);
     // Sessions live longer than a day, tokens do not.
     let later = NOON.plus(Duration::from_secs(24 * HOUR));
@@ -754,7 +755,7 @@ async fn a_call_of_a_moment_ago_is_shown_and_one_that_left_the_window_is_not() {
 
 #[tokio::test]
 async fn a_tenant_without_projects_has_used_nothing_and_is_over_nothing() {
-    let office = Office::new().await;
+    let office = UsageFixture::new().await;
     let body = office.get("/usage").await;
     assert_eq!(body["tenant_id"], office.tenant().to_string());
     assert_eq!((&body["projects"], &body["rows"]), (&json!(0), &json!([])));

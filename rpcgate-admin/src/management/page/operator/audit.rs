@@ -7,7 +7,7 @@ use crate::management::error::ActionError;
 use crate::management::page::audit::{DAY, IN_FILE, day};
 use crate::management::page::context::{OperatorPage, PageResult};
 use crate::management::page::form::{FieldList, QueryFields};
-use crate::management::page::frame::{Frame, Place};
+use crate::management::page::frame::{Frame, PageSection};
 use crate::management::page::parts::PageLinks;
 use crate::management::page::problems::{Labels, Problems};
 use crate::management::page::view::{ok, rejected};
@@ -80,7 +80,7 @@ async fn list(
 ) -> PageResult {
     let rest = query.query_without(&[cursor::BEFORE, "done"]);
     let mut shown = WholeAuditPage {
-        frame: page.frame(Place::OperatorAudit),
+        frame: page.frame(PageSection::OperatorAudit),
         problems: Problems::default(),
         rows: Vec::new(),
         action: query.one("action").to_owned(),

@@ -6,10 +6,10 @@ use crate::management::error::ActionError;
 use crate::management::extract::PathParams;
 use crate::management::page::confirm::ConfirmQuestion;
 use crate::management::page::context::{OperatorPage, PageContext, PageResult};
-use crate::management::page::done::Done;
 use crate::management::page::filters::{self, grouped};
 use crate::management::page::form::FieldList;
-use crate::management::page::frame::{Frame, Place};
+use crate::management::page::frame::{Frame, PageSection};
+use crate::management::page::outcome::Done;
 use crate::management::page::parts::TableHead;
 use crate::management::page::problems::Labels;
 use crate::management::page::versions::FormVersion;
@@ -72,7 +72,7 @@ impl ChainRow {
 async fn list(State(app): State<Arc<AppState>>, OperatorPage(page): OperatorPage) -> PageResult {
     let rows: Vec<_> = chains::list(&app).await?.into_iter().map(ChainRow::of).collect();
     Ok(ok(&ChainsPage {
-        frame: page.frame(Place::OperatorChains),
+        frame: page.frame(PageSection::OperatorChains),
         heads: vec![
             TableHead::new("Chain"),
             TableHead::new("State"),
@@ -97,7 +97,7 @@ async fn question(
     let found = chains::list(app).await?.into_iter().find(|one| one.entry.facts.name == name);
     let chain = found.filter(|one| one.is_configured).ok_or(ActionError::NotFound("switch"))?;
     let (title, called) = (chain.entry.facts.title, chain.called);
-    let (frame, back) = (page.frame(Place::OperatorChains), "operator/chains");
+    let (frame, back) = (page.frame(PageSection::OperatorChains), "operator/chains");
     let question = if chain.entry.enabled {
         let question =
             ConfirmQuestion::new(frame, format!("Switch {title} off?"), "Switch the chain off", back)
@@ -179,7 +179,7 @@ async fn cache_question(
     let (facts, back) = (chains::get(app, chain).await?.facts, "operator/chains");
     let (title, name) = (facts.title, facts.name);
     let heading = format!("Empty the cache of {title}?");
-    Ok(ConfirmQuestion::new(page.frame(Place::OperatorChains), heading, "Empty the cache", back)
+    Ok(ConfirmQuestion::new(page.frame(PageSection::OperatorChains), heading, "Empty the cache", back)
         .keep("Keep the answers")
         .consequence(format!(
             "Within a second, every gateway drops the answers that it has stored for /{name}."

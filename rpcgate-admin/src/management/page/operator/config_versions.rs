@@ -8,10 +8,10 @@ use crate::management::extract::PathParams;
 use crate::management::page::confirm::ConfirmQuestion;
 use crate::management::page::context::{OperatorPage, PageResult};
 use crate::management::page::cursor;
-use crate::management::page::done::Done;
 use crate::management::page::filters;
 use crate::management::page::form::{FieldList, QueryFields};
-use crate::management::page::frame::{Frame, Place};
+use crate::management::page::frame::{Frame, PageSection};
+use crate::management::page::outcome::Done;
 use crate::management::page::parts::PageLinks;
 use crate::management::page::view::ok;
 use askama::Template;
@@ -140,7 +140,7 @@ async fn list(
         (label, format!("operator/config?of={name}"), source == Some(name))
     };
     Ok(ok(&VersionsPage {
-        frame: page.frame(Place::Configuration),
+        frame: page.frame(PageSection::Configuration),
         sources: std::iter::once(all).chain(SOURCES.map(chosen)).collect(),
         rows: versions.iter().map(VersionRow::of).collect(),
         links: PageLinks { older, ..PageLinks::default() },
@@ -163,7 +163,7 @@ async fn show(
     let is_first = changes.is_none();
     let changes = changes.unwrap_or_default();
     Ok(ok(&VersionPage {
-        frame: page.frame(Place::Configuration),
+        frame: page.frame(PageSection::Configuration),
         row: VersionRow::of(&listed),
         from,
         is_first,
@@ -183,7 +183,7 @@ async fn ask(
     let (listed, changes) = config_versions::from_running(&app, number).await?;
     let back = format!("operator/config/{number}");
     let question = ConfirmQuestion::new(
-        page.frame(Place::Configuration),
+        page.frame(PageSection::Configuration),
         format!("Return to version {number}?"),
         "Return to this version",
         back.clone(),

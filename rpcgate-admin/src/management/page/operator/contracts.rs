@@ -8,10 +8,10 @@ use crate::management::error::ActionError;
 use crate::management::extract::{Id, Ids};
 use crate::management::page::confirm::ConfirmQuestion;
 use crate::management::page::context::{OperatorPage, PageContext, PageResult};
-use crate::management::page::done::Done;
 use crate::management::page::filters::{self, minute_text};
 use crate::management::page::form::FieldList;
-use crate::management::page::frame::{Frame, Place};
+use crate::management::page::frame::{Frame, PageSection};
+use crate::management::page::outcome::Done;
 use crate::management::page::parts::TableHead;
 use crate::management::page::problems::Problems;
 use crate::management::page::versions::FormVersion;
@@ -87,7 +87,7 @@ async fn contracts_page(
     // The newest comes first because it prevails.
     let rows = contracts::list(app, id).await?.into_iter().rev();
     Ok(ContractsPage {
-        frame: page.frame(Place::Tenants),
+        frame: page.frame(PageSection::Tenants),
         problems: Problems::default(),
         tenant,
         heads: vec![
@@ -172,7 +172,7 @@ async fn contract_page(
     let minute = |until: Time| Moment(until).to_string().chars().take(16).collect();
     let until = contract.until.map(minute).unwrap_or_default();
     Ok(ContractPage {
-        frame: page.frame(Place::Tenants),
+        frame: page.frame(PageSection::Tenants),
         problems: Problems::default(),
         tenant: tenants::get(app, tenant).await?,
         row: ContractRow::of(contract, app.now()),
@@ -221,7 +221,7 @@ async fn question(
 ) -> Result<ConfirmQuestion, ActionError> {
     let contract = contracts::get(app, tenant, id).await?;
     let Tenant { name, .. } = tenants::get(app, tenant).await?;
-    let (frame, back) = (page.frame(Place::Tenants), format!("operator/tenants/{tenant}/contracts"));
+    let (frame, back) = (page.frame(PageSection::Tenants), format!("operator/tenants/{tenant}/contracts"));
     let question = ConfirmQuestion::new(
         frame,
         format!("End this contract of {name}?"),

@@ -7,12 +7,12 @@ use crate::management::error::ActionError;
 use crate::management::extract::Id;
 use crate::management::page::confirm::ConfirmQuestion;
 use crate::management::page::context::{OperatorPage, PageContext, PageResult};
-use crate::management::page::done::Done;
 use crate::management::page::filters;
 use crate::management::page::filters::grouped;
 use crate::management::page::form::FieldList;
-use crate::management::page::frame::{Frame, Place};
+use crate::management::page::frame::{Frame, PageSection};
 use crate::management::page::invoices::{framed, state_badge};
+use crate::management::page::outcome::Done;
 use crate::management::page::problems::{Labels, Problems};
 use crate::management::page::view::{ok, rejected};
 use askama::Template;
@@ -107,11 +107,12 @@ impl Settlement {
                 (format!("Credit {} of {number}?", dollars(cents)), "Issue the credit note")
             }
         };
-        let asked = ConfirmQuestion::new(page.frame(Place::OperatorInvoices), question, act, path.clone())
-            .crumb("Invoices", "operator/invoices")
-            .crumb(number.to_string(), path.clone())
-            .target(format!("{path}/do"))
-            .keep("Go back");
+        let asked =
+            ConfirmQuestion::new(page.frame(PageSection::OperatorInvoices), question, act, path.clone())
+                .crumb("Invoices", "operator/invoices")
+                .crumb(number.to_string(), path.clone())
+                .target(format!("{path}/do"))
+                .keep("Go back");
         let asked = ["act", "note", "amount", "reason"]
             .into_iter()
             .fold(asked, |asked, name| asked.hidden(name, fields.one(name)))
@@ -171,7 +172,7 @@ async fn sheet(
 ) -> Result<SettledSheetPage, ActionError> {
     let whole: WholeInvoice = invoices::get(app, number).await?;
     Ok(SettledSheetPage {
-        frame: page.frame(Place::OperatorInvoices),
+        frame: page.frame(PageSection::OperatorInvoices),
         problems: Problems::default(),
         sheet: framed(&whole),
         badge: state_badge(&whole.invoice, app.now()),

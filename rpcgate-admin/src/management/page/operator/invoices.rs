@@ -6,7 +6,7 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::page::context::{OperatorPage, PageResult};
 use crate::management::page::form::QueryFields;
-use crate::management::page::frame::{Frame, Place};
+use crate::management::page::frame::{Frame, PageSection};
 use crate::management::page::invoices::state_badge;
 use crate::management::page::parts::PageLinks;
 use crate::management::page::problems::{Labels, Problems};
@@ -89,7 +89,7 @@ async fn list(
     let name = query.given("state").unwrap_or("overdue");
     let (state, now) = (state_of(name), app.now());
     let mut shown = AllInvoicesPage {
-        frame: page.frame(Place::OperatorInvoices),
+        frame: page.frame(PageSection::OperatorInvoices),
         problems: Problems::default(),
         state: state.map_or("all", |_| name).to_owned(),
         tenant: query.one("tenant").to_owned(),

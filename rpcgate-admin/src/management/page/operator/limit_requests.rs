@@ -2,16 +2,16 @@
 
 use super::names::NamesOfAll;
 use super::what_if::{MoveView, unanswered};
-use crate::management::action::operator::what_if::moved;
+use crate::management::action::operator::what_if::effect_on_tenant;
 use crate::management::action::operator::{limit_requests, tenants};
 use crate::management::action::plans::{self, ListedPlan, PlanNames};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Id;
 use crate::management::page::context::{OperatorPage, PageContext, PageResult};
-use crate::management::page::done::Done;
 use crate::management::page::form::{FieldList, QueryFields};
-use crate::management::page::frame::{Frame, Place};
+use crate::management::page::frame::{Frame, PageSection};
+use crate::management::page::outcome::Done;
 use crate::management::page::parts::PageLinks;
 use crate::management::page::plans::FIGURES;
 use crate::management::page::problems::{Labels, Problems};
@@ -106,7 +106,7 @@ async fn list(
         request,
     };
     Ok(ok(&LimitRequestsPage {
-        frame: page.frame(Place::LimitRequests),
+        frame: page.frame(PageSection::LimitRequests),
         status: known.map_or("all", RequestStatus::name).to_owned(),
         rows: requests.into_iter().map(row).collect(),
         links,
@@ -174,7 +174,7 @@ async fn move_answer(
     if request.custom_plan.is_none() && tenant.tier >= request.requested_tier {
         return Ok(MoveAnswer::Stays);
     }
-    match moved(app, &page.actor, tenant.id, request.plan()).await {
+    match effect_on_tenant(app, &page.actor, tenant.id, request.plan()).await {
         Ok(answer) => Ok(MoveAnswer::Known(MoveView::of(&answer))),
         // A custom plan that was deleted.
         Err(ActionError::NotFound(_)) => {
@@ -206,7 +206,7 @@ async fn request_page(
     let names = NamesOfAll::read(app, Vec::new(), users).await?;
     let listed = |wanted: Option<TenantPlan>| all.iter().find(|plan| Some(plan.of) == wanted);
     Ok(LimitRequestPage {
-        frame: page.frame(Place::LimitRequests),
+        frame: page.frame(PageSection::LimitRequests),
         problems: Problems::default(),
         author: names.user(request.user),
         reviewer: request.reviewer.map(|user| names.user(user)),

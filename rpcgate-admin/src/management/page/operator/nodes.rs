@@ -6,10 +6,10 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::page::confirm::ConfirmQuestion;
 use crate::management::page::context::{OperatorPage, PageContext, PageResult};
-use crate::management::page::done::Done;
 use crate::management::page::filters::{self, grouped};
 use crate::management::page::form::{FieldList, QueryFields};
-use crate::management::page::frame::{Frame, Place};
+use crate::management::page::frame::{Frame, PageSection};
+use crate::management::page::outcome::Done;
 use crate::management::page::parts::TableHead;
 use crate::management::page::problems::Labels;
 use crate::management::page::view::{ok, rejected};
@@ -197,7 +197,7 @@ async fn list(
     }
     let calls = chains.iter().map(|chain| chain.called.map(|called| called.calls)).sum::<Option<u64>>();
     Ok(ok(&NodesPage {
-        frame: page.frame(Place::Nodes),
+        frame: page.frame(PageSection::Nodes),
         heads: vec![
             TableHead::new("Node"),
             TableHead::new("State"),
@@ -231,7 +231,7 @@ async fn question(
     (chain, node): (&str, &str),
 ) -> Result<(NodeUse, ConfirmQuestion), ActionError> {
     let found = nodes::get(app, chain, node).await?;
-    let (frame, back) = (page.frame(Place::Nodes), "operator/nodes");
+    let (frame, back) = (page.frame(PageSection::Nodes), "operator/nodes");
     let (chain, node) = (found.chain, &found.node);
     let question = if found.is_drained {
         ConfirmQuestion::new(frame, format!("Resume {node}?"), "Resume the node", back)

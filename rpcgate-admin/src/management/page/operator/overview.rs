@@ -12,7 +12,7 @@ use crate::management::page::chart::plot::Plot;
 use crate::management::page::chart::stack::Stack;
 use crate::management::page::context::{OperatorPage, PageResult};
 use crate::management::page::filters::{self, day_text, minute_text};
-use crate::management::page::frame::{Frame, Place};
+use crate::management::page::frame::{Frame, PageSection};
 use crate::management::page::usage_parts::{ErrorStrip, axis_of, by_chain, strips};
 use crate::management::page::view::ok;
 use askama::Template;
@@ -186,7 +186,7 @@ async fn show(State(app): State<Arc<AppState>>, OperatorPage(page): OperatorPage
     let (alerts, work) = (alerts(&found), work(&app, &found).await?);
     let all_unwell = found.unwell.len();
     Ok(ok(&ServicePage {
-        frame: page.frame(Place::OperatorOverview),
+        frame: page.frame(PageSection::OperatorOverview),
         has_factor: page.session.has_second_factor,
         needs_factor: app.settings.config.admin.operator_mfa,
         alerts,

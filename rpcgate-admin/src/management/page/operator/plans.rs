@@ -13,10 +13,10 @@ use crate::management::error::ActionError;
 use crate::management::extract::{Id, PathParams};
 use crate::management::page::confirm::ConfirmQuestion;
 use crate::management::page::context::{OperatorPage, PageContext, PageResult};
-use crate::management::page::done::Done;
 use crate::management::page::filters::{self, grouped};
 use crate::management::page::form::{FieldList, PlainForm};
-use crate::management::page::frame::{Frame, Place};
+use crate::management::page::frame::{Frame, PageSection};
+use crate::management::page::outcome::Done;
 use crate::management::page::parts::{Choice, TableHead};
 use crate::management::page::problems::Problems;
 use crate::management::page::versions::FormVersion;
@@ -91,7 +91,7 @@ async fn plans_page(
         monthly_fee,
     };
     Ok(PlansPage {
-        frame: page.frame(Place::OperatorPlans),
+        frame: page.frame(PageSection::OperatorPlans),
         problems: Problems::default(),
         heads: vec![
             TableHead::new("Plan"),
@@ -209,7 +209,7 @@ async fn plan_page(
     let tenants = plans::tenants(app).await?;
     let present = named.figures(app).await?;
     let common = |title: String, base, tenants, fields| PlanPage {
-        frame: page.frame(Place::OperatorPlans),
+        frame: page.frame(PageSection::OperatorPlans),
         problems: Problems::default(),
         version,
         key: named.key(),
@@ -397,7 +397,7 @@ async fn question(
     let plan = custom_plans::get(app, id).await?;
     let on_it = plans::tenants(app).await?.get(&plan.plan()).copied().unwrap_or_default();
     let back = format!("operator/plans/{id}");
-    let frame = page.frame(Place::OperatorPlans);
+    let frame = page.frame(PageSection::OperatorPlans);
     let question =
         ConfirmQuestion::new(frame, format!("Delete {}?", plan.name), "Delete the plan", back.clone())
             .crumb("Plans", "operator/plans")

@@ -17,10 +17,10 @@ use crate::management::page::chart::bars::bars;
 use crate::management::page::chart::plot::Plot;
 use crate::management::page::chart::stack::{Series, Stack};
 use crate::management::page::context::{OperatorPage, PageContext, PageResult};
-use crate::management::page::done::Done;
 use crate::management::page::filters;
 use crate::management::page::form::FieldList;
-use crate::management::page::frame::{Frame, Place};
+use crate::management::page::frame::{Frame, PageSection};
+use crate::management::page::outcome::Done;
 use crate::management::page::parts::{Choice, LimitMeter};
 use crate::management::page::plans::label;
 use crate::management::page::problems::{Labels, Problems};
@@ -177,7 +177,7 @@ async fn tenant_page(app: &AppState, page: &PageContext, id: TenantId) -> Result
         detail: entry.detail,
     };
     Ok(TenantPage {
-        frame: page.frame(Place::Tenants),
+        frame: page.frame(PageSection::Tenants),
         problems: Problems::default(),
         version,
         badge: state_badge(&found.tenant),

@@ -9,10 +9,10 @@ use crate::management::error::ActionError;
 use crate::management::extract::Id;
 use crate::management::page::confirm::ConfirmQuestion;
 use crate::management::page::context::{OperatorPage, PageContext, PageResult};
-use crate::management::page::done::Done;
 use crate::management::page::filters::grouped;
 use crate::management::page::form::FieldList;
-use crate::management::page::frame::Place;
+use crate::management::page::frame::PageSection;
+use crate::management::page::outcome::Done;
 use crate::management::page::problems::Labels;
 use crate::management::page::step_up::to_step_up;
 use crate::management::page::versions::FormVersion;
@@ -51,7 +51,7 @@ fn question(
     act: &str,
 ) -> ConfirmQuestion {
     let path = format!("operator/tenants/{}", tenant.id);
-    let frame = page.frame(Place::Tenants);
+    let frame = page.frame(PageSection::Tenants);
     let title = format!("{question} {}?", tenant.name);
     let asked = ConfirmQuestion::new(frame, title, act, path.clone())
         .crumb("Tenants", "operator/tenants")

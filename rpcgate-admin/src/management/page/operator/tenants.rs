@@ -8,7 +8,7 @@ use crate::management::page::context::{OperatorPage, PageResult};
 use crate::management::page::cursor;
 use crate::management::page::filters;
 use crate::management::page::form::QueryFields;
-use crate::management::page::frame::{Frame, Place};
+use crate::management::page::frame::{Frame, PageSection};
 use crate::management::page::parts::{Choice, PageLinks};
 use crate::management::page::plans::label;
 use crate::management::page::problems::{Labels, Problems};
@@ -73,7 +73,7 @@ async fn list(
     let choices = all_plans.iter().map(|plan| Choice::new(plan_value(plan), label(plan)));
     let rest = query.query_without(&[cursor::AFTER, "done"]);
     let mut shown = TenantsPage {
-        frame: page.frame(Place::Tenants),
+        frame: page.frame(PageSection::Tenants),
         problems: Problems::default(),
         rows: Vec::new(),
         plans: [Choice::new("", "All plans")].into_iter().chain(choices).collect(),

@@ -8,10 +8,10 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Id, Ids};
 use crate::management::page::context::{OperatorPage, PageContext, PageResult};
-use crate::management::page::done::Done;
 use crate::management::page::filters;
 use crate::management::page::form::{FieldList, FormGuard};
-use crate::management::page::frame::{Frame, Place, initials};
+use crate::management::page::frame::{Frame, PageSection, initials};
+use crate::management::page::outcome::Done;
 use crate::management::page::parts::Choice;
 use crate::management::page::problems::{Labels, Problems};
 use crate::management::page::ticket_attachments::sent_file;
@@ -120,7 +120,7 @@ async fn ticket_page(
     let names = NamesOfAll::read(app, vec![ticket.tenant], vec![ticket.user]).await?;
     let statuses = TicketStatus::ALL.map(|status| Choice::new(status.name(), status_badge(status).1));
     Ok(OperatorTicketPage {
-        frame: page.frame(Place::OperatorTickets),
+        frame: page.frame(PageSection::OperatorTickets),
         problems: Problems::default(),
         tenant: names.tenant(ticket.tenant),
         author: names.user(ticket.user),

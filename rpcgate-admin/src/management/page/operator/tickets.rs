@@ -6,7 +6,7 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::page::context::{OperatorPage, PageResult};
 use crate::management::page::form::QueryFields;
-use crate::management::page::frame::{Frame, Place};
+use crate::management::page::frame::{Frame, PageSection};
 use crate::management::page::parts::{Choice, PageLinks};
 use crate::management::page::problems::{Labels, Problems};
 use crate::management::page::tickets::category_text;
@@ -76,7 +76,7 @@ async fn list(
     let status = TicketStatus::ALL.into_iter().find(|known| known.name() == status);
     let categories = TicketCategory::ALL.into_iter();
     let mut shown = WaitingTicketsPage {
-        frame: page.frame(Place::OperatorTickets),
+        frame: page.frame(PageSection::OperatorTickets),
         problems: Problems::default(),
         status: status.map_or("all", TicketStatus::name).to_owned(),
         category: query.one("category").to_owned(),

@@ -7,10 +7,10 @@ use crate::management::error::ActionError;
 use crate::management::extract::Id;
 use crate::management::page::confirm::ConfirmQuestion;
 use crate::management::page::context::{OperatorPage, PageContext, PageResult};
-use crate::management::page::done::Done;
 use crate::management::page::filters;
 use crate::management::page::form::{FieldList, PlainForm};
-use crate::management::page::frame::{Frame, Place};
+use crate::management::page::frame::{Frame, PageSection};
+use crate::management::page::outcome::Done;
 use crate::management::page::problems::{Labels, Problems};
 use crate::management::page::step_up::{for_missing_proof, to_step_up};
 use crate::management::page::view::{ok, rejected};
@@ -85,7 +85,7 @@ async fn account_page(
     let account = users::get(app, id).await?;
     let names = NamesOfAll::read(app, account.user.tenant.into_iter().collect(), Vec::new()).await?;
     Ok(AccountPage {
-        frame: page.frame(Place::Users),
+        frame: page.frame(PageSection::Users),
         problems: Problems::default(),
         tenant: account.user.tenant.map(|tenant| names.tenant(tenant)),
         badges: account_badges(&account),
@@ -112,7 +112,7 @@ async fn refused(
 fn question(page: &PageContext, account: &Account, question: &str, act: &str) -> ConfirmQuestion {
     let path = format!("operator/users/{}", account.user.id);
     let name = shown_name(account);
-    ConfirmQuestion::new(page.frame(Place::Users), format!("{question} {name}?"), act, path.clone())
+    ConfirmQuestion::new(page.frame(PageSection::Users), format!("{question} {name}?"), act, path.clone())
         .crumb("Users", "operator/users")
         .crumb(name, path)
 }

@@ -9,7 +9,7 @@ use crate::management::page::context::{OperatorPage, PageResult};
 use crate::management::page::cursor;
 use crate::management::page::filters;
 use crate::management::page::form::QueryFields;
-use crate::management::page::frame::{Frame, Place};
+use crate::management::page::frame::{Frame, PageSection};
 use crate::management::page::parts::PageLinks;
 use crate::management::page::problems::{Labels, Problems};
 use crate::management::page::view::{ok, rejected};
@@ -54,7 +54,7 @@ async fn list(
 ) -> PageResult {
     let rest = query.query_without(&[cursor::AFTER, "done"]);
     let mut shown = AccountsPage {
-        frame: page.frame(Place::Users),
+        frame: page.frame(PageSection::Users),
         problems: Problems::default(),
         rows: Vec::new(),
         email: query.one("email").to_owned(),

@@ -9,10 +9,10 @@ use crate::management::error::ActionError;
 use crate::management::extract::PathParams;
 use crate::management::page::confirm::ConfirmQuestion;
 use crate::management::page::context::{OperatorPage, PageContext, PageResult};
-use crate::management::page::done::Done;
 use crate::management::page::filters::{self, grouped};
 use crate::management::page::form::{FieldList, QueryFields};
-use crate::management::page::frame::{Frame, Place};
+use crate::management::page::frame::{Frame, PageSection};
+use crate::management::page::outcome::Done;
 use crate::management::page::parts::TableHead;
 use crate::management::page::problems::{Labels, Problems};
 use crate::management::page::versions::FormVersion;
@@ -97,7 +97,7 @@ async fn page(
     let chains = names.map(|name| (name, format!("operator/weights/{name}"), name == chain));
     let typed = |name| fields.map(|fields| fields.one(name).to_owned()).unwrap_or_default();
     Ok(WeightsPage {
-        frame: page.frame(Place::Weights),
+        frame: page.frame(PageSection::Weights),
         problems: Problems::default(),
         version,
         chain,
@@ -233,7 +233,7 @@ async fn question(
     let MethodWeight { method, cu, deployed, calls, .. } = named(app, chain, method).await?;
     let back = format!("operator/weights/{chain}");
     let question = ConfirmQuestion::new(
-        context.frame(Place::Weights),
+        context.frame(PageSection::Weights),
         format!("Reset the weight of {method}?"),
         "Reset the weight",
         back.clone(),

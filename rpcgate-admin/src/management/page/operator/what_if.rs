@@ -1,10 +1,10 @@
 //! The view of a what-if answer next to its form.
 
-use crate::management::action::operator::price_notices::ToldTenants;
+use crate::management::action::operator::price_notices::NotifiedTenants;
 use crate::management::action::operator::what_if::{BeforeAfter, PlanMove, TOO_SLOW, WhatIfAnswer};
 use crate::management::error::ActionError;
-use crate::management::page::done::Done;
 use crate::management::page::filters::{day_text, dollars, grouped};
+use crate::management::page::outcome::Done;
 use rpcgate_core::usage::Amount;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -77,14 +77,14 @@ impl AnswerView {
 pub(super) enum Asked {
     Answered(AnswerView),
     /// The change is saved. If requested, the affected tenants were notified.
-    Saved(Option<ToldTenants>),
+    Saved(Option<NotifiedTenants>),
 }
 
 /// Returns the outcome after saving; `saved` if no tenant had to be notified.
-pub(super) fn done(saved: Done, told: Option<ToldTenants>) -> Done {
+pub(super) fn done(saved: Done, told: Option<NotifiedTenants>) -> Done {
     match told {
-        Some(ToldTenants { left: 1.., .. }) => Done::NotAllTold,
-        Some(ToldTenants { told: 1.., .. }) => Done::SavedAndTold,
+        Some(NotifiedTenants { left: 1.., .. }) => Done::NotAllTold,
+        Some(NotifiedTenants { told: 1.., .. }) => Done::SavedAndTold,
         _ => saved,
     }
 }

@@ -3,7 +3,7 @@
 use crate::management::page::projects::tests::ProjectFixture;
 use http::StatusCode;
 use rpcgate_core::caller::ProjectQuota;
-use rpcgate_core::safeguard::Cooled;
+use rpcgate_core::safeguard::CoolDown;
 use std::time::Duration;
 
 #[tokio::test]
@@ -61,7 +61,7 @@ async fn lists_are_a_method_on_each_line_and_are_refused_at_their_field() {
 async fn keys_that_are_slowed_down_are_named() {
     let fixture = ProjectFixture::new().await;
     let now = fixture.site.app.now();
-    let cooled = Cooled {
+    let cooled = CoolDown {
         key: fixture.key,
         project: fixture.project,
         tenant: fixture.tenant(),

@@ -5,7 +5,7 @@ use crate::management::api::accounts::tests::{ask, mails};
 use crate::management::api::webhooks::tests::webhook;
 use crate::management::app_state::tests::{Site, Visitor};
 use http::Method;
-use rpcgate_store::{EndpointTurns, Role};
+use rpcgate_store::{EndpointTransitions, Role};
 use serde_json::{Value, json};
 
 async fn done(site: &Site, by: &Visitor, method: Method, path: &str, body: Value) -> Value {
@@ -34,7 +34,10 @@ async fn each_mail_leads_to_its_object() {
     let preference = json!({"kind": "account.suspension", "mail": true});
     done(&site, &viewer, Method::PUT, "/notifications/preferences", preference).await;
     let endpoint = webhook(&site, tenant, project.parse().unwrap()).await;
-    let turns = EndpointTurns { gone: vec![(endpoint.id, endpoint.url.clone())], ..EndpointTurns::default() };
+    let turns = EndpointTransitions {
+        gone: vec![(endpoint.id, endpoint.url.clone())],
+        ..EndpointTransitions::default()
+    };
     take_turns(&site.app, &turns, |_| false, |_| false).await.unwrap();
     tell_withheld(&site.app).await.unwrap();
     let operated = format!("/operator/tenants/{tenant}");

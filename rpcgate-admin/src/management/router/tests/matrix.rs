@@ -62,7 +62,7 @@ const EVERY_ROLE: Roles = &["viewer", "billing", "developer", "admin", "owner", 
 
 /// The kind of object that a path or a query names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Word {
+enum ObjectKind {
     Tenant,
     Project,
     Key,
@@ -101,8 +101,8 @@ enum Word {
 struct Row {
     id: &'static str,
     roles: Roles,
-    path: &'static [Word],
-    query: &'static [(&'static str, Word)],
+    path: &'static [ObjectKind],
+    query: &'static [(&'static str, ObjectKind)],
     body: Option<fn(&Scene) -> Value>,
     /// A body that is not JSON.
     file: Option<&'static str>,
@@ -112,11 +112,11 @@ struct Row {
     confirmed: bool,
 }
 
-fn reads(id: &'static str, roles: Roles, path: &'static [Word]) -> Row {
+fn reads(id: &'static str, roles: Roles, path: &'static [ObjectKind]) -> Row {
     Row { id, roles, path, query: &[], body: None, file: None, excluded: &[], writes: false, confirmed: true }
 }
 
-fn writes(id: &'static str, roles: Roles, path: &'static [Word]) -> Row {
+fn writes(id: &'static str, roles: Roles, path: &'static [ObjectKind]) -> Row {
     Row { writes: true, ..reads(id, roles, path) }
 }
 
@@ -133,7 +133,7 @@ impl Row {
         Row { excluded, ..self }
     }
 
-    fn asking(self, query: &'static [(&'static str, Word)]) -> Row {
+    fn asking(self, query: &'static [(&'static str, ObjectKind)]) -> Row {
         Row { query, ..self }
     }
 
@@ -143,12 +143,13 @@ impl Row {
 }
 
 const PASSWORD: &str = "correct horse battery staple";
-const PROJECT_AND_KEY: &[(&str, Word)] = &[("project_id", Word::Project), ("key", Word::Key)];
-const KEY: &[(&str, Word)] = &[("key", Word::Key)];
+const PROJECT_AND_KEY: &[(&str, ObjectKind)] =
+    &[("project_id", ObjectKind::Project), ("key", ObjectKind::Key)];
+const KEY: &[(&str, ObjectKind)] = &[("key", ObjectKind::Key)];
 
 #[rustfmt::skip]
 fn rows() -> Vec<Row> {
-    use Word::{
+    use ObjectKind::{
     AccessToken, Attachment, Chain, Colleague, Invitation, Invoice, Key, LimitRequest, Method, Notification, Oneself, Project, Session, Tenant, Ticket, Tier, Passkey,
     ConfigVersion, Contract, CustomPlan, Delivery, Request, ScheduledChange, Subscription, Webhook,
     };
@@ -469,7 +470,7 @@ struct Caller {
 }
 
 /// A tenant with one of each object, and a caller.
-struct Premises {
+struct RouteFixture {
     tenant: TenantId,
     project: ProjectId,
     key: KeyId,
@@ -496,44 +497,44 @@ struct Premises {
     caller: Caller,
 }
 
-impl Premises {
+impl RouteFixture {
     fn user(&self) -> &User {
         &self.caller.visitor.user
     }
 
-    fn word(&self, word: Word) -> String {
+    fn word(&self, word: ObjectKind) -> String {
         match word {
-            Word::Tenant => self.tenant.to_string(),
-            Word::Project => self.project.to_string(),
-            Word::Key => self.key.to_string(),
-            Word::Session => self.caller.visitor.session.to_string(),
-            Word::LimitRequest => self.limit_request.to_string(),
-            Word::Oneself => self.user().id.to_string(),
-            Word::Colleague => self.colleague.to_string(),
-            Word::Invitation => self.invitation.to_string(),
-            Word::Invoice => self.invoice.to_string(),
-            Word::Notification => self.notification.to_string(),
-            Word::Ticket => self.ticket.to_string(),
-            Word::Attachment => self.attachment.to_string(),
-            Word::AccessToken => self.access_token.to_string(),
-            Word::Passkey => self.passkey.to_string(),
-            Word::Contract => self.contract.to_string(),
-            Word::CustomPlan => self.custom_plan.to_string(),
-            Word::ScheduledChange => self.scheduled_change.to_string(),
-            Word::ConfigVersion => self.config_version.to_string(),
-            Word::Webhook => self.webhook.to_string(),
-            Word::Subscription => self.subscription.to_string(),
-            Word::Delivery => self.delivery.to_string(),
-            Word::Request => self.request.to_string(),
-            Word::Chain => "eth".into(),
-            Word::Method => format!("eth_{}", self.project.0),
-            Word::Tier => "standard".into(),
+            ObjectKind::Tenant => self.tenant.to_string(),
+            ObjectKind::Project => self.project.to_string(),
+            ObjectKind::Key => self.key.to_string(),
+            ObjectKind::Session => self.caller.visitor.session.to_string(),
+            ObjectKind::LimitRequest => self.limit_request.to_string(),
+            ObjectKind::Oneself => self.user().id.to_string(),
+            ObjectKind::Colleague => self.colleague.to_string(),
+            ObjectKind::Invitation => self.invitation.to_string(),
+            ObjectKind::Invoice => self.invoice.to_string(),
+            ObjectKind::Notification => self.notification.to_string(),
+            ObjectKind::Ticket => self.ticket.to_string(),
+            ObjectKind::Attachment => self.attachment.to_string(),
+            ObjectKind::AccessToken => self.access_token.to_string(),
+            ObjectKind::Passkey => self.passkey.to_string(),
+            ObjectKind::Contract => self.contract.to_string(),
+            ObjectKind::CustomPlan => self.custom_plan.to_string(),
+            ObjectKind::ScheduledChange => self.scheduled_change.to_string(),
+            ObjectKind::ConfigVersion => self.config_version.to_string(),
+            ObjectKind::Webhook => self.webhook.to_string(),
+            ObjectKind::Subscription => self.subscription.to_string(),
+            ObjectKind::Delivery => self.delivery.to_string(),
+            ObjectKind::Request => self.request.to_string(),
+            ObjectKind::Chain => "eth".into(),
+            ObjectKind::Method => format!("eth_{}", self.project.0),
+            ObjectKind::Tier => "standard".into(),
         }
     }
 }
 
 struct Scene {
-    own: Premises,
+    own: RouteFixture,
     /// The solution of a challenge, if one is needed.
     solution: String,
     /// The code of the caller's authenticator app, if one is needed.
@@ -569,7 +570,7 @@ struct Matrix {
     router: Router,
     document: Value,
     hash: String,
-    foreign: Premises,
+    foreign: RouteFixture,
 }
 
 impl Matrix {
@@ -579,8 +580,14 @@ impl Matrix {
         let router = router(&site.app, &CancellationToken::new());
         let document = site.ask(None, Method::GET, OPENAPI, Body::empty()).await.body;
         let hash = site.app.passwords.hash(Password::new(PASSWORD).unwrap()).await.unwrap();
-        let foreign =
-            premises(&site, &hash, "owner", true, &[Word::LimitRequest, Word::Ticket, Word::Request]).await;
+        let foreign = premises(
+            &site,
+            &hash,
+            "owner",
+            true,
+            &[ObjectKind::LimitRequest, ObjectKind::Ticket, ObjectKind::Request],
+        )
+        .await;
         Matrix { site, router, document, hash, foreign }
     }
 
@@ -716,7 +723,7 @@ impl Matrix {
             "{:?}\n",
             store.tenants(TenantFilter::default(), Some(scene.own.tenant), 1000).await.unwrap()
         );
-        for Premises { tenant, caller, invoice, .. } in [&scene.own, &self.foreign] {
+        for RouteFixture { tenant, caller, invoice, .. } in [&scene.own, &self.foreign] {
             all += &format!("{:?}\n", store.any_invoice(*invoice).await.unwrap());
             let user = caller.visitor.user.id;
             all += &format!("{:?}\n", store.tenant(*tenant).await.unwrap());
@@ -788,7 +795,13 @@ impl Matrix {
 
 /// Creates a tenant with one of each object, and a caller of `role`, who belongs to it or is an operator. A pending
 /// limit request, a ticket and an operator's plan are created only if `words` contains them.
-async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, words: &[Word]) -> Premises {
+async fn premises(
+    site: &Site,
+    hash: &str,
+    role: &str,
+    confirmed: bool,
+    words: &[ObjectKind],
+) -> RouteFixture {
     let (app, now) = (&site.app, site.app.now());
     let store = &app.store;
     let tenant = TenantId(fresh_id(now));
@@ -830,7 +843,7 @@ async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, words: &
     };
     store.create_key(&made, now).await.unwrap();
     let limit_request = LimitRequestId(fresh_id(now));
-    if words.contains(&Word::LimitRequest) {
+    if words.contains(&ObjectKind::LimitRequest) {
         let made = LimitRequest {
             id: limit_request,
             tenant,
@@ -853,7 +866,7 @@ async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, words: &
     let invoice = issue(site, tenant).await;
     let notification = notify(site, tenant).await;
     let (ticket, attachment) = (TicketId(fresh_id(now)), TicketAttachmentId(fresh_id(now)));
-    if words.contains(&Word::Ticket) {
+    if words.contains(&ObjectKind::Ticket) {
         write_ticket(site, tenant, colleague, ticket, attachment).await;
     }
     let access_token = AccessTokenId(fresh_id(now));
@@ -888,13 +901,13 @@ async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, words: &
         TenantContract { id: contract, tenant, figures, from: now, until: None, note, created_at: now };
     store.create_contract(&made, now).await.unwrap();
     let custom_plan = CustomPlanId(fresh_id(now));
-    if words.contains(&Word::CustomPlan) {
+    if words.contains(&ObjectKind::CustomPlan) {
         let (name, base) = (format!("plan-{}", tenant.0 % 1_000_000_007), Tier::Standard);
         let made = CustomPlan { id: custom_plan, name, base, is_visible: false, figures, created_at: now };
         store.create_custom_plan(&made).await.unwrap();
     }
     let scheduled_change = ScheduledChangeId(fresh_id(now));
-    if words.contains(&Word::ScheduledChange) {
+    if words.contains(&ObjectKind::ScheduledChange) {
         let from = now.plus(Duration::from_secs(30 * 86_400));
         let change = ScheduledChange { from, tier: Tier::Standard, figures: figures.plan };
         let made = ScheduledPlanChange { id: scheduled_change, change, created_at: now };
@@ -902,14 +915,14 @@ async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, words: &
     }
     let (webhook, subscription, delivery) = listen(site, tenant, project).await;
     let request = RequestId::new(now);
-    if words.contains(&Word::Request) {
+    if words.contains(&ObjectKind::Request) {
         let asked = store.ask_explanation(request, Some(tenant), now).await.unwrap();
         let (tenant, project, key) = (tenant.to_string(), project.to_string(), key.to_string());
         let (plan, transport, chain) = ("free".into(), "http".into(), "eth".into());
         let answer = Explanation { tenant, project, key, plan, transport, chain, ..Explanation::default() };
         store.answer_asked(asked, organisation.id, &answer).await.unwrap();
     }
-    let mut premises = Premises {
+    let mut premises = RouteFixture {
         tenant,
         project,
         key,
@@ -933,7 +946,7 @@ async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, words: &
         invited,
         caller,
     };
-    store.put_weight("eth", &premises.word(Word::Method), 3, now).await.unwrap();
+    store.put_weight("eth", &premises.word(ObjectKind::Method), 3, now).await.unwrap();
     store.drain_node("eth", "https://node.example:8545/", &[], now).await.unwrap();
     let settings = ConfigVersionFilter { source: Some("settings".into()), ..ConfigVersionFilter::default() };
     premises.config_version = store.config_versions(&settings, None, 1).await.unwrap()[0].number;
@@ -1437,7 +1450,7 @@ async fn a_path_that_names_nothing_is_not_found() {
         }
         let scene = matrix.scene(&operation, operation.most()).await;
         let valid = matrix.valid(&operation, &scene);
-        for (n, word) in row.path.iter().enumerate().filter(|(_, word)| **word != Word::Method) {
+        for (n, word) in row.path.iter().enumerate().filter(|(_, word)| **word != ObjectKind::Method) {
             let unknown = TenantId(fresh_id(matrix.site.app.now())).to_string();
             let cut = &unknown[..35];
             for text in ["x", "0", "%00", "..%2f..", "%ff", cut, unknown.as_str()] {

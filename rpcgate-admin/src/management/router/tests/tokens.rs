@@ -16,7 +16,7 @@ const RECOVERY_CODE: &str = "0123-4567-89ab-cdef";
 
 /// The purpose of a token and the operation that accepts it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Place {
+enum TokenHolder {
     Api,
     Page,
     Refresh,
@@ -27,34 +27,34 @@ enum Place {
     SecondFactor,
 }
 
-const PLACES: [Place; 8] = [
-    Place::Api,
-    Place::Page,
-    Place::Refresh,
-    Place::Confirmation,
-    Place::EmailChange,
-    Place::Reset,
-    Place::Invitation,
-    Place::SecondFactor,
+const PLACES: [TokenHolder; 8] = [
+    TokenHolder::Api,
+    TokenHolder::Page,
+    TokenHolder::Refresh,
+    TokenHolder::Confirmation,
+    TokenHolder::EmailChange,
+    TokenHolder::Reset,
+    TokenHolder::Invitation,
+    TokenHolder::SecondFactor,
 ];
 
-impl Place {
+impl TokenHolder {
     async fn take(self, site: &Site, token: &str) -> Answer {
         let (path, form) = match self {
-            Place::Api => return ask(site, Some(token), Method::GET, "/auth/me", None).await,
-            Place::Page => {
+            TokenHolder::Api => return ask(site, Some(token), Method::GET, "/auth/me", None).await,
+            TokenHolder::Page => {
                 let request = http::Request::get("/").header(COOKIE, format!("rpcgate={token}"));
                 let (head, _) = site.raw(request.body(Body::empty()).unwrap()).await;
                 return Answer { status: head.status, headers: head.headers, body: json!(null) };
             }
-            Place::Refresh => ("/auth/refresh", json!({"refresh_token": token})),
-            Place::Confirmation => ("/auth/confirm", json!({"token": token, "password": NEW_PASSWORD})),
-            Place::EmailChange => ("/auth/confirm", json!({"token": token})),
-            Place::Reset => ("/auth/password/reset", json!({"token": token, "password": NEW_PASSWORD})),
-            Place::Invitation => {
+            TokenHolder::Refresh => ("/auth/refresh", json!({"refresh_token": token})),
+            TokenHolder::Confirmation => ("/auth/confirm", json!({"token": token, "password": NEW_PASSWORD})),
+            TokenHolder::EmailChange => ("/auth/confirm", json!({"token": token})),
+            TokenHolder::Reset => ("/auth/password/reset", json!({"token": token, "password": NEW_PASSWORD})),
+            TokenHolder::Invitation => {
                 ("/auth/invitation", json!({"token": token, "password": NEW_PASSWORD, "name": "Guest"}))
             }
-            Place::SecondFactor => {
+            TokenHolder::SecondFactor => {
                 ("/auth/mfa/verify", json!({"mfa_token": token, "recovery_code": RECOVERY_CODE}))
             }
         };
@@ -118,7 +118,7 @@ async fn a_token_works_only_for_its_purpose() {
     for (kind, token) in PLACES.iter().zip(&tokens) {
         for place in PLACES.iter().filter(|place| *place != kind) {
             // A new address is confirmed by the same operation as a new account, but works without a password too.
-            if (*kind, *place) == (Place::Confirmation, Place::EmailChange) {
+            if (*kind, *place) == (TokenHolder::Confirmation, TokenHolder::EmailChange) {
                 continue;
             }
             let status = place.take(&site, token).await.status;
@@ -142,7 +142,7 @@ async fn a_personal_access_token_works_for_the_api_alone() {
     let token = made.body["token"].as_str().unwrap();
     for place in PLACES {
         let status = place.take(&site, token).await.status;
-        let works = place == Place::Api;
+        let works = place == TokenHolder::Api;
         let refusals = [StatusCode::BAD_REQUEST, StatusCode::UNAUTHORIZED, StatusCode::SEE_OTHER];
         assert!(status.is_success() == works && (works || refusals.contains(&status)), "{place:?}: {status}");
     }

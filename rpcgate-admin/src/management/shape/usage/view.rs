@@ -1,8 +1,8 @@
 //! JSON shapes of usage (specification, "Usage view", and "Resources").
 
 use super::moment;
-use crate::management::action::usage::cooled::CooledKey;
 use crate::management::action::usage::current::{Budget, CurrentUsage, CurrentWindow, ENFORCED_BY};
+use crate::management::action::usage::throttled::ThrottledKey;
 use crate::management::action::usage::{ProjectLimits, Usage, UsedQuota};
 use rpcgate_core::usage::{Cell, Metrics, Period};
 use serde::Serialize;
@@ -380,8 +380,8 @@ impl From<ProjectLimits> for UsageLimits {
     }
 }
 
-impl From<&CooledKey> for CooledLimits {
-    fn from(cooled: &CooledKey) -> Self {
+impl From<&ThrottledKey> for CooledLimits {
+    fn from(cooled: &ThrottledKey) -> Self {
         CooledLimits {
             key: cooled.key.to_string(),
             project_id: cooled.project.to_string(),

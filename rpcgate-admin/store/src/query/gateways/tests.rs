@@ -28,19 +28,19 @@ async fn the_keys_in_cool_down_at_a_gateway_are_those_of_its_last_report() {
     let site = TestDatabase::of(module_path!());
     let store = site.store_within(Duration::from_secs(60)).await.unwrap();
     let (ours, theirs) = (TenantId(1), TenantId(2));
-    let cooled = |tenant, key, end| Cooled {
+    let cooled = |tenant, key, end| CoolDown {
         key: KeyId(key),
         project: ProjectId(key + 10),
         tenant,
         percent: 25,
         end: Time::from_secs(end),
     };
-    let put = async |id, secs, cooled: &[Cooled]| {
+    let put = async |id, secs, cooled: &[CoolDown]| {
         let report = GatewayReport { id, at: Time::from_secs(secs), nodes: Vec::new() };
         store.put_report(&report, cooled).await.unwrap();
     };
     let reported = async |tenant, since, now| {
-        store.cooled_keys(tenant, Time::from_secs(since), Time::from_secs(now)).await.unwrap()
+        store.throttled_keys(tenant, Time::from_secs(since), Time::from_secs(now)).await.unwrap()
     };
     let (first, second) = (cooled(ours, 3, 5_000), cooled(ours, 4, 6_000));
     put(1, 1_000, &[second, first, cooled(theirs, 5, 5_000)]).await;

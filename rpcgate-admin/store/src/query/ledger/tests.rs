@@ -6,7 +6,7 @@ use proptest::test_runner::{Config, TestRunner};
 use rpcgate_core::backend::usage_sink::Phase;
 use rpcgate_core::plan::Tier;
 use rpcgate_core::tally::Transport;
-use rpcgate_core::usage::ask::Only;
+use rpcgate_core::usage::ask::UsageFilter;
 use rpcgate_core::usage::sample::{self, HOUR, SampleRecord, SampleShipper, deed, item, recount};
 use rpcgate_core::usage::{Amount, UsageAsk, UsageWindow};
 use std::collections::BTreeMap;
@@ -105,7 +105,7 @@ fn bills_equal_a_count_of_the_records_and_agree_with_usage() {
                     let sum = |value: fn(&Charged) -> u64| bill.iter().map(value).sum::<u64>();
                     assert_eq!(sum(|row| row.calls), view.totals.billed_requests);
                     assert_eq!(sum(|row| row.units), view.totals.billable_units);
-                    let counted = recount(&deeds, tenant, &hours, &Only::default(), &[]);
+                    let counted = recount(&deeds, tenant, &hours, &UsageFilter::default(), &[]);
                     let counted = counted.into_values().next().unwrap_or_default();
                     assert_eq!(view.totals.billable_units, counted.billable_units);
                 }

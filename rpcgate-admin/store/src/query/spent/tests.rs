@@ -4,7 +4,7 @@ use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use rpcgate_core::backend::usage_sink::Outcome;
 use rpcgate_core::clock::Time;
-use rpcgate_core::usage::ask::Only;
+use rpcgate_core::usage::ask::UsageFilter;
 use rpcgate_core::usage::sample::{self, HOUR, SampleLine, SampleRecord, SampleShipper, deed, item};
 use rpcgate_core::usage::{Cell, Group, Metrics, Period};
 use std::time::Duration;
@@ -85,7 +85,7 @@ async fn sums_are_those_of_a_count_one_by_one() {
         {
             let (window, tenant) = (UsageWindow::of(period, now), TenantId(tenant));
             let mut expected: BTreeMap<ProjectId, Spent> = BTreeMap::new();
-            let all = Only::default();
+            let all = UsageFilter::default();
             for (cells, row) in sample::recount(&deeds, tenant, &window.hours(), &all, &[Group::Project]) {
                 let [Cell::Project(project)] = cells[..] else { panic!("{cells:?}") };
                 let Metrics { requests, billable_units, .. } = row;

@@ -6,9 +6,9 @@ use proptest::test_runner::{Config, TestRunner};
 use rpcgate_core::caller::{KeyId, ProjectId};
 use rpcgate_core::journal::{GatewayId, SegmentId};
 use rpcgate_core::tally::Transport;
-use rpcgate_core::usage::ask::{MOST_ROWS, Only};
+use rpcgate_core::usage::ask::{MOST_ROWS, UsageFilter};
 use rpcgate_core::usage::sample::{self, HOUR, SampleRecord, deed, item, recount};
-use rpcgate_core::usage::{Blocks, Cell, Fold, Group, Metrics, Stream, UsageAsk, UsageWindow};
+use rpcgate_core::usage::{Blocks, Cell, Group, HourlyFold, Metrics, Stream, UsageAsk, UsageWindow};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -35,7 +35,7 @@ impl Fixture {
     }
 
     async fn ship(&mut self, deeds: &[SampleRecord]) {
-        let (mut fold, mut blocks) = (Fold::new(), Blocks::new());
+        let (mut fold, mut blocks) = (HourlyFold::new(), Blocks::new());
         let frames = sample::frames(deeds);
         sample::take_in(&frames, &mut fold, &mut blocks);
         let from = self.position;
@@ -95,7 +95,7 @@ impl Fixture {
         while self.store.sum(HOURS.end, rows).await.unwrap() {}
     }
 
-    async fn check(&self, tenant: TenantId, hours: &Range<u64>, only: &Only, groups: &[Group]) {
+    async fn check(&self, tenant: TenantId, hours: &Range<u64>, only: &UsageFilter, groups: &[Group]) {
         let window =
             UsageWindow::between(Time::from_secs(hours.start * HOUR), Time::from_secs(hours.end * HOUR));
         let ask = UsageAsk::new(tenant, window.unwrap()).only(only.clone()).grouped(groups).unwrap();
@@ -121,7 +121,7 @@ impl Fixture {
 
     async fn check_spent(&self, tenant: TenantId, hours: &Range<u64>) {
         let mut expected: BTreeMap<ProjectId, Spent> = BTreeMap::new();
-        for (cells, row) in recount(&self.deeds, tenant, hours, &Only::default(), &[Group::Project]) {
+        for (cells, row) in recount(&self.deeds, tenant, hours, &UsageFilter::default(), &[Group::Project]) {
             let [Cell::Project(project)] = cells[..] else { panic!("{cells:?}") };
             let Metrics { requests, billable_units, .. } = row;
             expected.insert(project, Spent { requests, billable_units, admitted: 0 });
@@ -139,11 +139,11 @@ impl Fixture {
 
     async fn check_all(&self, some: &Range<u64>) {
         let parts = [
-            Only::default(),
-            Only { project: Some(ProjectId(11)), ..Only::default() },
-            Only { chain: Some("toy".into()), ..Only::default() },
-            Only { key: Some(KeyId(110)), ..Only::default() },
-            Only { transport: Some(Transport::Ws), ..Only::default() },
+            UsageFilter::default(),
+            UsageFilter { project: Some(ProjectId(11)), ..UsageFilter::default() },
+            UsageFilter { chain: Some("toy".into()), ..UsageFilter::default() },
+            UsageFilter { key: Some(KeyId(110)), ..UsageFilter::default() },
+            UsageFilter { transport: Some(Transport::Ws), ..UsageFilter::default() },
         ];
         let groupings = [
             &[][..],
@@ -155,7 +155,7 @@ impl Fixture {
             &[Group::Hour, Group::Method],
         ];
         for (n, groups) in groupings.into_iter().enumerate() {
-            self.check(OURS, &HOURS, &Only::default(), groups).await;
+            self.check(OURS, &HOURS, &UsageFilter::default(), groups).await;
             self.check(OURS, some, &parts[n % parts.len()], groups).await;
             self.check(THEIRS, some, &parts[(n + 2) % parts.len()], groups).await;
         }
@@ -226,14 +226,14 @@ async fn whole_days_and_summed_hours_need_no_rollups() {
     fixture.ship(&every_hour()).await;
     fixture.finish(50).await;
     let groups = [Group::Chain, Group::Method];
-    fixture.check(OURS, &HOURS, &Only::default(), &groups).await;
+    fixture.check(OURS, &HOURS, &UsageFilter::default(), &groups).await;
     fixture.execute("DELETE FROM rollups").await;
-    fixture.check(OURS, &HOURS, &Only::default(), &groups).await;
-    fixture.check(OURS, &HOURS, &Only::default(), &[Group::Hour, Group::Project]).await;
+    fixture.check(OURS, &HOURS, &UsageFilter::default(), &groups).await;
+    fixture.check(OURS, &HOURS, &UsageFilter::default(), &[Group::Hour, Group::Project]).await;
     fixture.check_spent(THEIRS, &HOURS).await;
     // Keys are distinguished only in whole days.
     let midnight = START.next_multiple_of(24);
-    fixture.check(OURS, &(midnight..midnight + 48), &Only::default(), &[Group::Key]).await;
+    fixture.check(OURS, &(midnight..midnight + 48), &UsageFilter::default(), &[Group::Key]).await;
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@ use super::*;
 use crate::entity::project_events;
 use crate::query::seeded_deliveries::webhook;
 use crate::{
-    AccountNotice, AuditSubject, ClaimRoom, ContractId, CustomPlan, DeliveryId, Figures, InvoiceAmounts,
+    AccountNotice, AuditSubject, ClaimCapacity, ContractId, CustomPlan, DeliveryId, Figures, InvoiceAmounts,
     InvoiceSeller, InvoiceStatus, LimitRequest, LimitRequestId, NewInvoice, NotificationId, NotificationKind,
     PeriodClosed, RequestStatus, SubscriptionId, SupportTicket, Swept, TenantChange, TenantContract,
     TenantFilter, TicketCategory, TicketId, TicketStatus, WebhookSubscription,
@@ -215,7 +215,7 @@ async fn nothing_is_sent_for_a_deleted_tenant_and_the_sweep_removes_its_webhooks
     store.transact(log).await.unwrap();
 
     store.delete_tenant(TENANT, later(1)).await.unwrap();
-    let room = ClaimRoom::for_each(9);
+    let room = ClaimCapacity::for_each(9);
     let claimed = store.claim_deliveries(9, &room, Duration::from_secs(30), later(2)).await.unwrap();
     assert_eq!(claimed, []);
     assert_eq!(store.sweep(later(3)).await.unwrap().tenants, 1);

@@ -1,17 +1,17 @@
 use super::*;
 use crate::query::seeded_deliveries::webhook;
 use crate::{
-    AfterAttempt, ClaimRoom, DeliveryId, DueDelivery, EndedAttempt, FailingEndpoint, ReleasedDelivery,
-    TenantChange, TenantRoom, WebhookId,
+    AfterAttempt, ClaimCapacity, DeliveryId, DueDelivery, EndedAttempt, FailingEndpoint, ReleasedDelivery,
+    TenantCapacity, TenantChange, WebhookId,
 };
 use std::collections::HashMap;
 
 const LEASE: Duration = Duration::from_secs(30);
 const DAY: Duration = Duration::from_secs(86_400);
 
-fn room(each: usize, listed: &[(u128, usize)]) -> ClaimRoom {
+fn room(each: usize, listed: &[(u128, usize)]) -> ClaimCapacity {
     let listed = listed.iter().map(|(id, room)| (WebhookId(*id), *room)).collect();
-    ClaimRoom { listed, ..ClaimRoom::for_each(each) }
+    ClaimCapacity { listed, ..ClaimCapacity::for_each(each) }
 }
 
 /// A store with endpoints that have these numbers.
@@ -30,7 +30,7 @@ async fn due(store: &Store, webhook: u128, ids: std::ops::Range<u128>, at: Time)
     store.seed_deliveries(format!("body of {webhook}").as_bytes(), &all, at).await;
 }
 
-async fn claim(store: &Store, most: usize, room: &ClaimRoom, at: Time) -> Vec<u128> {
+async fn claim(store: &Store, most: usize, room: &ClaimCapacity, at: Time) -> Vec<u128> {
     let claimed = store.claim_deliveries(most, room, LEASE, at).await.unwrap();
     claimed.iter().map(|delivery| delivery.id.0).collect()
 }
@@ -169,8 +169,8 @@ async fn no_project_gets_more_than_its_room_and_hides_no_other_however_many_endp
     }
     due(&store, 1, 1..4, later(2)).await;
     let of_first = |most| {
-        let each_tenant = TenantRoom { projects: [(PROJECT, most)].into(), ..room(3, &[]).each_tenant };
-        ClaimRoom { each_tenant, ..room(3, &[]) }
+        let each_tenant = TenantCapacity { projects: [(PROJECT, most)].into(), ..room(3, &[]).each_tenant };
+        ClaimCapacity { each_tenant, ..room(3, &[]) }
     };
     // The first project alone has more due deliveries than a claim looks at.
     let mut claimed = claim(&store, 20, &of_first(5), later(10)).await;
@@ -195,8 +195,8 @@ async fn no_tenant_gets_more_than_its_room_and_hides_no_other_however_many_proje
     store.create_webhook(OTHER, &webhook(1, foreign, "https://other.example/", now()), now()).await.unwrap();
     due(&store, 1, 1..4, later(2)).await;
     let of_first = |all| {
-        let first = TenantRoom { all, each_project: 2, projects: HashMap::new() };
-        ClaimRoom { tenants: [(TENANT, first)].into(), ..room(3, &[]) }
+        let first = TenantCapacity { all, each_project: 2, projects: HashMap::new() };
+        ClaimCapacity { tenants: [(TENANT, first)].into(), ..room(3, &[]) }
     };
     // The first tenant alone has more due deliveries than a claim looks at.
     let mut claimed = claim(&store, 20, &of_first(5), later(10)).await;
@@ -217,7 +217,7 @@ async fn a_claim_reads_no_more_bytes_of_bodies_than_there_is_room_for() {
         store.seed_deliveries(&vec![b'x'; size], &all, later(first as u64)).await;
     }
     let claimed = async |bytes| {
-        let within = ClaimRoom { bytes, ..room(9, &[]) };
+        let within = ClaimCapacity { bytes, ..room(9, &[]) };
         claim(&store, 99, &within, later(100)).await
     };
     assert_eq!(claimed(100).await, [1, 2, 21, 22], "the body of two deliveries counts once");

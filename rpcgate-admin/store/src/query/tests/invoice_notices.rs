@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    AccountNotice, InvoiceAmounts, InvoiceNews, InvoiceNumber, InvoiceSeller, InvoiceStatus, MailRoom,
+    AccountNotice, InvoiceAmounts, InvoiceNews, InvoiceNumber, InvoiceSeller, InvoiceStatus, MailStored,
     MailedNotice, NewInvoice, NotificationId, NotificationKind, OutgoingMail, PeriodClosed,
 };
 
@@ -70,7 +70,7 @@ async fn news_of_an_invoice_are_claimed_with_their_mails_or_not_at_all() {
     let mails = [mail(1), mail(2)];
     let whole = MailedNotice { notice: &first, mails: &mails };
     let rooms = store.tell_of_invoice(number, news, Some(whole)).await.unwrap();
-    assert_eq!(rooms, Some(vec![MailRoom::Found, MailRoom::Found]));
+    assert_eq!(rooms, Some(vec![MailStored::Found, MailStored::Found]));
     assert_eq!(counts(&store).await, (0, 1, 2));
     let (second, mails) = (notice(2), [mail(3)]);
     let again = MailedNotice { notice: &second, mails: &mails };
@@ -90,7 +90,7 @@ async fn a_reminder_is_claimed_once_and_only_of_an_open_invoice() {
     };
     let (first, mails) = (notice(1), [mail(1)]);
     let told = MailedNotice { notice: &first, mails: &mails };
-    assert_eq!(remind(0, 2, Some(told)).await, Some(vec![MailRoom::Found]));
+    assert_eq!(remind(0, 2, Some(told)).await, Some(vec![MailStored::Found]));
     assert_eq!(remind(0, 2, Some(told)).await, None);
     assert_eq!(remind(2, 3, None).await, Some(Vec::new()));
     store.settle_invoice(number, InvoiceStatus::Paid, None, later(5)).await.unwrap();

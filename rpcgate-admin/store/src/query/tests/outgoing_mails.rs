@@ -1,5 +1,5 @@
 use super::*;
-use crate::{ClaimedMails, MailRoom, OutgoingMail};
+use crate::{ClaimedMails, MailStored, OutgoingMail};
 
 fn mail(id: u128, recipient: &str) -> OutgoingMail {
     OutgoingMail {
@@ -21,7 +21,7 @@ async fn a_mail_is_claimed_when_it_is_due_and_again_when_the_lease_is_over() {
     let (_dir, store) = empty().await;
     assert!(!store.are_mails_due(later(9)).await.unwrap());
     for id in [3, 1, 2] {
-        assert_eq!(store.put_mail(&mail(id, "a")).await.unwrap(), MailRoom::Found);
+        assert_eq!(store.put_mail(&mail(id, "a")).await.unwrap(), MailStored::Found);
     }
     assert_eq!(claim(&store, 9, now()).await, [0; 0], "none is due");
     assert!(store.are_mails_due(later(9)).await.unwrap());
@@ -61,16 +61,16 @@ async fn an_expired_mail_is_removed_instead_of_claimed() {
 async fn only_so_many_mails_wait_for_one_recipient_and_in_all() {
     let (_dir, store) = empty().await;
     for id in 1..=20 {
-        assert_eq!(store.put_mail(&mail(id, "a")).await.unwrap(), MailRoom::Found);
+        assert_eq!(store.put_mail(&mail(id, "a")).await.unwrap(), MailStored::Found);
     }
-    assert_eq!(store.put_mail(&mail(21, "a")).await.unwrap(), MailRoom::Made);
+    assert_eq!(store.put_mail(&mail(21, "a")).await.unwrap(), MailStored::Made);
     assert_eq!(claim(&store, 1, later(99)).await, [2], "the oldest one is gone");
     let many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9980) \
                 INSERT INTO outgoing_mails (id, recipient, content, tries, created_at, due_at, expires_at) \
                 SELECT randomblob(16), randomblob(32), randomblob(32), 0, 1, 1, 2 FROM n";
     fill(&store, many).await;
-    assert_eq!(store.put_mail(&mail(22, "b")).await.unwrap(), MailRoom::Full);
-    assert_eq!(store.put_mail(&mail(23, "a")).await.unwrap(), MailRoom::Made);
+    assert_eq!(store.put_mail(&mail(22, "b")).await.unwrap(), MailStored::Full);
+    assert_eq!(store.put_mail(&mail(23, "a")).await.unwrap(), MailStored::Made);
     assert_eq!(store.waiting_mails().await.unwrap(), 10_000);
 }
 

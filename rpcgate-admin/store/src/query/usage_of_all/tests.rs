@@ -5,7 +5,7 @@ use proptest::test_runner::TestRunner;
 use rpcgate_core::backend::usage_sink::Outcome;
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Price;
-use rpcgate_core::usage::ask::Only;
+use rpcgate_core::usage::ask::UsageFilter;
 use rpcgate_core::usage::sample::{self, HOUR, SampleLine, SampleRecord, SampleShipper, deed, item, recount};
 use rpcgate_core::usage::{Amount, Cell, Group};
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ fn hour_of(cell: &Cell) -> u64 {
 fn expected_units(deeds: &[SampleRecord], by: Group) -> BTreeMap<(u64, ProjectId), u64> {
     let mut all = BTreeMap::new();
     for tenant in [TenantId(1), TenantId(2)] {
-        for (cells, row) in recount(deeds, tenant, &HOURS, &Only::default(), &[by, Group::Project]) {
+        for (cells, row) in recount(deeds, tenant, &HOURS, &UsageFilter::default(), &[by, Group::Project]) {
             let [first, Cell::Project(project)] = &cells[..] else { panic!("{cells:?}") };
             all.insert((hour_of(first), *project), row.billable_units);
         }
@@ -59,7 +59,8 @@ fn found_units(rows: &[ProjectUnits]) -> BTreeMap<(u64, ProjectId), u64> {
 fn expected_keys(deeds: &[SampleRecord], by: Group, floor: u64) -> BTreeMap<(u64, KeyId), (u64, u64)> {
     let mut all: BTreeMap<(u64, KeyId), (u64, u64)> = BTreeMap::new();
     for tenant in [TenantId(1), TenantId(2)] {
-        for (cells, row) in recount(deeds, tenant, &HOURS, &Only::default(), &[by, Group::Key, Group::Status])
+        for (cells, row) in
+            recount(deeds, tenant, &HOURS, &UsageFilter::default(), &[by, Group::Key, Group::Status])
         {
             let [first, Cell::Key(key), Cell::Status(status)] = &cells[..] else { panic!("{cells:?}") };
             if *status == 429 {

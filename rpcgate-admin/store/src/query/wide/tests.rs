@@ -5,7 +5,7 @@ use crate::usage::Bounds;
 use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::usage::sample::{HOUR, SampleRecord, SampleShipper, deed, item};
-use rpcgate_core::usage::{Only, UsageWindow};
+use rpcgate_core::usage::{UsageFilter, UsageWindow};
 use std::ops::Range;
 use std::task::{Context, Waker};
 use std::time::Duration;
@@ -60,7 +60,7 @@ async fn a_query_that_reads_too_much_is_refused_with_advice_that_helps() {
     }
     let view = store.usage(&ask(START..START + 3, &[Group::Method])).await.unwrap();
     assert_eq!(view.totals.requests, 12, "with fewer names to group by, more rows are read in the same time");
-    let another = Only { project: Some(ProjectId(999)), ..Only::default() };
+    let another = UsageFilter { project: Some(ProjectId(999)), ..UsageFilter::default() };
     assert_eq!(store.usage(&ask(START..START + 3, &wide).only(another)).await.unwrap().totals.requests, 0);
     let text = refused(&store, &ask(START..START + 72, &wide)).await;
     assert!(text.contains("group by day in place of hour"), "{text}");

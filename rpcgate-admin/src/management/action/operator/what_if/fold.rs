@@ -2,7 +2,7 @@
 
 use super::effect::{AffectedTenants, BeforeAfter, MAX_LISTED, TenantEffect, UsageEffect, WhatIfAnswer};
 use super::quota::{self, ProjectDays};
-use super::standing::TenantStanding;
+use super::tenant_plan_status::TenantPlanStatus;
 use super::windows::WindowUse;
 use super::{HOURS_OF_DAY, SECONDS_OF_HOUR, Weights};
 use rpcgate_core::caller::{ProjectId, ProjectQuota, TenantId};
@@ -22,7 +22,7 @@ pub(super) struct Basis {
     /// The weights that differ from those in force.
     pub(super) weights: Weights,
     /// The prices, windows and quotas of each tenant.
-    pub(super) standings: BTreeMap<TenantId, TenantStanding>,
+    pub(super) standings: BTreeMap<TenantId, TenantPlanStatus>,
     /// The tenant, if the question is about a single one.
     pub(super) only: Option<TenantId>,
 }
@@ -32,13 +32,13 @@ impl Basis {
     pub(super) fn ask(&self) -> UsageOfAllAsk {
         let (changed, others): (Vec<_>, Vec<_>) =
             self.standings.iter().partition(|(_, standing)| standing.windows.differs());
-        let floor = |(_, standing): &(&TenantId, &TenantStanding)| {
+        let floor = |(_, standing): &(&TenantId, &TenantPlanStatus)| {
             let BeforeAfter { before, after } = standing.windows;
             (before.of_hour().min(after.of_hour()), before.per_day.min(after.per_day))
         };
         // Up to these counts, no window refuses anything, before or after.
         let floors = changed.iter().map(floor).reduce(|one, other| (one.0.min(other.0), one.1.min(other.1)));
-        let ids = |of: Vec<(&TenantId, &TenantStanding)>| of.into_iter().map(|(id, _)| *id).collect();
+        let ids = |of: Vec<(&TenantId, &TenantPlanStatus)>| of.into_iter().map(|(id, _)| *id).collect();
         let of = TenantSet::of(ids(changed), ids(others));
         let keys = floors.map(|(above_in_hour, above_in_day)| KeysAsk { above_in_hour, above_in_day, of });
         let methods = self.weights.keys().cloned().collect();
@@ -141,7 +141,7 @@ fn units(
         days.units.insert(one.hour / HOURS_OF_DAY, units);
     }
     for (tenant, effect) in effects {
-        let Some(TenantStanding { price, .. }) = standings.get(tenant) else { continue };
+        let Some(TenantPlanStatus { price, .. }) = standings.get(tenant) else { continue };
         let amount = |units: u64, price: u64| Amount(u128::from(units) * u128::from(price));
         effect.amount.before = amount(effect.units.before, price.before.0);
         effect.amount.after = amount(effect.units.after, price.after.0);
@@ -160,7 +160,7 @@ fn refusals(Basis { standings, .. }: &Basis, found: &UsageOfAll, effects: &mut E
         day.day = Some((one.admitted, one.refused));
     }
     for ((tenant, ..), day) in keys {
-        let Some(TenantStanding { windows, .. }) = standings.get(&tenant) else { continue };
+        let Some(TenantPlanStatus { windows, .. }) = standings.get(&tenant) else { continue };
         if windows.differs() {
             let before = day.refused(&windows.before, &windows.before);
             let after = day.refused(&windows.before, &windows.after);

@@ -430,14 +430,14 @@ async fn an_operator_with_a_running_what_if_is_refused_and_others_are_not() {
 #[test]
 fn keys_are_asked_for_only_of_tenants_whose_windows_change() {
     let windows = |per_hour| windows::PlanWindows { per_minute: 1_000, per_hour, per_day: 500 };
-    let standing = |before, after| TenantStanding {
+    let standing = |before, after| TenantPlanStatus {
         name: String::new(),
         plan: String::new(),
         price: BeforeAfter::default(),
         windows: BeforeAfter { before: windows(before), after: windows(after) },
         quota: BeforeAfter { before: PlanQuota::DEFAULT, after: PlanQuota::DEFAULT },
     };
-    let basis = |standings: &[(u128, TenantStanding)]| Basis {
+    let basis = |standings: &[(u128, TenantPlanStatus)]| Basis {
         hours: 0..24,
         weights: Weights::new(),
         standings: standings.iter().map(|(id, standing)| (TenantId(*id), standing.clone())).collect(),

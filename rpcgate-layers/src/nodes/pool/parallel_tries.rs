@@ -6,7 +6,7 @@
 use super::Pool;
 use crate::nodes::choice::Candidates;
 use crate::nodes::error::NodeRequestError;
-use crate::nodes::exchange::{HttpExchange, TryPlace};
+use crate::nodes::exchange::{HttpExchange, TryAddress};
 use crate::nodes::health::Grade;
 use crate::nodes::hedge::Hedging;
 use crate::nodes::node::{Node, NodeIndex};
@@ -15,7 +15,7 @@ use crate::nodes::progress::{JointProgress, OnSent};
 use crate::nodes::second_requests::SecondReason;
 use crate::nodes::timers::PooledTimer;
 use crate::nodes::transport_health::{Judged, Verdict};
-use crate::nodes::usefulness::MethodPlace;
+use crate::nodes::usefulness::MethodIndex;
 use crate::transport::h1::{NodeAnswer, NodeRequest};
 use rpcgate_core::caller::ProjectId;
 use rpcgate_core::fault::Fault;
@@ -39,7 +39,7 @@ const SHORTEST_TRIAL: Duration = Duration::from_millis(50);
 const LONGEST_TRIAL: Duration = Duration::from_secs(1);
 
 /// The reasons for which more than one node may work on a call.
-pub(super) struct Lanes<'p> {
+pub(super) struct ParallelTries<'p> {
     /// The hedges of the pool and the method of the call, if it may be hedged.
     hedging: Option<(&'p Hedging, &'static str)>,
     /// The node on trial, which gets the call first, and its time limit.
@@ -63,7 +63,7 @@ enum Event<T> {
 
 impl Pool {
     /// Returns the reasons for which more than one node may work on the call; `None` if only one may.
-    pub(super) fn lanes(&self, request: &NodeRequest) -> Option<Lanes<'_>> {
+    pub(super) fn lanes(&self, request: &NodeRequest) -> Option<ParallelTries<'_>> {
         if request.broadcast {
             return None;
         }
@@ -71,23 +71,23 @@ impl Pool {
         let next_node_after = self.limits.retry.next_node_after.filter(|_| self.limits.retry.attempts > 1);
         let trial = if request.choice.is_none() { self.trial(request) } else { None };
         let is_any = hedging.is_some() || next_node_after.is_some() || trial.is_some();
-        is_any.then_some(Lanes { hedging, trial, next_node_after })
+        is_any.then_some(ParallelTries { hedging, trial, next_node_after })
     }
 
     fn trial(&self, request: &NodeRequest) -> Option<(NodeIndex, Duration)> {
-        let kind = (Transport::Http, MethodPlace::of(request.method_name));
+        let kind = (Transport::Http, MethodIndex::of(request.method_name));
         let candidates = Candidates { among: request.among, avoid: [request.avoid, None], kind };
         self.timed_trial(&self.http, candidates)
     }
 
     /// Returns the node on trial for a gRPC call, and its time limit.
-    pub(crate) fn grpc_trial(&self, among: NodeSet, method: MethodPlace) -> Option<(NodeIndex, Duration)> {
+    pub(crate) fn grpc_trial(&self, among: NodeSet, method: MethodIndex) -> Option<(NodeIndex, Duration)> {
         let candidates = Candidates { among, avoid: [None, None], kind: (Transport::Grpc, method) };
         self.timed_trial(&self.grpc, candidates)
     }
 
     /// Reports whether a node has failed lately at gRPC calls of this method. Otherwise no node is on trial.
-    pub(crate) fn has_failed_over_grpc(&self, among: NodeSet, method: MethodPlace) -> bool {
+    pub(crate) fn has_failed_over_grpc(&self, among: NodeSet, method: MethodIndex) -> bool {
         let mut nodes = self.grpc.iter().map(AsRef::<Node>::as_ref).filter(|node| among.has(node.index));
         nodes.any(|node| node.health.by(Transport::Grpc).usefulness().has_failed(method))
     }
@@ -135,7 +135,7 @@ impl Pool {
     /// The call has one record, regardless of the number of lanes.
     pub(super) async fn ask_in_lanes<T, F>(
         &self,
-        plan: Lanes<'_>,
+        plan: ParallelTries<'_>,
         request: &NodeRequest,
         limit: Duration,
         memory: &mut MemoryPermit,
@@ -146,7 +146,7 @@ impl Pool {
         T: Judged + Send,
         F: Fn(NodeAnswer) -> Result<T, Fault> + Send + Sync,
     {
-        let Lanes { hedging, trial, next_node_after } = plan;
+        let ParallelTries { hedging, trial, next_node_after } = plan;
         let began = self.clock.elapsed();
         let project = memory.project();
         let (first, choice) = match trial {
@@ -166,7 +166,7 @@ impl Pool {
         let new_lane = || Lane { memory: memory.sibling(), tries: tries.of_same_calls(), request: None };
         let mut spare: SmallVec<[Lane; MOST - 1]> = (1..MOST).map(|_| new_lane()).collect();
         let own = NodeRequest { first, choice, ..request.clone() };
-        let places: [TryPlace; MOST] = Default::default();
+        let places: [TryAddress; MOST] = Default::default();
         let sent: [AtomicBool; MOST] = Default::default();
         let mut progress = JointProgress::new(&sent, on_sent);
         let (winner, result, unfinished) = {
@@ -285,7 +285,7 @@ impl Pool {
         (request, limit): (&NodeRequest, Duration),
         (memory, tries): (&mut MemoryPermit, &mut NodeTries),
         project: Option<ProjectId>,
-        (place, sent): (&TryPlace, &AtomicBool),
+        (place, sent): (&TryAddress, &AtomicBool),
         classify: &F,
     ) -> Result<T, NodeRequestError>
     where
@@ -303,13 +303,13 @@ impl Pool {
         &self,
         hedging: Option<(&Hedging, &'static str)>,
         request: &NodeRequest,
-        (places, used): (&[TryPlace; MOST], usize),
+        (places, used): (&[TryAddress; MOST], usize),
     ) -> Option<NodeRequest> {
-        let busy = places.iter().take(used).filter_map(TryPlace::node);
+        let busy = places.iter().take(used).filter_map(TryAddress::node);
         let taken: NodeSet = busy.chain(request.avoid).collect();
         let avoid = places[0].node();
         let among = request.among.and(self.with_room(&self.http, request.calls)).without(taken);
-        let kind = (Transport::Http, MethodPlace::of(request.method_name));
+        let kind = (Transport::Http, MethodIndex::of(request.method_name));
         let is_any = avoid.is_some()
             && self.has_healthy(&self.http, Candidates { among, avoid: [avoid, request.avoid], kind });
         match hedging {

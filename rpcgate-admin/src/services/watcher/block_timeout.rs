@@ -9,7 +9,7 @@ const SHORT: Duration = Duration::from_secs(30);
 
 /// The time that the watcher has waited for an unreadable block.
 #[derive(Debug)]
-pub(super) struct BlockPatience {
+pub(super) struct BlockTimeout {
     /// The maximum time to retry (`webhooks.block_patience`). Nodes that are overloaded, or temporarily lack a part of
     /// their index, recover within it.
     longest: Duration,
@@ -17,9 +17,9 @@ pub(super) struct BlockPatience {
     is_short: bool,
 }
 
-impl BlockPatience {
+impl BlockTimeout {
     pub(super) fn new(longest: Duration) -> Self {
-        BlockPatience { longest, block: None, is_short: false }
+        BlockTimeout { longest, block: None, is_short: false }
     }
 
     /// Resets the wait after a block was read with its events.
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn patience_is_with_one_block_and_short_with_those_right_behind_it() {
-        let mut patience = BlockPatience::new(Duration::from_secs(600));
+        let mut patience = BlockTimeout::new(Duration::from_secs(600));
         let at = Time::from_secs;
         assert!(!patience.has_ended("a", at(1_000)));
         assert!(!patience.has_ended("a", at(1_599)));

@@ -28,14 +28,14 @@ impl PartsTask {
     }
 
     /// Creates a part of the task, which counts as woken.
-    pub(super) fn part<F>(&self, inner: F) -> Woken<F> {
+    pub(super) fn part<F>(&self, inner: F) -> PollWhenWoken<F> {
         let signal = Arc::new(Signal { is_woken: AtomicBool::new(true), task: self.task.clone() });
-        Woken { inner, waker: signal.clone().into(), signal }
+        PollWhenWoken { inner, waker: signal.clone().into(), signal }
     }
 }
 
 /// A future that its task may poll at any time. Only a poll after a wake of the future itself reaches it.
-pub(super) struct Woken<F> {
+pub(super) struct PollWhenWoken<F> {
     inner: F,
     signal: Arc<Signal>,
     waker: Waker,
@@ -62,7 +62,7 @@ impl Wake for Signal {
     }
 }
 
-impl<F> Woken<F> {
+impl<F> PollWhenWoken<F> {
     /// Reports whether the next poll reaches the future.
     pub(super) fn is_woken(&self) -> bool {
         self.signal.is_woken.load(Acquire)
@@ -73,13 +73,13 @@ impl<F> Woken<F> {
         self.signal.is_woken.store(true, Release);
     }
 
-    /// Returns the future. If it must be polled after a change, [touch](Woken::touch) it.
+    /// Returns the future. If it must be polled after a change, [touch](PollWhenWoken::touch) it.
     pub(super) fn get_mut(&mut self) -> &mut F {
         &mut self.inner
     }
 }
 
-impl<F: Future + Unpin> Woken<F> {
+impl<F: Future + Unpin> PollWhenWoken<F> {
     /// Polls the future if it was woken.
     pub(super) fn poll(&mut self) -> Poll<F::Output> {
         if !self.signal.is_woken.swap(false, AcqRel) {
@@ -99,7 +99,7 @@ mod tests {
     use tokio::sync::{mpsc, oneshot};
     use tokio::time::timeout;
 
-    type Part = Woken<Pin<Box<dyn Future<Output = ()> + Send>>>;
+    type Part = PollWhenWoken<Pin<Box<dyn Future<Output = ()> + Send>>>;
 
     #[derive(Default)]
     struct TaskWakes(AtomicUsize);

@@ -3,7 +3,7 @@
 use sea_orm::entity::prelude::*;
 
 #[derive(Clone, PartialEq, Eq, Debug, DeriveEntityModel)]
-#[sea_orm(table_name = "webhook_tellings")]
+#[sea_orm(table_name = "webhook_notices")]
 pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) webhook_id: Uuid,

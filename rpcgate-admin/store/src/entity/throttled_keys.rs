@@ -4,7 +4,7 @@
 use sea_orm::entity::prelude::*;
 
 #[derive(Clone, PartialEq, Eq, Debug, DeriveEntityModel)]
-#[sea_orm(table_name = "cooled_keys")]
+#[sea_orm(table_name = "throttled_keys")]
 pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) tenant: Uuid,

@@ -52,7 +52,7 @@ impl Followed {
 }
 
 /// A call that may become long, before a node has answered it.
-pub(super) struct Lasting<'a> {
+pub(super) struct LongCall<'a> {
     streams: &'a Arc<OpenStreams>,
     timers: &'a TimerPool,
     caller: Arc<Caller>,
@@ -68,7 +68,7 @@ pub(super) enum Interrupted {
     Refused(Refusal),
 }
 
-impl<'a> Lasting<'a> {
+impl<'a> LongCall<'a> {
     pub(super) fn new(
         (streams, timers): (&'a Arc<OpenStreams>, &'a TimerPool),
         tally: &Tally,
@@ -76,12 +76,12 @@ impl<'a> Lasting<'a> {
     ) -> Self {
         let (caller, chain) = (tally.caller.clone(), tally.chain.name());
         let places = tally.chain.adapter().key_places();
-        Lasting { streams, timers, caller, chain, head, places, followed: None }
+        LongCall { streams, timers, caller, chain, head, places, followed: None }
     }
 
     /// Returns the same call for the work of a second node.
     pub(super) fn another(&self) -> Self {
-        Lasting { caller: self.caller.clone(), followed: None, ..*self }
+        LongCall { caller: self.caller.clone(), followed: None, ..*self }
     }
 
     /// Runs a part of the call's work until `until`. `is_stream` reports whether the call is a stream if it becomes
@@ -145,18 +145,18 @@ impl<'a> Lasting<'a> {
     }
 
     /// Continues with the same call once a node has begun to answer it.
-    pub(super) fn answered(self) -> LastingAnswer {
+    pub(super) fn answered(self) -> LongAnswer {
         let key = match &self.followed {
             Some(_) => None,
             None => key_in(&self.head.headers, &self.head.uri, self.places).map(Into::into),
         };
         let (streams, caller, followed) = (self.streams.clone(), self.caller, self.followed);
-        LastingAnswer { streams, caller, chain: self.chain, key, followed, alarm: None }
+        LongAnswer { streams, caller, chain: self.chain, key, followed, alarm: None }
     }
 }
 
 /// A call that may become long, while its answer passes.
-pub(super) struct LastingAnswer {
+pub(super) struct LongAnswer {
     streams: Arc<OpenStreams>,
     caller: Arc<Caller>,
     chain: ChainName,
@@ -166,7 +166,7 @@ pub(super) struct LastingAnswer {
     alarm: Option<Pin<Box<Sleep>>>,
 }
 
-impl LastingAnswer {
+impl LongAnswer {
     /// Reports whether the call is registered as long.
     pub(super) fn is_followed(&self) -> bool {
         self.followed.is_some()

@@ -7,7 +7,7 @@
 //! the configuration can change it.
 
 use rpcgate_core::caller::{ProjectId, TenantId};
-use rpcgate_store::{DueDelivery, TenantRoom};
+use rpcgate_store::{DueDelivery, TenantCapacity};
 use std::collections::HashMap;
 use std::hash::Hash;
 
@@ -17,18 +17,18 @@ const SHARE: usize = 8;
 const RESERVE: usize = 4;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Places<K: Eq + Hash> {
+struct SlotCounts<K: Eq + Hash> {
     taken: HashMap<K, usize>,
     all: usize,
 }
 
-impl<K: Eq + Hash> Default for Places<K> {
+impl<K: Eq + Hash> Default for SlotCounts<K> {
     fn default() -> Self {
-        Places { taken: HashMap::new(), all: 0 }
+        SlotCounts { taken: HashMap::new(), all: 0 }
     }
 }
 
-impl<K: Copy + Eq + Hash> Places<K> {
+impl<K: Copy + Eq + Hash> SlotCounts<K> {
     fn take(&mut self, one: K) {
         *self.taken.entry(one).or_default() += 1;
         self.all += 1;
@@ -65,22 +65,22 @@ impl<K: Copy + Eq + Hash> Places<K> {
 
 /// The owner of a place: a project with its tenant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PlaceOwner {
+pub struct SlotOwner {
     /// The tenant.
     pub tenant: TenantId,
     /// The project.
     pub project: ProjectId,
 }
 
-impl From<&DueDelivery> for PlaceOwner {
+impl From<&DueDelivery> for SlotOwner {
     fn from(delivery: &DueDelivery) -> Self {
-        PlaceOwner { tenant: delivery.tenant, project: delivery.webhook.project }
+        SlotOwner { tenant: delivery.tenant, project: delivery.webhook.project }
     }
 }
 
 /// The rule by which places may be taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum PlaceRule {
+pub enum SlotRule {
     /// Within the project's share of its tenant's share.
     OfProject,
     /// Within the tenant's share, except for the reserve of its other projects.
@@ -89,27 +89,27 @@ pub enum PlaceRule {
     Any,
 }
 
-impl PlaceRule {
+impl SlotRule {
     /// All rules. In this order, each owner gets its share before any gets more.
-    pub const ALL: [PlaceRule; 3] = [PlaceRule::OfProject, PlaceRule::OfTenant, PlaceRule::Any];
+    pub const ALL: [SlotRule; 3] = [SlotRule::OfProject, SlotRule::OfTenant, SlotRule::Any];
 }
 
 /// The places that projects have taken.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct TenantPlaces {
-    tenants: Places<TenantId>,
-    projects: HashMap<TenantId, Places<ProjectId>>,
+pub struct AttemptSlots {
+    tenants: SlotCounts<TenantId>,
+    projects: HashMap<TenantId, SlotCounts<ProjectId>>,
 }
 
-impl TenantPlaces {
+impl AttemptSlots {
     /// Takes a place.
-    pub fn take(&mut self, owner: PlaceOwner) {
+    pub fn take(&mut self, owner: SlotOwner) {
         self.tenants.take(owner.tenant);
         self.projects.entry(owner.tenant).or_default().take(owner.project);
     }
 
     /// Returns a place that this project has taken.
-    pub fn give(&mut self, owner: PlaceOwner) {
+    pub fn give(&mut self, owner: SlotOwner) {
         let Some(projects) = self.projects.get_mut(&owner.tenant) else { return };
         let before = projects.all;
         projects.give(owner.project);
@@ -128,35 +128,35 @@ impl TenantPlaces {
     }
 
     /// Returns the number of places that a project may take by this rule, if there are `places` in total.
-    pub fn room(&self, owner: PlaceOwner, rule: PlaceRule, places: usize) -> usize {
+    pub fn room(&self, owner: SlotOwner, rule: SlotRule, places: usize) -> usize {
         let its = self.tenants.of(owner.tenant);
         let tenant = match rule {
-            PlaceRule::OfProject | PlaceRule::OfTenant => self.tenants.own_room(its, places),
-            PlaceRule::Any => self.tenants.room(its, places),
+            SlotRule::OfProject | SlotRule::OfTenant => self.tenants.own_room(its, places),
+            SlotRule::Any => self.tenants.room(its, places),
         };
-        let none = Places::default();
+        let none = SlotCounts::default();
         let projects = self.projects.get(&owner.tenant).unwrap_or(&none);
         let (its, all) = (projects.of(owner.project), its + tenant);
         match rule {
-            PlaceRule::OfProject => projects.own_room(its, all),
-            PlaceRule::OfTenant | PlaceRule::Any => projects.room(its, all),
+            SlotRule::OfProject => projects.own_room(its, all),
+            SlotRule::OfTenant | SlotRule::Any => projects.room(its, all),
         }
     }
 
     /// Returns the capacity of each tenant that has places, and that of any other tenant.
-    pub fn rooms(&self, places: usize) -> (HashMap<TenantId, TenantRoom>, TenantRoom) {
-        let room = |projects: &Places<ProjectId>| {
+    pub fn rooms(&self, places: usize) -> (HashMap<TenantId, TenantCapacity>, TenantCapacity) {
+        let room = |projects: &SlotCounts<ProjectId>| {
             let its = projects.all;
             let more = self.tenants.room(its, places);
             let of = |its_projects| projects.room(its_projects, its + more);
-            TenantRoom {
+            TenantCapacity {
                 all: more,
                 each_project: of(0),
                 projects: projects.taken.iter().map(|(project, its)| (*project, of(*its))).collect(),
             }
         };
         let all = self.projects.iter().map(|(tenant, projects)| (*tenant, room(projects)));
-        (all.collect(), room(&Places::default()))
+        (all.collect(), room(&SlotCounts::default()))
     }
 }
 
@@ -165,14 +165,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn owner(tenant: u128, project: u128) -> PlaceOwner {
-        PlaceOwner { tenant: TenantId(tenant), project: ProjectId(tenant * 100 + project) }
+    fn owner(tenant: u128, project: u128) -> SlotOwner {
+        SlotOwner { tenant: TenantId(tenant), project: ProjectId(tenant * 100 + project) }
     }
 
     /// Takes all places that a project may take.
-    fn fill(places: &mut TenantPlaces, owner: PlaceOwner, all: usize) -> usize {
+    fn fill(places: &mut AttemptSlots, owner: SlotOwner, all: usize) -> usize {
         let mut count = 0;
-        while places.room(owner, PlaceRule::Any, all) > 0 {
+        while places.room(owner, SlotRule::Any, all) > 0 {
             places.take(owner);
             count += 1;
         }
@@ -181,23 +181,23 @@ mod tests {
 
     #[test]
     fn a_tenant_alone_gets_most_places_and_leaves_a_reserve_to_those_that_come_later() {
-        let mut places = TenantPlaces::default();
+        let mut places = AttemptSlots::default();
         assert_eq!(fill(&mut places, owner(1, 1), 512), 288, "a quarter of 384 stays for its other projects");
-        assert_eq!(places.room(owner(1, 2), PlaceRule::Any, 512), 48);
+        assert_eq!(places.room(owner(1, 2), SlotRule::Any, 512), 48);
         let more: usize = (2..50).map(|project| fill(&mut places, owner(1, project), 512)).sum();
         assert_eq!((more, places.taken()), (96, 384), "however many projects it has");
-        assert_eq!(places.room(owner(1, 99), PlaceRule::Any, 512), 0);
+        assert_eq!(places.room(owner(1, 99), SlotRule::Any, 512), 0);
         let other = owner(2, 1);
-        assert_eq!(places.room(other, PlaceRule::Any, 512), 48, "and a quarter of 64 for those of the other");
-        assert_eq!(places.room(other, PlaceRule::OfTenant, 512), 48);
-        assert_eq!(places.room(other, PlaceRule::OfProject, 512), 8);
+        assert_eq!(places.room(other, SlotRule::Any, 512), 48, "and a quarter of 64 for those of the other");
+        assert_eq!(places.room(other, SlotRule::OfTenant, 512), 48);
+        assert_eq!(places.room(other, SlotRule::OfProject, 512), 8);
         places.give(owner(1, 1));
-        assert_eq!(places.room(owner(1, 60), PlaceRule::Any, 512), 1, "nobody else wants it");
+        assert_eq!(places.room(owner(1, 60), SlotRule::Any, 512), 1, "nobody else wants it");
         places.take(other);
-        assert_eq!(places.room(owner(1, 60), PlaceRule::Any, 512), 0);
-        assert_eq!(places.room(other, PlaceRule::Any, 0), 0, "fewer places than are taken");
+        assert_eq!(places.room(owner(1, 60), SlotRule::Any, 512), 0);
+        assert_eq!(places.room(other, SlotRule::Any, 0), 0, "fewer places than are taken");
         for few in [1, 2, 3] {
-            assert_eq!(TenantPlaces::default().room(other, PlaceRule::Any, few), few);
+            assert_eq!(AttemptSlots::default().room(other, SlotRule::Any, few), few);
         }
         let before = places.clone();
         places.give(owner(3, 1));
@@ -211,7 +211,7 @@ mod tests {
             steps in proptest::collection::vec((0_u128..4, 0_u128..3, any::<bool>()), 0..200),
             most in 1_usize..64,
         ) {
-            let mut places = TenantPlaces::default();
+            let mut places = AttemptSlots::default();
             let mut model: HashMap<(u128, u128), usize> = HashMap::new();
             for (tenant, project, gives) in steps {
                 let one = owner(tenant, project);
@@ -219,7 +219,7 @@ mod tests {
                 if gives {
                     places.give(one);
                     *its = its.saturating_sub(1);
-                } else if places.room(one, PlaceRule::Any, most) > 0 {
+                } else if places.room(one, SlotRule::Any, most) > 0 {
                     places.take(one);
                     *its += 1;
                 }
@@ -229,7 +229,7 @@ mod tests {
                     model.iter().filter(|((of, _), _)| *of == tenant).map(|(_, its)| its).sum()
                 };
                 let (rooms, other) = places.rooms(most);
-                prop_assert_eq!(other.each_project, places.room(owner(9, 1), PlaceRule::Any, most));
+                prop_assert_eq!(other.each_project, places.room(owner(9, 1), SlotRule::Any, most));
                 for tenant in 0..4 {
                     let room = rooms.get(&TenantId(tenant)).unwrap_or(&other);
                     let may = all < most && (of(tenant) < (most / 8).max(1) || most - all > most / 4);
@@ -238,7 +238,7 @@ mod tests {
                     for project in 0..4 {
                         let one = owner(tenant, project);
                         let its = room.projects.get(&one.project).copied().unwrap_or(room.each_project);
-                        let rules = PlaceRule::ALL.map(|rule| places.room(one, rule, most));
+                        let rules = SlotRule::ALL.map(|rule| places.room(one, rule, most));
                         prop_assert!(rules.is_sorted() && rules[2] == its && its <= room.all);
                         any |= its > 0;
                     }

@@ -7,12 +7,12 @@ use crate::management::error::ActionError;
 use rpcgate_core::caller::{KeyId, ProjectId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Plan;
-use rpcgate_core::safeguard::Cooled;
+use rpcgate_core::safeguard::CoolDown;
 use std::collections::BTreeMap;
 
 /// The remaining limits of a key that is scaled down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CooledKey {
+pub struct ThrottledKey {
     /// The key.
     pub key: KeyId,
     /// Its project.
@@ -36,16 +36,16 @@ pub(super) async fn cooled(
     scope: &Scope,
     plan: &Plan,
     now: Time,
-) -> Result<Vec<CooledKey>, ActionError> {
-    let mut keys: BTreeMap<KeyId, Cooled> = BTreeMap::new();
-    for report in app.store.cooled_keys(scope.tenant.id, at_work(now), now).await? {
+) -> Result<Vec<ThrottledKey>, ActionError> {
+    let mut keys: BTreeMap<KeyId, CoolDown> = BTreeMap::new();
+    for report in app.store.throttled_keys(scope.tenant.id, at_work(now), now).await? {
         let known = keys.entry(report.key).or_insert(report);
         (known.percent, known.end) = (known.percent.min(report.percent), known.end.max(report.end));
     }
     // The keys of a deleted project make no calls.
-    let remaining = |cooled: Cooled| {
+    let remaining = |cooled: CoolDown| {
         let (_, quota) = scope.quotas.iter().find(|(project, _)| *project == cooled.project)?;
-        Some(CooledKey {
+        Some(ThrottledKey {
             key: cooled.key,
             project: cooled.project,
             until: cooled.end,

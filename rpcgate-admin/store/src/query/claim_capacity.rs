@@ -7,22 +7,22 @@ use uuid::Uuid;
 
 /// The free slots for deliveries, and the limit on the size of their bodies.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ClaimRoom {
+pub struct ClaimCapacity {
     /// Slots of an endpoint that is not in `listed`.
     pub each: usize,
     /// Slots of these endpoints; 0 claims none.
     pub listed: HashMap<WebhookId, usize>,
     /// Slots of a tenant that is not in `tenants`.
-    pub each_tenant: TenantRoom,
+    pub each_tenant: TenantCapacity,
     /// Slots of these tenants.
-    pub tenants: HashMap<TenantId, TenantRoom>,
+    pub tenants: HashMap<TenantId, TenantCapacity>,
     /// The total bytes of their bodies, each counted once. One body is always read.
     pub bytes: usize,
 }
 
 /// The free slots for deliveries of a tenant.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct TenantRoom {
+pub struct TenantCapacity {
     /// Slots of all its projects together.
     pub all: usize,
     /// Slots of a project that is not in `projects`.
@@ -31,27 +31,28 @@ pub struct TenantRoom {
     pub projects: HashMap<ProjectId, usize>,
 }
 
-impl ClaimRoom {
+impl ClaimCapacity {
     fn of(&self, endpoint: DueEndpoint) -> usize {
         self.listed.get(&WebhookId(endpoint.webhook.as_u128())).copied().unwrap_or(self.each)
     }
 
-    fn of_tenant(&self, endpoint: DueEndpoint) -> &TenantRoom {
+    fn of_tenant(&self, endpoint: DueEndpoint) -> &TenantCapacity {
         self.tenants.get(&TenantId(endpoint.tenant.as_u128())).unwrap_or(&self.each_tenant)
     }
 }
 
 #[cfg(any(test, feature = "testing"))]
-impl ClaimRoom {
+impl ClaimCapacity {
     /// Returns `each` slots for every endpoint, without limits on tenants and projects.
     pub fn for_each(each: usize) -> Self {
-        let each_tenant = TenantRoom { all: usize::MAX, each_project: usize::MAX, projects: HashMap::new() };
+        let each_tenant =
+            TenantCapacity { all: usize::MAX, each_project: usize::MAX, projects: HashMap::new() };
         let (listed, tenants) = (HashMap::new(), HashMap::new());
-        ClaimRoom { each, listed, each_tenant, tenants, bytes: usize::MAX }
+        ClaimCapacity { each, listed, each_tenant, tenants, bytes: usize::MAX }
     }
 }
 
-impl TenantRoom {
+impl TenantCapacity {
     fn of(&self, endpoint: DueEndpoint) -> usize {
         let project = ProjectId(endpoint.project.as_u128());
         self.projects.get(&project).copied().unwrap_or(self.each_project)
@@ -73,14 +74,14 @@ impl DueEndpoint {
 
 /// The choice of a claim, which exceeds the free slots of no endpoint, project or tenant.
 pub(super) struct ClaimChoice<'r> {
-    room: &'r ClaimRoom,
+    room: &'r ClaimCapacity,
     most: usize,
     taken: [HashMap<Uuid, usize>; 3],
     pub(super) chosen: Vec<Uuid>,
 }
 
 impl<'r> ClaimChoice<'r> {
-    pub(super) fn new(room: &'r ClaimRoom, most: usize) -> Self {
+    pub(super) fn new(room: &'r ClaimCapacity, most: usize) -> Self {
         ClaimChoice { room, most, taken: Default::default(), chosen: Vec::new() }
     }
 
@@ -127,7 +128,7 @@ mod tests {
             };
             let rows: Vec<_> =
                 due.iter().enumerate().map(|(id, webhook)| (Uuid::from_u128(id as u128), *webhook)).collect();
-            let room_of = |tenant: u128, (all, each_project)| TenantRoom {
+            let room_of = |tenant: u128, (all, each_project)| TenantCapacity {
                 all,
                 each_project,
                 projects: projects
@@ -137,7 +138,7 @@ mod tests {
                     .collect(),
             };
             // The second tenant is not listed.
-            let room = ClaimRoom {
+            let room = ClaimCapacity {
                 each,
                 listed: listed.into_iter().map(|(id, room)| (WebhookId(id), room)).collect(),
                 each_tenant: room_of(1, of_tenants[1]),

@@ -2,7 +2,7 @@
 
 use super::{ChainLoad, End};
 use crate::caller::ProjectId;
-use crate::overload::seats::Seat;
+use crate::overload::project_slots::ProjectSlot;
 use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,16 +10,21 @@ use std::time::Duration;
 /// A slot among the sets in flight of a chain, released on drop.
 #[derive(Debug)]
 #[must_use = "dropped at once, it is over at once"]
-pub struct LoadPlace {
+pub struct LoadSlot {
     load: Arc<ChainLoad>,
     project: ProjectId,
-    seat: Option<Seat>,
+    seat: Option<ProjectSlot>,
     since: Duration,
 }
 
-impl LoadPlace {
-    pub(super) fn new(load: Arc<ChainLoad>, project: ProjectId, seat: Option<Seat>, since: Duration) -> Self {
-        LoadPlace { load, project, seat, since }
+impl LoadSlot {
+    pub(super) fn new(
+        load: Arc<ChainLoad>,
+        project: ProjectId,
+        seat: Option<ProjectSlot>,
+        since: Duration,
+    ) -> Self {
+        LoadSlot { load, project, seat, since }
     }
 
     /// Returns the number of a kind of answers. Equal values give equal numbers.
@@ -49,7 +54,7 @@ impl LoadPlace {
     }
 }
 
-impl Drop for LoadPlace {
+impl Drop for LoadSlot {
     fn drop(&mut self) {
         self.load.leave(self.seat);
     }

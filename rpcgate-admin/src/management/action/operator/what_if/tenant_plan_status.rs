@@ -53,7 +53,7 @@ impl AskedPlans {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct TenantStanding {
+pub(super) struct TenantPlanStatus {
     pub(super) name: String,
     pub(super) plan: String,
     pub(super) price: BeforeAfter<Price>,
@@ -61,7 +61,7 @@ pub(super) struct TenantStanding {
     pub(super) quota: BeforeAfter<PlanQuota>,
 }
 
-impl TenantStanding {
+impl TenantPlanStatus {
     /// Computes the terms of a tenant. Contracts and custom plans override the tier as usual.
     pub(super) fn of(
         tenant: &Tenant,
@@ -81,7 +81,7 @@ impl TenantStanding {
             before: config.plans.of_tenant(tenant.tier),
             after: asked_config.plans.of_tenant(tenant.tier),
         };
-        TenantStanding::between(tenant, custom_plans, figures, plans)
+        TenantPlanStatus::between(tenant, custom_plans, figures, plans)
     }
 
     /// Computes the terms of a tenant with these figures, which override those of its tier.
@@ -98,7 +98,7 @@ impl TenantStanding {
             per_hour: plan.per_hour,
             per_day: plan.per_day,
         };
-        TenantStanding {
+        TenantPlanStatus {
             name: tenant.name.clone(),
             plan: own.map_or_else(|| tenant.tier.name().to_owned(), |plan| plan.name.clone()),
             price: BeforeAfter { before: before.price, after: after.price },

@@ -1,6 +1,6 @@
 //! The effect that another plan would have had on one tenant in the last 30 days.
 
-use super::standing::TenantStanding;
+use super::tenant_plan_status::TenantPlanStatus;
 use super::{
     Basis, BeforeAfter, SECONDS_OF_HOUR, UsageEffect, Weights, effects, recent_days, within_deadline,
 };
@@ -34,7 +34,7 @@ pub struct PlanMove {
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for an unknown tenant or plan, and those of [`ask`](super::ask()).
-pub async fn moved(
+pub async fn effect_on_tenant(
     app: &AppState,
     actor: &Actor,
     tenant: TenantId,
@@ -69,7 +69,7 @@ async fn answer(
     let figures = BeforeAfter { before: terms.before.figures(now), after: terms.after.figures(now) };
     let tiers =
         BeforeAfter { before: config.plans.of_tenant(tenant.tier), after: config.plans.of_tenant(plan.tier) };
-    let standing = TenantStanding::between(&tenant, &custom_plans, figures, tiers);
+    let standing = TenantPlanStatus::between(&tenant, &custom_plans, figures, tiers);
     let hours = recent_days::hours(now);
     let (from, to) = (begin_of(hours.start), begin_of(hours.end));
     let basis = Basis { hours, weights: Weights::new(), standings: [(id, standing)].into(), only: Some(id) };
@@ -120,7 +120,7 @@ mod tests {
             ],
         )
         .await;
-        let to = async |id, plan| moved(&site.app, &operator(), TenantId(id), plan).await.unwrap();
+        let to = async |id, plan| effect_on_tenant(&site.app, &operator(), TenantId(id), plan).await.unwrap();
         let premium = to(1, Tier::Premium.into()).await;
         assert_eq!(premium.fee, BeforeAfter { before: 1_900, after: 9_900 });
         assert_eq!(premium.effect.units, BeforeAfter { before: 30, after: 30 }, "of this tenant alone");
@@ -140,7 +140,7 @@ mod tests {
         assert!(!agreed.fee.differs() && !agreed.effect.amount.differs(), "a contract prevails: {agreed:?}");
         let unknown = TenantPlan { tier: Tier::Standard, custom: Some(CustomPlanId(9)) };
         for (id, plan) in [(9, Tier::Premium.into()), (1, unknown)] {
-            let refused = moved(&site.app, &operator(), TenantId(id), plan).await.unwrap_err();
+            let refused = effect_on_tenant(&site.app, &operator(), TenantId(id), plan).await.unwrap_err();
             assert!(matches!(refused, ActionError::NotFound(_)), "{refused}");
         }
     }

@@ -1,7 +1,7 @@
 //! Refusals: few are kept one by one, many are summed, none is miscounted.
 
 use super::super::records::{Held, Records};
-use super::super::refusals::{MOST_SUMS, OTHER, Refusals, SINGLES, SUMS, Taken};
+use super::super::refusals::{AddResult, MOST_SUMS, OTHER, Refusals, SINGLES, SUMS};
 use super::*;
 use rpcgate_core::caller::{KeyId, TenantId};
 
@@ -19,7 +19,7 @@ fn the_first_are_kept_one_by_one_and_the_rest_summed() {
     let mut refusals = Refusals::default();
     let lines = [line(b"toy_read", Outcome::Refused)];
     for number in 0..SINGLES as u128 + 500 {
-        assert_eq!(refusals.add(&suite::record(number, &lines)), Taken::Held);
+        assert_eq!(refusals.add(&suite::record(number, &lines)), AddResult::Held);
     }
     let (all, records) = kept(&refusals.take());
     assert_eq!((all.len(), records), (SINGLES + 1, SINGLES as u64 + 500));
@@ -174,7 +174,7 @@ fn more_sums_than_may_be_held_are_written_at_once() {
     let mut refusals = Refusals::default();
     let enough = (0..20_000).find(|number| {
         let record = Record { key: KeyId(*number), ..suite::record(*number, &lines) };
-        refusals.add(&record) == Taken::Enough
+        refusals.add(&record) == AddResult::Enough
     });
     assert_eq!(enough, Some((SINGLES + MOST_SUMS) as u128 - 1));
 

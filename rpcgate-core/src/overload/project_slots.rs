@@ -20,7 +20,7 @@ const COUNT_BITS: u32 = 24;
 /// A project keeps its slot until another project of its bucket needs it while the first one is idle. So the memory is
 /// bounded, and active projects share no slot. Only among many hundreds of active projects may one get no seat.
 #[derive(Debug)]
-pub(super) struct Seats {
+pub(super) struct ProjectSlots {
     slots: Box<[Slot]>,
     active: [AtomicU32; Tier::ALL.len()],
     hash: RandomState,
@@ -35,15 +35,15 @@ struct Slot {
 
 /// One set in the count of its project.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Seat {
+pub(super) struct ProjectSlot {
     slot: u16,
     tier: Tier,
 }
 
-impl Seats {
+impl ProjectSlots {
     pub(super) fn new(rules: LoadRules) -> Self {
         let slot = |_| Slot { owner: AtomicU64::new(0), limit: AdaptiveLimit::of_project(rules) };
-        Seats {
+        ProjectSlots {
             slots: (0..BUCKETS * WIDTH).map(slot).collect(),
             active: Default::default(),
             hash: RandomState::default(),
@@ -51,7 +51,7 @@ impl Seats {
     }
 
     /// Counts one more set of this project. Returns its seat, and the number of the project's sets before.
-    pub(super) fn sit(&self, project: ProjectId, tier: Tier, now: u64) -> Option<(Seat, usize)> {
+    pub(super) fn sit(&self, project: ProjectId, tier: Tier, now: u64) -> Option<(ProjectSlot, usize)> {
         let hash = self.hash.hash_one((project, tier as u8));
         let tag = hash >> COUNT_BITS;
         // The tag has the upper bits, the bucket the lower ones.
@@ -75,7 +75,7 @@ impl Seats {
                 self.active[tier as usize].fetch_add(1, Relaxed);
             }
             // There are fewer slots than values of this type.
-            return Some((Seat { slot: at as u16, tier }, before));
+            return Some((ProjectSlot { slot: at as u16, tier }, before));
         }
         None
     }
@@ -96,7 +96,7 @@ impl Seats {
         free
     }
 
-    pub(super) fn rise(&self, seat: Seat) {
+    pub(super) fn rise(&self, seat: ProjectSlot) {
         let before = self.slot(seat).owner.fetch_sub(1, Relaxed);
         if count(before) == 1 {
             self.active[seat.tier as usize].fetch_sub(1, Relaxed);
@@ -107,15 +107,15 @@ impl Seats {
         std::array::from_fn(|tier| self.active[tier].load(Relaxed))
     }
 
-    pub(super) fn limit(&self, seat: Seat) -> &AdaptiveLimit {
+    pub(super) fn limit(&self, seat: ProjectSlot) -> &AdaptiveLimit {
         &self.slot(seat).limit
     }
 
-    pub(super) fn under_way(&self, seat: Seat) -> usize {
+    pub(super) fn under_way(&self, seat: ProjectSlot) -> usize {
         count(self.slot(seat).owner.load(Relaxed)) as usize
     }
 
-    fn slot(&self, seat: Seat) -> &Slot {
+    fn slot(&self, seat: ProjectSlot) -> &Slot {
         &self.slots[usize::from(seat.slot)]
     }
 
@@ -138,12 +138,12 @@ mod tests {
     const FREE: Tier = Tier::Free;
     const SECOND: u64 = 1_000_000;
 
-    fn seats() -> Seats {
-        Seats::new(LoadRules::default())
+    fn seats() -> ProjectSlots {
+        ProjectSlots::new(LoadRules::default())
     }
 
     /// Makes the answers to a project late until it has a limit.
-    fn late(seats: &Seats, seat: Seat) {
+    fn late(seats: &ProjectSlots, seat: ProjectSlot) {
         for window in 1..6 {
             seats.limit(seat).saw(40);
             (0..10).for_each(|_| seats.limit(seat).sample(7.0, 1_000));
@@ -185,7 +185,7 @@ mod tests {
         #[test]
         fn counts_are_those_of_a_naive_model(steps in proptest::collection::vec((0..200_u128, 0..4_usize, any::<bool>()), 1..400)) {
             let seats = seats();
-            let mut model: HashMap<(u128, usize), Vec<Seat>> = HashMap::new();
+            let mut model: HashMap<(u128, usize), Vec<ProjectSlot>> = HashMap::new();
             for (project, tier, enters) in steps {
                 let its = model.entry((project, tier)).or_default();
                 if enters {
