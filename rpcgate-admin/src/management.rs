@@ -29,6 +29,7 @@ mod query_parameters;
 pub mod request_metrics;
 pub mod request_traces;
 pub mod router;
+mod routing;
 pub mod shape;
 pub(crate) mod strict_json;
 pub mod watch_metrics;

@@ -82,9 +82,9 @@ pub(crate) mod webhooks;
 pub(crate) use cookies::of_name as cookie_value;
 
 use crate::management::app_state::AppState;
+use crate::management::routing::get;
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::routing::get;
 use std::sync::Arc;
 
 fn pages() -> Router<Arc<AppState>> {

@@ -11,12 +11,12 @@ use crate::management::api::{
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::identity::role::Permission;
+use crate::management::routing::{get, post, routes};
 use crate::management::strict_json::MAX_BODY;
 use crate::management::{middleware, openapi, page};
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::middleware::map_response;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
 use axum::{Extension, Router};
 use bytes::Bytes;
 use http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue, LOCATION};
@@ -24,7 +24,7 @@ use http::{StatusCode, Uri};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
+
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
 /// The base path of the API (specification, "Versioning").

@@ -17,10 +17,10 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Id;
 use crate::management::identity::token_scope::TokenScope;
+use crate::management::routing::{get, post};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
-use axum::routing::get;
 use http::StatusCode;
 use rpcgate_config::Secret;
 use rpcgate_core::clock::Time;
@@ -39,8 +39,8 @@ const USUAL_DAYS: u64 = 90;
 
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new()
-        .route("/account/tokens", get(list).post(create))
-        .route("/account/tokens/{id}/revoke", get(ask).post(revoke))
+        .route("/account/tokens", get(list).merge(post(create)))
+        .route("/account/tokens/{id}/revoke", get(ask).merge(post(revoke)))
 }
 
 #[derive(Template)]

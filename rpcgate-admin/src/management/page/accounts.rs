@@ -14,11 +14,11 @@ use crate::management::action::accounts::{self, Application};
 use crate::management::app_state::AppState;
 use crate::management::identity::password::{MIN_CHARACTERS, Typed};
 use crate::management::identity::verifier::{ACTION, Provider};
+use crate::management::routing::{get, post};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
-use axum::routing::{get, post};
 use http::StatusCode;
 use http::header::{CONTENT_SECURITY_POLICY, HeaderValue};
 use serde::Deserialize;
@@ -28,8 +28,8 @@ const LABELS: Labels = &[("name", "the name"), ("email", "the e-mail address"), 
 
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new()
-        .route("/register", get(application).post(register))
-        .route("/confirm", get(link).post(confirm))
+        .route("/register", get(application).merge(post(register)))
+        .route("/confirm", get(link).merge(post(confirm)))
         .route("/confirm-again", post(confirm_again))
 }
 

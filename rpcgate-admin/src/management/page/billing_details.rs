@@ -12,10 +12,10 @@ use crate::management::action::tenants::{self, TenantUpdate};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::identity::role::Permission;
+use crate::management::routing::{get, post};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
-use axum::routing::get;
 use rpcgate_store::Versioned;
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ const LABELS: Labels = &[
 const DETAILS: &str = "billing/details";
 
 pub(crate) fn routes() -> Router<Arc<AppState>> {
-    Router::new().route("/billing/details", get(show).post(save))
+    Router::new().route("/billing/details", get(show).merge(post(save)))
 }
 
 #[derive(Template)]

@@ -14,17 +14,17 @@ use crate::management::action::plans::RequestedPlan;
 use crate::management::app_state::AppState;
 use crate::management::extract::Id;
 use crate::management::identity::role::Permission;
+use crate::management::routing::{get, post};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
-use axum::routing::{get, post};
 use http::StatusCode;
 use rpcgate_store::InvoiceNumber;
 use std::sync::Arc;
 
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new()
-        .route("/invoices/{number}/pay", get(show).post(pay))
+        .route("/invoices/{number}/pay", get(show).merge(post(pay)))
         .route("/plan/checkout", post(change_plan))
 }
 

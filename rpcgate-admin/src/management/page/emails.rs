@@ -10,17 +10,17 @@ use super::view::{ok, rejected};
 use crate::management::action::emails;
 use crate::management::app_state::AppState;
 use crate::management::identity::password::Typed;
+use crate::management::routing::{get, post};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
-use axum::routing::get;
 use serde::Deserialize;
 use std::sync::Arc;
 
 const LABELS: Labels = &[("email", "the new e-mail address"), ("password", "the password")];
 
 pub(crate) fn routes() -> Router<Arc<AppState>> {
-    Router::new().route("/email", get(form).post(change))
+    Router::new().route("/email", get(form).merge(post(change)))
 }
 
 #[derive(Template)]

@@ -12,16 +12,18 @@ use super::view::rejected;
 use crate::management::action::factors;
 use crate::management::action::sessions::PendingLogIn;
 use crate::management::app_state::AppState;
+use crate::management::routing::{get, post};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
-use axum::routing::get;
 use std::sync::Arc;
 
 const LABELS: Labels = &[("code", "the code")];
 
 pub(crate) fn routes() -> Router<Arc<AppState>> {
-    Router::new().route("/login/second-factor", get(start).post(verify)).route("/second-factor", get(start))
+    Router::new()
+        .route("/login/second-factor", get(start).merge(post(verify)))
+        .route("/second-factor", get(start))
 }
 
 #[derive(Template)]

@@ -10,10 +10,10 @@ use super::view::{Notice, ok, rejected};
 use crate::management::action::invitations::{self, MAIL_PATH};
 use crate::management::app_state::AppState;
 use crate::management::identity::password::{MIN_CHARACTERS, Typed};
+use crate::management::routing::{get, post};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
-use axum::routing::get;
 use http::StatusCode;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 const LABELS: Labels = &[("name", "the name"), ("password", "the password")];
 
 pub(crate) fn routes() -> Router<Arc<AppState>> {
-    Router::new().route(MAIL_PATH, get(link).post(accept))
+    Router::new().route(MAIL_PATH, get(link).merge(post(accept)))
 }
 
 #[derive(Template)]

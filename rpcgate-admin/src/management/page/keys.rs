@@ -25,12 +25,12 @@ use crate::management::error::ActionError;
 use crate::management::extract::{Id, Ids};
 use crate::management::gateway_urls::GatewayUrls;
 use crate::management::identity::role::Permission;
+use crate::management::routing::{get, post};
 use crate::management::shape::moment::Moment;
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
-use axum::routing::get;
 use http::StatusCode;
 use rpcgate_core::caller::{KeyId, ProjectId, Scope};
 use rpcgate_core::clock::Time;
@@ -57,8 +57,8 @@ const PLACEHOLDER: &str = "YOUR_API_KEY";
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/projects/{id}", get(project))
-        .route("/projects/{id}/keys", get(newest).post(create))
-        .route("/projects/{id}/keys/{key}/revoke", get(ask).post(revoke))
+        .route("/projects/{id}/keys", get(newest).merge(post(create)))
+        .route("/projects/{id}/keys/{key}/revoke", get(ask).merge(post(revoke)))
 }
 
 struct KeyLine {

@@ -15,10 +15,10 @@ use crate::management::action::{limit_requests, tenants};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::identity::role::Permission;
+use crate::management::routing::{get, post};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
-use axum::routing::get;
 use rpcgate_core::clock::Time;
 use rpcgate_store::RequestStatus;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ const LABELS: Labels = &[("requested_plan", "the plan"), ("reason", "the reason"
 const REQUEST: &str = "plan/request";
 
 pub(crate) fn routes() -> Router<Arc<AppState>> {
-    Router::new().route("/plan/request", get(show).post(create))
+    Router::new().route("/plan/request", get(show).merge(post(create)))
 }
 
 #[derive(Template)]

@@ -16,10 +16,10 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Id;
 use crate::management::identity::role::{Permission, Role};
+use crate::management::routing::{get, post};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
-use axum::routing::{get, post};
 use rpcgate_store::{Invitation, InvitationId, User, UserId, Versioned};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub(crate) fn routes() -> Router<Arc<AppState>> {
         .route("/team/invitations", post(invite))
         .route("/team/invitations/{id}/withdraw", post(withdraw))
         .route("/team/members/{id}/role", post(set_role))
-        .route("/team/members/{id}/remove", get(ask).post(remove))
+        .route("/team/members/{id}/remove", get(ask).merge(post(remove)))
         .route("/team/second-factor", post(require_factor))
         .route("/team/name", post(rename))
 }

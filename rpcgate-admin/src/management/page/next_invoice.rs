@@ -8,10 +8,10 @@ use crate::management::action::billing;
 use crate::management::app_state::AppState;
 use crate::management::document::sheet::{InvoiceSheet, next_sheet};
 use crate::management::identity::role::Permission;
+use crate::management::routing::get;
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
-use axum::routing::get;
 use std::sync::Arc;
 
 pub(crate) fn routes() -> Router<Arc<AppState>> {

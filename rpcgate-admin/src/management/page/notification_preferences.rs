@@ -8,15 +8,15 @@ use super::outcome::Done;
 use super::view::ok;
 use crate::management::action::notification_preferences;
 use crate::management::app_state::AppState;
+use crate::management::routing::{get, post};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
-use axum::routing::get;
 use rpcgate_store::{NotificationKind, NotificationPreference};
 use std::sync::Arc;
 
 pub(crate) fn routes() -> Router<Arc<AppState>> {
-    Router::new().route("/account/notifications", get(show).post(save))
+    Router::new().route("/account/notifications", get(show).merge(post(save)))
 }
 
 #[derive(Template)]

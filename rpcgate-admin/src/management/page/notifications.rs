@@ -13,10 +13,10 @@ use crate::management::action::notifications::{self, ReadableNotifications, User
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Id;
+use crate::management::routing::{get, post};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
-use axum::routing::{get, post};
 use rpcgate_store::{NotificationId, NotificationKind};
 use std::sync::Arc;
 

@@ -22,10 +22,10 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Id;
 use crate::management::identity::passkey::{PasskeyAnswer, RegistrationAnswer, StartedCeremony};
+use crate::management::routing::{get, post};
 use askama::Template;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
 use axum::{Json, Router};
 use http::StatusCode;
 use rpcgate_store::{PasskeyId, StoredPasskey};
@@ -39,7 +39,7 @@ pub(crate) fn routes() -> Router<Arc<AppState>> {
         .route("/account/security/passkeys", post(finish))
         .route("/account/security/passkeys/new", get(form))
         .route("/account/security/passkeys/start", post(start))
-        .route("/account/security/passkeys/{id}/remove", get(ask).post(remove))
+        .route("/account/security/passkeys/{id}/remove", get(ask).merge(post(remove)))
         .route("/account/security/factor/start", post(start_factor))
         .route("/login/passkey/start", post(start_log_in))
         .route("/login/passkey", post(log_in))

@@ -19,10 +19,10 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Id;
 use crate::management::identity::role::Permission;
+use crate::management::routing::{get, post};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
-use axum::routing::get;
 use rpcgate_core::caller::ProjectId;
 use rpcgate_core::clock::Time;
 use rpcgate_core::usage::{Cell, Metrics, Params, UsageFilter};
@@ -37,9 +37,9 @@ const CONFIRM: Labels = &[(TYPED, "the name")];
 
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new()
-        .route("/projects", get(list).post(create))
-        .route("/projects/{id}/settings", get(settings).post(rename))
-        .route("/projects/{id}/delete", get(ask).post(delete))
+        .route("/projects", get(list).merge(post(create)))
+        .route("/projects/{id}/settings", get(settings).merge(post(rename)))
+        .route("/projects/{id}/delete", get(ask).merge(post(delete)))
 }
 
 /// A project with its usage of 24 hours.

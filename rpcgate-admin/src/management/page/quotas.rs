@@ -17,10 +17,10 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Id;
 use crate::management::identity::role::Permission;
+use crate::management::routing::{get, post};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
-use axum::routing::get;
 use rpcgate_core::caller::{ProjectId, ProjectQuota};
 use rpcgate_core::plan::Plan;
 use rpcgate_core::usage::Params;
@@ -31,7 +31,7 @@ const LABELS: Labels =
     &[("allowed_methods", "the allowed methods"), ("blocked_methods", "the blocked methods")];
 
 pub(crate) fn routes() -> Router<Arc<AppState>> {
-    Router::new().route("/projects/{id}/limits", get(show).post(save))
+    Router::new().route("/projects/{id}/limits", get(show).merge(post(save)))
 }
 
 #[derive(Template)]

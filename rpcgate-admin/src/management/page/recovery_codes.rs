@@ -12,10 +12,10 @@ use super::view::{ok, rejected};
 use crate::management::action::{factors, recovery_codes};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
+use crate::management::routing::{get, post};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
-use axum::routing::get;
 use http::StatusCode;
 use rpcgate_config::Secret;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 const LABELS: Labels = &[(factor_fields::CODE, "the code")];
 
 pub(crate) fn routes() -> Router<Arc<AppState>> {
-    Router::new().route("/account/security/recovery-codes", get(ask).post(renew))
+    Router::new().route("/account/security/recovery-codes", get(ask).merge(post(renew)))
 }
 
 #[derive(Template)]

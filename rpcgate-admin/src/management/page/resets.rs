@@ -12,10 +12,10 @@ use super::view::{Notice, ok, rejected};
 use crate::management::action::resets::{self, RESET_PATH};
 use crate::management::app_state::AppState;
 use crate::management::identity::password::{MIN_CHARACTERS, Typed};
+use crate::management::routing::{get, post};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
-use axum::routing::get;
 use http::StatusCode;
 use rpcgate_store::KeptByReset;
 use serde::Deserialize;
@@ -26,8 +26,8 @@ const LABELS: Labels = &[("email", "the e-mail address"), ("password", "the pass
 /// Mails of earlier versions link to `/forgot` and `/reset`.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new()
-        .route("/password/forgot", get(form).post(forgot))
-        .route(RESET_PATH, get(link).post(reset))
+        .route("/password/forgot", get(form).merge(post(forgot)))
+        .route(RESET_PATH, get(link).merge(post(reset)))
         .route("/forgot", get(moved))
         .route("/reset", get(moved))
 }

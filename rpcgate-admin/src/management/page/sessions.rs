@@ -13,11 +13,11 @@ use super::view::{ok, rejected};
 use crate::management::action::sessions::{self, LogIn};
 use crate::management::app_state::AppState;
 use crate::management::identity::password::Typed;
+use crate::management::routing::{get, post};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::response::IntoResponse;
-use axum::routing::{get, post};
 use http::header::SET_COOKIE;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use std::sync::Arc;
 const LABELS: Labels = &[("email", "the e-mail address"), ("password", "the password")];
 
 pub(crate) fn routes() -> Router<Arc<AppState>> {
-    Router::new().route("/login", get(form).post(login)).route("/logout", post(logout))
+    Router::new().route("/login", get(form).merge(post(login))).route("/logout", post(logout))
 }
 
 #[derive(Template)]

@@ -19,11 +19,11 @@ use crate::management::action::{factors, step_up};
 use crate::management::app_state::AppState;
 use crate::management::error::{ActionError, ErrorCode};
 use crate::management::identity::password::Typed;
+use crate::management::routing::{get, post};
 use askama::Template;
 use axum::Router;
 use axum::extract::{FromRequestParts, State};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
 use http::Method;
 use http::request::Parts;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ const PASSWORD: &str = "current_password";
 const LABELS: Labels = &[(factor_fields::CODE, "the code"), (PASSWORD, "the password")];
 
 pub(crate) fn routes() -> Router<Arc<AppState>> {
-    Router::new().route("/step-up", get(form).post(give))
+    Router::new().route("/step-up", get(form).merge(post(give)))
 }
 
 /// A page for a user who recently gave a second factor, or has none. Other users are redirected to give one, and then

@@ -18,10 +18,10 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Id, Ids};
 use crate::management::identity::role::Permission;
+use crate::management::routing::{get, post};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
-use axum::routing::get;
 use rpcgate_core::clock::Time;
 use rpcgate_core::event::EventType;
 use rpcgate_store::{SubscriptionId, Webhook, WebhookId, WebhookSubscription};
@@ -39,8 +39,8 @@ const ENTRIES: usize = 50;
 
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new()
-        .route("/webhooks/{id}/subscriptions", get(list).post(create))
-        .route("/webhooks/{id}/subscriptions/{subscription}/delete", get(ask).post(delete))
+        .route("/webhooks/{id}/subscriptions", get(list).merge(post(create)))
+        .route("/webhooks/{id}/subscriptions/{subscription}/delete", get(ask).merge(post(delete)))
 }
 
 pub(super) struct SubscriptionLine {

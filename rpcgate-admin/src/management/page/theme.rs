@@ -7,10 +7,10 @@ use super::frame::Theme;
 use super::relative_address::{below_root, redirect};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
+use crate::management::routing::post;
 use axum::Router;
 use axum::extract::State;
 use axum::response::IntoResponse;
-use axum::routing::post;
 use http::header::{HeaderValue, SET_COOKIE};
 use std::sync::Arc;
 

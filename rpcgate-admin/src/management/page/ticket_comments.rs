@@ -8,9 +8,9 @@ use crate::management::action::ticket_comments;
 use crate::management::app_state::AppState;
 use crate::management::extract::Id;
 use crate::management::identity::role::Permission;
+use crate::management::routing::post;
 use axum::Router;
 use axum::extract::State;
-use axum::routing::post;
 use rpcgate_store::TicketId;
 use std::sync::Arc;
 

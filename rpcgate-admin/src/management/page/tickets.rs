@@ -16,11 +16,11 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Id;
 use crate::management::identity::role::Permission;
+use crate::management::routing::{get, post};
 use crate::management::shape::list::time_cursor;
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
-use axum::routing::{get, post};
 use rpcgate_core::caller::RequestId;
 use rpcgate_store::{SupportTicket, TicketCategory, TicketFilter, TicketId, TicketStatus};
 use std::sync::Arc;
@@ -40,7 +40,7 @@ const SHOWN: u64 = 50;
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/support", get(list))
-        .route("/support/new", get(form).post(create))
+        .route("/support/new", get(form).merge(post(create)))
         .route("/support/{id}", get(show))
         .route("/support/{id}/close", post(close))
         .route("/support/{id}/reopen", post(reopen))

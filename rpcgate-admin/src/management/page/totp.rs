@@ -17,10 +17,10 @@ use crate::management::action::factors::{self, GivenFactor};
 use crate::management::action::totp::{self, OfferedTotp};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
+use crate::management::routing::{get, post};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
-use axum::routing::{get, post};
 use http::StatusCode;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -29,9 +29,9 @@ const LABELS: Labels = &[("code", "the code"), (factor_fields::CODE, "the code")
 
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new()
-        .route("/account/security/totp", get(show).post(enroll))
+        .route("/account/security/totp", get(show).merge(post(enroll)))
         .route("/account/security/totp/activate", post(activate))
-        .route("/account/security/totp/off", get(ask).post(disable))
+        .route("/account/security/totp/off", get(ask).merge(post(disable)))
         .route("/totp", get(moved))
 }
 

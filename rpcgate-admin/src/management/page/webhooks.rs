@@ -22,11 +22,11 @@ use crate::management::error::ActionError;
 use crate::management::extract::Id;
 use crate::management::identity::role::Permission;
 use crate::management::identity::webhook_secret::WebhookSecret;
+use crate::management::routing::{get, post};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
-use axum::routing::{get, post};
 use http::StatusCode;
 use rpcgate_core::caller::ProjectId;
 use rpcgate_core::clock::Time;
@@ -40,12 +40,12 @@ const CONFIRM: Labels = &[(TYPED, "the name")];
 
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new()
-        .route("/webhooks", get(list).post(create))
-        .route("/webhooks/{id}/settings", get(settings).post(save))
-        .route("/webhooks/{id}/secret", get(secret).post(replace_secret))
+        .route("/webhooks", get(list).merge(post(create)))
+        .route("/webhooks/{id}/settings", get(settings).merge(post(save)))
+        .route("/webhooks/{id}/secret", get(secret).merge(post(replace_secret)))
         .route("/webhooks/{id}/test", post(test))
-        .route("/webhooks/{id}/replay", get(range).post(replay))
-        .route("/webhooks/{id}/delete", get(ask).post(delete))
+        .route("/webhooks/{id}/replay", get(range).merge(post(replay)))
+        .route("/webhooks/{id}/delete", get(ask).merge(post(delete)))
 }
 
 pub(super) struct EndpointState {

@@ -14,10 +14,10 @@ use crate::management::page::parts::TableHead;
 use crate::management::page::problems::Labels;
 use crate::management::page::versions::FormVersion;
 use crate::management::page::view::{ok, rejected};
+use crate::management::routing::{get, post};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
-use axum::routing::get;
 use rpcgate_store::ChainUse;
 use std::sync::Arc;
 
@@ -26,8 +26,8 @@ const LABELS: Labels = &[("confirm", "the name")];
 pub(super) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/operator/chains", get(list))
-        .route("/operator/chains/{chain}/switch", get(ask).post(switch))
-        .route("/operator/chains/{chain}/cache", get(ask_about_cache).post(clear_cache))
+        .route("/operator/chains/{chain}/switch", get(ask).merge(post(switch)))
+        .route("/operator/chains/{chain}/cache", get(ask_about_cache).merge(post(clear_cache)))
 }
 
 #[derive(Template)]

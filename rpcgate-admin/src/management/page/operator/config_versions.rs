@@ -14,10 +14,10 @@ use crate::management::page::frame::{Frame, PageSection};
 use crate::management::page::outcome::Done;
 use crate::management::page::parts::PageLinks;
 use crate::management::page::view::ok;
+use crate::management::routing::{get, post};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
-use axum::routing::get;
 use rpcgate_config::ChangedSetting;
 use rpcgate_core::clock::Time;
 use rpcgate_store::ConfigVersionFilter;
@@ -43,7 +43,7 @@ pub(super) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/operator/config", get(list))
         .route("/operator/config/{number}", get(show))
-        .route("/operator/config/{number}/rollback", get(ask).post(roll_back))
+        .route("/operator/config/{number}/rollback", get(ask).merge(post(roll_back)))
 }
 
 #[derive(Template)]

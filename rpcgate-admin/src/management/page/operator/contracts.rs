@@ -16,11 +16,11 @@ use crate::management::page::parts::TableHead;
 use crate::management::page::problems::Problems;
 use crate::management::page::versions::FormVersion;
 use crate::management::page::view::{ok, rejected};
+use crate::management::routing::{get, post};
 use crate::management::shape::moment::Moment;
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
-use axum::routing::get;
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use rpcgate_store::{ContractId, Figures, Tenant, TenantContract, Versioned};
@@ -28,9 +28,9 @@ use std::sync::Arc;
 
 pub(super) fn routes() -> Router<Arc<AppState>> {
     Router::new()
-        .route("/operator/tenants/{id}/contracts", get(list).post(create))
-        .route("/operator/tenants/{id}/contracts/{contract}", get(show).post(update))
-        .route("/operator/tenants/{id}/contracts/{contract}/end", get(ask_end).post(end))
+        .route("/operator/tenants/{id}/contracts", get(list).merge(post(create)))
+        .route("/operator/tenants/{id}/contracts/{contract}", get(show).merge(post(update)))
+        .route("/operator/tenants/{id}/contracts/{contract}/end", get(ask_end).merge(post(end)))
 }
 
 #[derive(Template)]

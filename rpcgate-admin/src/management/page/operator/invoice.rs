@@ -15,10 +15,10 @@ use crate::management::page::invoices::{framed, state_badge};
 use crate::management::page::outcome::Done;
 use crate::management::page::problems::{Labels, Problems};
 use crate::management::page::view::{ok, rejected};
+use crate::management::routing::{get, post};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
-use axum::routing::{get, post};
 use rpcgate_store::{Invoice, InvoiceNumber, InvoiceStatus, WholeInvoice};
 use std::sync::Arc;
 

@@ -18,11 +18,11 @@ use crate::management::page::problems::{Labels, Problems};
 use crate::management::page::ticket_thread::paragraphs;
 use crate::management::page::view::{ok, rejected};
 use crate::management::page::{cursor, filters};
+use crate::management::routing::{get, post};
 use crate::management::shape::list::time_cursor;
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
-use axum::routing::get;
 use rpcgate_store::{LimitRequest, LimitRequestId, RequestStatus, Tenant, TenantPlan, Verdict};
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ const LIST: &str = "operator/limit-requests";
 pub(super) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/operator/limit-requests", get(list))
-        .route("/operator/limit-requests/{id}", get(show).post(review))
+        .route("/operator/limit-requests/{id}", get(show).merge(post(review)))
 }
 
 /// Returns the tone and the text of a request's badge.

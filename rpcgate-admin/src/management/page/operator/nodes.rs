@@ -13,10 +13,10 @@ use crate::management::page::outcome::Done;
 use crate::management::page::parts::TableHead;
 use crate::management::page::problems::Labels;
 use crate::management::page::view::{ok, rejected};
+use crate::management::routing::{get, post};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
-use axum::routing::get;
 use rpcgate_core::caller::RequestId;
 use rpcgate_core::chain::NodePrice;
 use rpcgate_store::{ChainUse, GatewayReport, NodeState};
@@ -26,7 +26,9 @@ use std::sync::Arc;
 const LABELS: Labels = &[("confirm", "the name")];
 
 pub(super) fn routes() -> Router<Arc<AppState>> {
-    Router::new().route("/operator/nodes", get(list)).route("/operator/nodes/drain", get(ask).post(drain))
+    Router::new()
+        .route("/operator/nodes", get(list))
+        .route("/operator/nodes/drain", get(ask).merge(post(drain)))
 }
 
 /// The maximum number of nodes on the page.

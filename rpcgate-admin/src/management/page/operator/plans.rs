@@ -21,10 +21,10 @@ use crate::management::page::parts::{Choice, TableHead};
 use crate::management::page::problems::Problems;
 use crate::management::page::versions::FormVersion;
 use crate::management::page::view::{ok, rejected};
+use crate::management::routing::{get, post};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
-use axum::routing::{get, post};
 use rpcgate_core::caller::CustomPlanId;
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Tier;
@@ -35,9 +35,9 @@ use std::sync::Arc;
 
 pub(super) fn routes() -> Router<Arc<AppState>> {
     Router::new()
-        .route("/operator/plans", get(list).post(create))
-        .route("/operator/plans/{plan}", get(show).post(ask_or_save))
-        .route("/operator/plans/{plan}/delete", get(ask_delete).post(delete))
+        .route("/operator/plans", get(list).merge(post(create)))
+        .route("/operator/plans/{plan}", get(show).merge(post(ask_or_save)))
+        .route("/operator/plans/{plan}/delete", get(ask_delete).merge(post(delete)))
         .route("/operator/plans/{plan}/changes/{id}/withdraw", post(withdraw))
 }
 

@@ -17,9 +17,9 @@ use crate::management::page::problems::Labels;
 use crate::management::page::step_up::to_step_up;
 use crate::management::page::versions::FormVersion;
 use crate::management::page::view::{ok, rejected};
+use crate::management::routing::{get, post};
 use axum::Router;
 use axum::extract::State;
-use axum::routing::get;
 use rpcgate_core::caller::TenantId;
 use rpcgate_store::{InvoiceStatus, Tenant, TenantChange, Versioned};
 use std::sync::Arc;
@@ -28,9 +28,9 @@ const LABELS: Labels = &[("confirm", "the name")];
 
 pub(super) fn routes() -> Router<Arc<AppState>> {
     Router::new()
-        .route("/operator/tenants/{id}/suspend", get(ask_suspend).post(suspend))
-        .route("/operator/tenants/{id}/reactivate", get(ask_reactivate).post(reactivate))
-        .route("/operator/tenants/{id}/delete", get(ask_delete).post(delete))
+        .route("/operator/tenants/{id}/suspend", get(ask_suspend).merge(post(suspend)))
+        .route("/operator/tenants/{id}/reactivate", get(ask_reactivate).merge(post(reactivate)))
+        .route("/operator/tenants/{id}/delete", get(ask_delete).merge(post(delete)))
 }
 
 /// For example `1 member`, `1,204 keys`.

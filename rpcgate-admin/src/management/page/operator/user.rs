@@ -14,10 +14,10 @@ use crate::management::page::outcome::Done;
 use crate::management::page::problems::{Labels, Problems};
 use crate::management::page::step_up::{for_missing_proof, to_step_up};
 use crate::management::page::view::{ok, rejected};
+use crate::management::routing::{get, post};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
-use axum::routing::{get, post};
 use rpcgate_store::{Account, UserId};
 use std::sync::Arc;
 
@@ -27,10 +27,10 @@ pub(super) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/operator/users/{id}", get(show))
         .route("/operator/users/{id}/unlock", post(unlock))
-        .route("/operator/users/{id}/reset", get(ask_reset).post(reset))
+        .route("/operator/users/{id}/reset", get(ask_reset).merge(post(reset)))
         .route("/operator/users/{id}/factors", post(ask_factors))
         .route("/operator/users/{id}/remove-factors", post(remove_factors))
-        .route("/operator/users/{id}/disable", get(ask_disable).post(disable))
+        .route("/operator/users/{id}/disable", get(ask_disable).merge(post(disable)))
         .route("/operator/users/{id}/enable", post(enable))
 }
 

@@ -17,10 +17,10 @@ use crate::management::page::parts::TableHead;
 use crate::management::page::problems::{Labels, Problems};
 use crate::management::page::versions::FormVersion;
 use crate::management::page::view::{ok, rejected};
+use crate::management::routing::{get, post};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
-use axum::routing::get;
 use rpcgate_store::Versioned;
 use std::sync::Arc;
 
@@ -30,8 +30,8 @@ const LABELS: Labels =
 pub(super) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/operator/weights", get(first))
-        .route("/operator/weights/{chain}", get(show).post(ask_or_save))
-        .route("/operator/weights/{chain}/reset", get(ask_reset).post(reset))
+        .route("/operator/weights/{chain}", get(show).merge(post(ask_or_save)))
+        .route("/operator/weights/{chain}/reset", get(ask_reset).merge(post(reset)))
 }
 
 #[derive(Template)]
