@@ -179,20 +179,20 @@ impl Chain {
         let hash = hex::decode(name).map_err(|error| Fault::unknown(format!("encoding/hex: {error}")))?;
         let missing = || Fault::not_found(format!("tx not found: {name}"));
         let hash = <[u8; 32]>::try_from(hash).map_err(|_| missing())?;
-        let entry = self.find(&hash).ok_or_else(missing)?;
+        let entry = self.committed(&hash).ok_or_else(missing)?;
         Ok(object! { "tx": entry.tx.json(), "tx_response": self.response(&entry) })
     }
 
     /// Returns the transactions of the kept blocks for which all conditions hold.
     pub(crate) fn matching(&mut self, texts: &[&str]) -> Result<Vec<Entry>, Fault> {
         let conditions = texts.iter().map(|text| Condition::read(text)).collect::<Result<Vec<_>, _>>()?;
-        let mut range = (self.lowest(), self.head);
+        let mut range = (self.oldest(), self.head);
         for condition in &conditions {
             match condition {
                 Condition::Height(height) => range = (range.0.max(*height), range.1.min(*height)),
                 Condition::Hash(name) => {
                     let hash = hex::decode(name).ok().and_then(|hash| <[u8; 32]>::try_from(hash).ok());
-                    let height = hash.and_then(|hash| self.find(&hash)).map_or(0, |entry| entry.height);
+                    let height = hash.and_then(|hash| self.committed(&hash)).map_or(0, |entry| entry.height);
                     range = (range.0.max(height), range.1.min(height));
                 }
                 _ => {}

@@ -98,16 +98,16 @@ impl Subscription {
     /// Sends notifications about transactions that clients have submitted.
     fn push_arrivals(&mut self, chain: &Chain, out: &mut Vec<String>) {
         let Subject::Pending { full } = self.subject else { return };
-        let fresh = chain.pool.since(self.arrivals);
+        let fresh = chain.state.pool.since(self.arrivals);
         let taken = fresh.len().min(PUSHES.saturating_sub(out.len()));
         for hash in fresh.iter().take(taken) {
-            match (full, chain.pool.find(hash)) {
+            match (full, chain.state.pool.find(hash)) {
                 (false, _) => out.push(self.notification(Json::data(hash))),
                 (true, Some((tx, from))) => out.push(self.notification(chain.waiting_json(tx, from))),
                 (true, None) => {}
             }
         }
-        self.arrivals = chain.pool.arrivals() - (fresh.len() - taken) as u64;
+        self.arrivals = chain.state.pool.arrivals() - (fresh.len() - taken) as u64;
     }
 }
 
@@ -124,7 +124,7 @@ impl EvmNode {
             id: text.clone().into_owned(),
             subject,
             told: self.chain.head,
-            arrivals: self.chain.pool.arrivals(),
+            arrivals: self.chain.state.pool.arrivals(),
         });
         Ok(id)
     }
@@ -164,8 +164,7 @@ impl StreamNode for EvmNode {
     }
 
     fn receive(&mut self, session: &mut Session, message: &[u8], now: Time, out: &mut Vec<String>) {
-        self.submitted.clear();
-        self.chain.advance(now);
+        self.chain.begin(now);
         answer(self, session, message, now, out);
     }
 
@@ -191,7 +190,7 @@ impl StreamNode for EvmNode {
         let is_late = told < head
             || session.open.iter().any(|subscription| {
                 matches!(subscription.subject, Subject::Pending { .. })
-                    && subscription.arrivals < self.chain.pool.arrivals()
+                    && subscription.arrivals < self.chain.state.pool.arrivals()
             });
         Some(if is_late { now } else { self.chain.time(head + 1) })
     }

@@ -73,7 +73,7 @@ impl Chain {
             Reference::Behind(back) => return Ok(self.head - back),
             Reference::Earliest => return Ok(self.oldest()),
             Reference::Height(height) => Some(height).filter(|height| *height <= self.head),
-            Reference::Hash(hash) => self.find(&hash),
+            Reference::Hash(hash) => self.block_by_hash(&hash),
         };
         let name = || match reference {
             Reference::Hash(hash) => format!("BLOCK: {}", base58(&hash)),
@@ -88,12 +88,12 @@ impl Chain {
     fn state_at(&self, reference: Reference) -> Result<u64, Trouble> {
         let old = match reference {
             Reference::Height(height) => Some(height),
-            Reference::Hash(hash) => self.find(&hash),
+            Reference::Hash(hash) => self.block_by_hash(&hash),
             _ => None,
         };
         match old {
             Some(height) if height < self.oldest() => {
-                let hash = base58(&self.hash(height));
+                let hash = base58(&self.block_hash(height));
                 let data = format!(
                     "The data for block #{height} is garbage collected on this node, use an archival node to \
                      fetch historical data"
@@ -332,7 +332,7 @@ impl NearNode {
             Reference::Behind(_) => chain.state.latest(name, height),
             _ => chain.state.account(name, height),
         };
-        let block = base58(&chain.hash(height));
+        let block = base58(&chain.block_hash(height));
         let place = |mut info: Json| {
             info.put("block_hash", block.clone());
             info.put("block_height", height);

@@ -4,9 +4,9 @@
 use super::SolanaNode;
 use super::chain::{Chain, Commitment, Key, SYSTEM, TransactionSignature, base58, from_base58};
 use super::method::{Encoding, commitment, invalid, key, parameter};
-use crate::barter::Turn;
 use crate::envelope::{Fault, Request};
 use crate::json::{Json, object};
+use crate::ledger::Payment;
 use crate::stream::{PUSHES, SUBSCRIPTIONS, Sessions, StreamCall, StreamNode, StreamRpc, TOLD, answer};
 use rpcgate_core::clock::Time;
 use serde_json::Value;
@@ -102,8 +102,8 @@ fn in_context(slot: u64, value: Json) -> Json {
 }
 
 impl Chain {
-    fn concerns(&self, turn: Turn, key: &Key) -> bool {
-        [turn.payer, turn.payee].iter().any(|n| self.resident(*n) == *key)
+    fn concerns(&self, payment: Payment, key: &Key) -> bool {
+        [payment.payer, payment.payee].iter().any(|n| self.resident(*n) == *key)
     }
 
     /// Returns the notifications for a slot.
@@ -115,13 +115,13 @@ impl Chain {
             }
             Subject::Root => vec![slot.into()],
             Subject::Account(key, encoding) => {
-                let is_changed = self.turns(slot).any(|turn| self.concerns(turn, key));
+                let is_changed = self.payments(slot).any(|payment| self.concerns(payment, key));
                 let account = is_changed.then(|| self.account(key, slot, *encoding)).flatten();
                 account.map(|account| in_context(slot, account)).into_iter().collect()
             }
             Subject::Program { is_system: false, .. } => Vec::new(),
             Subject::Program { is_system: true, encoding } => {
-                let changed = self.turns(slot).flat_map(|turn| [turn.payer, turn.payee]);
+                let changed = self.payments(slot).flat_map(|payment| [payment.payer, payment.payee]);
                 let shown = changed.filter_map(|n| {
                     let key = self.resident(n);
                     let account = self.account(&key, slot, *encoding)?;
@@ -130,12 +130,13 @@ impl Chain {
                 shown.collect()
             }
             Subject::Logs(mentioned) => {
-                let turns = self.turns(slot);
-                let turns = turns.filter(|turn| mentioned.is_none_or(|key| self.mentions(*turn, &key)));
-                let shown = turns.map(|turn| {
+                let payments = self.payments(slot);
+                let payments =
+                    payments.filter(|payment| mentioned.is_none_or(|key| self.mentions(*payment, &key)));
+                let shown = payments.map(|payment| {
                     let value = object! {
-                        "signature": base58(&self.signature(turn)), "err": Json::Null,
-                        "logs": self.logs(turn),
+                        "signature": base58(&self.signature(payment)), "err": Json::Null,
+                        "logs": self.logs(payment),
                     };
                     in_context(slot, value)
                 });
@@ -237,7 +238,7 @@ impl StreamNode for SolanaNode {
     }
 
     fn next_push(&mut self, session: &Session, now: Time) -> Option<Time> {
-        let head = self.chain.slot_at(now);
+        let head = self.chain.height(now);
         let next = session.open.iter().map(|open| open.told + open.commitment.lag() + 1).min()?;
         Some(if next <= head { now } else { self.chain.time(next) })
     }

@@ -169,7 +169,7 @@ impl SuiNode {
             Err(_) => {
                 let digest = parse_digest(&id)
                     .ok_or_else(|| invalid("data did not match any variant of untagged enum CheckpointId"))?;
-                let number = if id == super::show::GENESIS { Some(0) } else { chain.find(&digest) };
+                let number = if id == super::show::GENESIS { Some(0) } else { chain.checkpoint_of(&digest) };
                 number.filter(|number| *number == 0 || (chain.oldest()..=chain.head).contains(number))
             }
         };

@@ -88,7 +88,7 @@ impl TronNode {
         let method = SCHEMA.method(path).ok_or_else(unknown)?;
         if method.name == "BroadcastTransaction" {
             let tx = Tx::read(message).map_err(|broken| GrpcFailure::invalid_argument(broken.message()))?;
-            let json = match self.take(tx, now) {
+            let json = match self.chain.submit(tx, now) {
                 Ok(()) => object! { "result": true },
                 Err(refusal) => refused(refusal),
             };

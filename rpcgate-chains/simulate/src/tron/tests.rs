@@ -1,4 +1,5 @@
 use super::*;
+use crate::Simulated;
 use crate::golden::{NOW, assert_shape};
 use crate::tron::address::{base58, long, sha256};
 use k256::ecdsa::SigningKey;

@@ -36,7 +36,7 @@ pub(super) struct Body {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Tx {
+pub(crate) struct Tx {
     pub(super) body: Body,
     /// The body's bytes, as they were sent.
     pub(super) raw: Vec<u8>,

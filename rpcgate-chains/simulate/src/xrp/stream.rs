@@ -86,7 +86,7 @@ impl Chain {
             "network_id": NETWORK,
             "reserve_base": RESERVE,
             "reserve_inc": RESERVE_INCREMENT,
-            "validated_ledgers": format!("{}-{index}", self.oldest()),
+            "validated_ledgers": format!("{}-{index}", self.oldest_ledger()),
         };
         if is_message {
             out.put("txn_count", self.entries(index).len());
@@ -271,8 +271,7 @@ impl StreamNode for XrpNode {
     }
 
     fn receive(&mut self, session: &mut Session, message: &[u8], now: Time, out: &mut Vec<String>) {
-        self.chain.inbox.begin_request();
-        self.chain.advance(now);
+        self.chain.begin(now);
         let answer = match serde_json::from_slice::<Params>(message) {
             Ok(frame) => self.answer_frame(session, &frame, now),
             Err(_) => object! {

@@ -135,8 +135,7 @@ impl StreamNode for CosmosNode {
     }
 
     fn receive(&mut self, session: &mut Session, message: &[u8], now: Time, out: &mut Vec<String>) {
-        self.chain.inbox.begin_request();
-        self.chain.advance(now);
+        self.chain.begin(now);
         answer(self, session, message, now, out);
     }
 
