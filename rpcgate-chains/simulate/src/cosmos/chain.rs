@@ -8,7 +8,7 @@ use crate::seed::Seed;
 use k256::ecdsa::signature::Verifier;
 use k256::ecdsa::{Signature, VerifyingKey};
 use rpcgate_core::clock::Time;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 pub(crate) const CHAIN: &str = "cosmoshub-4";
@@ -54,15 +54,6 @@ struct Move<'a> {
     from: Address,
     to: Address,
     coins: &'a [Coin],
-}
-
-/// The positions of the chain's own transactions in the kept blocks; built on the first look-up.
-#[derive(Debug, Default)]
-pub(crate) struct ResidentIndex {
-    places: HashMap<[u8; 32], (u64, usize)>,
-    order: VecDeque<(u64, [u8; 32])>,
-    /// The last height in the index.
-    last: u64,
 }
 
 pub(crate) type Chain = Ledger<State>;

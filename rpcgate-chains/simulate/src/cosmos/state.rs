@@ -1,11 +1,10 @@
 //! Accounts and their coins.
 
 use super::address::{ACCOUNT, Address, of_key, read, sha256, text};
-use super::chain::ResidentIndex;
 use super::tx::{Coin, Tx};
 use crate::ledger::{GroupPayment, GroupTraffic, Mempool};
 use crate::seed::Seed;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 /// The denomination of the chain's own coin, in its smallest unit.
@@ -94,6 +93,15 @@ pub(crate) struct Transfer {
     pub(crate) key: Vec<u8>,
     pub(crate) sequence: u64,
     pub(crate) amount: u128,
+}
+
+/// The positions of the chain's own transactions in the kept blocks; built on the first look-up.
+#[derive(Debug, Default)]
+pub(crate) struct ResidentIndex {
+    pub(crate) places: HashMap<[u8; 32], (u64, usize)>,
+    pub(crate) order: VecDeque<(u64, [u8; 32])>,
+    /// The last height in the index.
+    pub(crate) last: u64,
 }
 
 #[derive(Debug)]

@@ -1,8 +1,7 @@
 //! Checkpoints, coins and the transactions that move them.
 
-use super::execute::unpack;
 use super::program::{Change, Coin};
-use super::tx::{Id, Program, Reference, Tx, blake};
+use super::tx::{Id, Program, Reference, Tx, blake, unpack};
 use crate::ledger::{BlockRules, EPOCH, Ledger, LedgerState, Payment, ResidentTraffic};
 use crate::seed::Seed;
 use rpcgate_core::clock::Time;

@@ -301,15 +301,3 @@ impl Chain {
         Ok(Some(entry))
     }
 }
-
-/// Splits a submission into transaction and signatures, as [`Chain::execute`] stores them: each after its length.
-pub(crate) fn unpack(kept: &[u8]) -> Option<Vec<Vec<u8>>> {
-    let (mut rest, mut out) = (kept, Vec::new());
-    while !rest.is_empty() {
-        let (length, more) = rest.split_first_chunk::<4>()?;
-        let (part, more) = more.split_at_checked(u32::from_le_bytes(*length) as usize)?;
-        out.push(part.to_vec());
-        rest = more;
-    }
-    Some(out)
-}

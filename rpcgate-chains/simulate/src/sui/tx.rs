@@ -343,6 +343,18 @@ pub(crate) fn digest(raw: &[u8]) -> Id {
     blake(&[b"TransactionData::", raw])
 }
 
+/// Splits a submission into transaction and signatures, as a node stores them: each after its length.
+pub(crate) fn unpack(kept: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let (mut rest, mut out) = (kept, Vec::new());
+    while !rest.is_empty() {
+        let (length, more) = rest.split_first_chunk::<4>()?;
+        let (part, more) = more.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+        out.push(part.to_vec());
+        rest = more;
+    }
+    Some(out)
+}
+
 /// Recovers the signer of a transaction's bytes; `None` if the signature is invalid or its scheme unknown.
 pub(crate) fn signer(raw: &[u8], signature: &[u8]) -> Option<Id> {
     // The intent: a transaction, version 0, of Sui.
