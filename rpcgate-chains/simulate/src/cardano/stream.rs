@@ -141,14 +141,12 @@ impl StreamNode for CardanoNode {
     }
 
     fn receive(&mut self, session: &mut Session, message: &[u8], now: Time, out: &mut Vec<String>) {
-        self.chain.begin(now);
         // Blocks for waiting calls precede the answers to later calls.
         self.push(session, now, out);
         answer(self, session, message, now, out);
     }
 
-    fn push(&mut self, session: &mut Session, now: Time, out: &mut Vec<String>) {
-        self.chain.advance(now);
+    fn push(&mut self, session: &mut Session, _: Time, out: &mut Vec<String>) {
         while out.len() < PUSHES && !session.waiting.is_empty() {
             let Some(next) = session.next_block(&self.chain) else { break };
             let id = session.waiting.pop_front().flatten();
@@ -159,7 +157,7 @@ impl StreamNode for CardanoNode {
         }
     }
 
-    fn next_push(&mut self, session: &Session, now: Time) -> Option<Time> {
+    fn next_push(&mut self, session: &mut Session, now: Time) -> Option<Time> {
         if session.waiting.is_empty() {
             return None;
         }
