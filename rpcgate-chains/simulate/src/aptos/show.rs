@@ -190,9 +190,7 @@ impl Chain {
         let mut out = self.front(entry);
         let (changes, events) = self.effects(entry, from, to);
         out.put("changes", changes);
-        if let (Json::Object(members), Json::Object(more)) = (&mut out, request) {
-            members.extend(more);
-        }
+        out.extend(request);
         out.put("events", events);
         out.put("timestamp", self.time(entry.height).micros().to_string());
         out.put("type", "user_transaction");
@@ -264,9 +262,7 @@ impl Chain {
 
     pub(crate) fn shown_pending(tx: &Tx) -> Json {
         let mut out = object! { "hash": Json::data(&tx.hash) };
-        if let (Json::Object(members), Json::Object(more)) = (&mut out, tx.json()) {
-            members.extend(more);
-        }
+        out.extend(tx.json());
         out.put("type", "pending_transaction");
         out
     }

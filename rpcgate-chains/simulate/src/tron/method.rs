@@ -3,7 +3,7 @@
 use super::TronNode;
 use super::address::{from_base58, long, short};
 use super::chain::{Chain, SOLID_DEPTH};
-use super::network::{BANDWIDTH_PRICES, ENERGY_PRICES, PARAMETERS};
+use super::network::{BANDWIDTH_PRICES, ENERGY_PRICES, parameters};
 use super::params::Params;
 use super::signatures::signatures;
 use super::token::{self, Ask, TOKEN};
@@ -202,10 +202,10 @@ impl TronNode {
             "validateaddress" => validate(params.text("address")),
             "listwitnesses" => chain.witnesses_json(visible),
             "getchainparameters" => {
-                let rows = PARAMETERS.iter().map(|(key, value)| {
-                    let mut row = object! { "key": *key };
-                    if *value != 0 {
-                        row.put("value", *value);
+                let rows = parameters().map(|(key, value)| {
+                    let mut row = object! { "key": key };
+                    if value != 0 {
+                        row.put("value", value);
                     }
                     row
                 });
@@ -214,7 +214,7 @@ impl TronNode {
             "getenergyprices" => object! { "prices": ENERGY_PRICES },
             "getbandwidthprices" => object! { "prices": BANDWIDTH_PRICES },
             "getnextmaintenancetime" => {
-                let interval = PARAMETERS.first().map_or(1, |(_, interval)| interval.cast_unsigned());
+                let interval = parameters().next().map_or(1, |(_, interval)| interval.cast_unsigned());
                 object! { "num": (chain.millis(chain.head) / interval + 1) * interval }
             }
             "getnodeinfo" => self.node_info(),
