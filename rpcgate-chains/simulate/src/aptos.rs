@@ -1,7 +1,6 @@
 //! The full node of Aptos: its REST API, version 1.
 
 mod address;
-mod bcs;
 mod chain;
 mod fault;
 mod framework;

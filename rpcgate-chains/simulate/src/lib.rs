@@ -28,6 +28,7 @@
 //! ```
 
 mod aptos;
+mod bytes;
 mod cardano;
 mod cosmos;
 mod dial;
@@ -36,6 +37,7 @@ mod evm;
 #[cfg(test)]
 mod golden;
 mod grpc;
+mod hash;
 mod json;
 mod json_rpc;
 mod ledger;

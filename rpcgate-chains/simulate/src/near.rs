@@ -64,12 +64,7 @@ impl JsonRpc for NearNode {
     }
 
     fn write(request: &Request, result: Result<Json, Trouble>, out: &mut String) {
-        out.push_str("{\"jsonrpc\":\"2.0\",");
-        out.push_str(if result.is_ok() { "\"result\":" } else { "\"error\":" });
-        result.unwrap_or_else(Trouble::json).write(out);
-        out.push_str(",\"id\":");
-        out.push_str(request.id.as_deref().unwrap_or("null"));
-        out.push('}');
+        json_rpc::write_id_last(request.id.as_deref(), result.map_err(Trouble::json), out);
     }
 }
 

@@ -57,12 +57,7 @@ impl JsonRpc for SolanaNode {
     }
 
     fn write(request: &Request, result: Result<Json, Fault>, out: &mut String) {
-        out.push_str("{\"jsonrpc\":\"2.0\",");
-        out.push_str(if result.is_ok() { "\"result\":" } else { "\"error\":" });
-        result.unwrap_or_else(Fault::json).write(out);
-        out.push_str(",\"id\":");
-        out.push_str(request.id.as_deref().unwrap_or("null"));
-        out.push('}');
+        json_rpc::write_id_last(request.id.as_deref(), result.map_err(Fault::json), out);
     }
 }
 

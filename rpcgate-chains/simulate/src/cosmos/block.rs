@@ -1,10 +1,11 @@
 //! Blocks and the node's own information.
 
-use super::address::{CONSENSUS, sha256, text};
+use super::address::{CONSENSUS, text};
 use super::chain::{CHAIN, Chain};
 use super::fault::Fault;
 use super::page::{Page, base64};
 use super::tx::Tx;
+use crate::hash::sha256;
 use crate::json::{Json, object};
 use crate::target::Target;
 use crate::utc;

@@ -224,7 +224,7 @@ impl CosmosNode {
                 if raw.is_empty() {
                     return Err(internal("tx is empty"));
                 }
-                let hash = hex::encode_upper(super::address::sha256(&raw));
+                let hash = hex::encode_upper(crate::hash::sha256(&raw));
                 let (_, outcome) = self.chain.submit(&raw, now);
                 let is_sync = method == "broadcast_tx_sync";
                 Ok(object! {

@@ -54,7 +54,7 @@ fn message_events(sends: &[Send]) -> Vec<Json> {
 
 /// Returns the address of the module that collects fees.
 fn collector() -> String {
-    super::state::name(&super::address::sha256(b"fee_collector")[..20])
+    super::state::name(&crate::hash::sha256(b"fee_collector")[..20])
 }
 
 pub(crate) fn events(entry: &Entry) -> Vec<Json> {
@@ -154,9 +154,7 @@ impl Chain {
         let data =
             if outcome.code == 0 { hex::encode_upper(responses(&tx.content.sends)) } else { String::new() };
         let mut shown = object! { "@type": "/cosmos.tx.v1beta1.Tx" };
-        if let (Json::Object(members), Json::Object(more)) = (&mut shown, tx.json()) {
-            members.extend(more);
-        }
+        shown.extend(tx.json());
         object! {
             "height": entry.height.to_string(),
             "txhash": tx.name(),
@@ -249,7 +247,7 @@ impl Chain {
             Some(Value::Number(mode)) if mode.as_u64() == Some(3) => true,
             _ => return Err(Fault::unknown("unsupported return type ; supported types: sync, async")),
         };
-        let hash = hex::encode_upper(super::address::sha256(&raw));
+        let hash = hex::encode_upper(crate::hash::sha256(&raw));
         let (_, outcome) = self.submit(&raw, now);
         if is_async {
             // The client does not wait for the check.

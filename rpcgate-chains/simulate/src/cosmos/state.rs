@@ -1,7 +1,8 @@
 //! Accounts and their coins.
 
-use super::address::{ACCOUNT, Address, of_key, read, sha256, text};
+use super::address::{ACCOUNT, Address, of_key, read, text};
 use super::tx::{Coin, Tx};
+use crate::hash::sha256;
 use crate::ledger::{GroupPayment, GroupTraffic, Mempool};
 use crate::seed::Seed;
 use std::collections::{BTreeMap, HashMap, VecDeque};

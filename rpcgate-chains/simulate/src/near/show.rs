@@ -2,7 +2,8 @@
 
 use super::chain::{Chain, EPOCH_LENGTH, Entry, Outcome, Receipt, SHARDS, Status, shard};
 use super::state::{GAS_PRICE, NEAR};
-use super::tx::{Hash, base58};
+use super::tx::Hash;
+use crate::hash::base58;
 use crate::json::{Json, object};
 use crate::utc;
 use base64::Engine;

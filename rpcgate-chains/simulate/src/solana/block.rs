@@ -1,8 +1,9 @@
 //! Blocks and their transactions as JSON.
 
-use super::chain::{Chain, Commitment, FIRST, Key, SYSTEM, base58, from_base58};
+use super::chain::{Chain, Commitment, FIRST, Key, SYSTEM};
 use super::method::{commitment, invalid, parameter};
 use crate::envelope::Fault;
+use crate::hash::{base58, from_base58};
 use crate::json::{Json, object};
 use crate::ledger::Payment;
 use serde_json::Value;

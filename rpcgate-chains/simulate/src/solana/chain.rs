@@ -1,5 +1,6 @@
 //! The chain: its slots, accounts and transfers.
 
+use crate::hash::base58;
 use crate::ledger::{BlockRules, Ledger, LedgerState, Payment, ResidentTraffic};
 use crate::seed::Seed;
 use rpcgate_core::clock::Time;
@@ -117,13 +118,4 @@ impl Chain {
         let (slot, _) = self.state.position(self.seed.reveal("transaction", first)?);
         (slot + STATUSES > self.head && slot <= self.head).then_some(slot)
     }
-}
-
-pub(super) fn base58(bytes: &[u8]) -> String {
-    bs58::encode(bytes).into_string()
-}
-
-/// Reads exactly `N` bytes in base58.
-pub(super) fn from_base58<const N: usize>(text: &str) -> Option<[u8; N]> {
-    bs58::decode(text).into_vec().ok()?.try_into().ok()
 }

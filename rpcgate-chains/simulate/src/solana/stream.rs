@@ -2,9 +2,10 @@
 //! subscriptions that a validator disables by default (blocks, votes, slot updates).
 
 use super::SolanaNode;
-use super::chain::{Chain, Commitment, Key, SYSTEM, TransactionSignature, base58, from_base58};
+use super::chain::{Chain, Commitment, Key, SYSTEM, TransactionSignature};
 use super::method::{Encoding, commitment, invalid, key, parameter};
 use crate::envelope::{Fault, Request};
+use crate::hash::{base58, from_base58};
 use crate::json::{Json, object};
 use crate::ledger::{Payment, ResidentTraffic};
 use crate::stream::{

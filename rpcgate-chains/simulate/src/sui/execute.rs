@@ -2,7 +2,8 @@
 
 use super::chain::{Chain, Entry, Gas, PRICE, UNITS, object_digest, reference};
 use super::program::{Change, Coin, Run};
-use super::tx::{Command, Id, Input, Program, Reference, Tx, base58, blake, digest, hex_id, signer};
+use super::tx::{Command, Id, Input, Program, Reference, Tx, blake, digest, hex_id, signer};
+use crate::hash::base58;
 use rpcgate_core::clock::Time;
 use std::collections::BTreeMap;
 

@@ -3,9 +3,9 @@
 use super::address::Address;
 use super::cell::{Builder, Cell};
 use super::message::{Message, Order, Step};
+use crate::hash::is_signed_ed25519;
 use crate::ledger::{BlockRules, Ledger, LedgerState};
 use crate::seed::Seed;
-use ring::signature::{ED25519, UnparsedPublicKey};
 use rpcgate_core::clock::Time;
 use std::sync::Arc;
 
@@ -320,7 +320,7 @@ impl Chain {
         if order.wallet_id != WALLET_ID {
             return exit(34);
         }
-        if UnparsedPublicKey::new(&ED25519, key).verify(&order.hash, &order.signature).is_err() {
+        if !is_signed_ed25519(&key, &order.hash, &order.signature) {
             return exit(35);
         }
         if self.balance(&account).is_none_or(|balance| balance < RUN_FEE) {

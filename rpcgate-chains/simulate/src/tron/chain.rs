@@ -1,9 +1,10 @@
 //! The chain: blocks, accounts and submitted transactions.
 
-use super::address::{Address, from_base58, long, sha256, short};
+use super::address::{Address, from_base58, long, short};
 use super::network::FOUNDATION;
 use super::token::{self, TOKEN};
 use super::tx::{Body, Contract, Tx, address_of};
+use crate::hash::sha256;
 use crate::ledger::{BlockRules, Ledger, LedgerState};
 use crate::seed::Seed;
 use k256::ecdsa::SigningKey;

@@ -1,9 +1,10 @@
 //! Blocks, accounts and receipts as JSON.
 
-use super::address::{Address, long, sha256, shown};
+use super::address::{Address, long, shown};
 use super::chain::{Account, Chain, Entry, FREE_NET, Outcome, WITNESSES};
 use super::network::OPERATIONS;
 use super::token::{self, TOKEN};
+use crate::hash::sha256;
 use crate::json::{Json, object};
 
 impl Outcome {

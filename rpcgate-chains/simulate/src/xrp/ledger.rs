@@ -7,6 +7,7 @@ use super::fields::{
 use super::root::{Root, meta};
 use super::settings::SettingsTraffic;
 use super::wire::{Account, Fields, Hash, Malformed, Value, account_of, drops, half};
+use crate::hash::is_signed_ed25519;
 use crate::ledger::{BlockHistory, BlockRules, History, Ledger, LedgerState, Payment, ResidentTraffic};
 use crate::seed::Seed;
 use k256::ecdsa::signature::hazmat::PrehashVerifier;
@@ -417,8 +418,7 @@ fn is_signed(tx: &Fields, key: &[u8]) -> bool {
     let Some(signature) = tx.bytes("TxnSignature") else { return false };
     let body = [b"STX\0", tx.unsigned().as_slice()].concat();
     if let [0xed, point @ ..] = key {
-        let key = ring::signature::UnparsedPublicKey::new(&ring::signature::ED25519, point);
-        return key.verify(&body, signature).is_ok();
+        return is_signed_ed25519(point, &body, signature);
     }
     let key = k256::ecdsa::VerifyingKey::from_sec1_bytes(key);
     let signature = k256::ecdsa::Signature::from_der(signature);

@@ -136,9 +136,7 @@ impl Chain {
         let earliest =
             ["earliest_block_hash", "earliest_app_hash", "earliest_block_height", "earliest_block_time"];
         let mut sync = block(self.head, latest);
-        if let (Json::Object(members), Json::Object(more)) = (&mut sync, block(self.oldest(), earliest)) {
-            members.extend(more);
-        }
+        sync.extend(block(self.oldest(), earliest));
         sync.put("catching_up", false);
         // A node that does not validate has a key as well, without voting power.
         let key = self.seed.bytes::<32>("node key", 0);
@@ -155,7 +153,7 @@ impl Chain {
             },
             "sync_info": sync,
             "validator_info": object! {
-                "address": hex::encode_upper(&crate::cosmos::address::sha256(&key)[..20]),
+                "address": hex::encode_upper(&crate::hash::sha256(&key)[..20]),
                 "pub_key": object! { "type": "tendermint/PubKeyEd25519", "value": base64(key) },
                 "voting_power": "0",
             },
