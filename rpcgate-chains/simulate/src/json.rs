@@ -12,6 +12,8 @@ pub(crate) enum Json {
     Number(String),
     Text(Cow<'static, str>),
     Array(Vec<Json>),
+    /// Any value, already written.
+    Written(String),
     /// An object, members in order.
     Object(Vec<(Cow<'static, str>, Json)>),
 }
@@ -22,7 +24,7 @@ impl Json {
         match self {
             Json::Null => out.push_str("null"),
             Json::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
-            Json::Number(digits) => out.push_str(digits),
+            Json::Number(written) | Json::Written(written) => out.push_str(written),
             Json::Text(text) => write_text(text, out),
             Json::Array(items) => {
                 out.push('[');
@@ -49,6 +51,18 @@ impl Json {
         }
     }
 
+    /// Returns a value from a data file, without the spaces and lines between its parts.
+    pub(crate) fn written(file: &str) -> Self {
+        let mut is_text = false;
+        let mut before = ' ';
+        let is_part = |c: &char| {
+            is_text ^= *c == '"' && before != '\\';
+            before = *c;
+            is_text || !c.is_ascii_whitespace()
+        };
+        Json::Written(file.chars().filter(is_part).collect())
+    }
+
     pub(crate) fn text(&self) -> String {
         let mut out = String::new();
         self.write(&mut out);
@@ -59,6 +73,13 @@ impl Json {
     pub(crate) fn put(&mut self, name: &'static str, value: impl Into<Json>) {
         if let Json::Object(members) = self {
             members.push((Cow::Borrowed(name), value.into()));
+        }
+    }
+
+    /// Adds the members of an object to an object.
+    pub(crate) fn extend(&mut self, other: Json) {
+        if let (Json::Object(members), Json::Object(more)) = (self, other) {
+            members.extend(more);
         }
     }
 

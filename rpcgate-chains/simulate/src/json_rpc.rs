@@ -122,6 +122,16 @@ fn refuse<N: JsonRpc>(error: N::Error, out: &mut String) -> u16 {
     status
 }
 
+/// Writes an answer as JSON-RPC 2.0 with the id after the result or the error.
+pub(crate) fn write_id_last(id: Option<&str>, result: Result<Json, Json>, out: &mut String) {
+    out.push_str("{\"jsonrpc\":\"2.0\",");
+    out.push_str(if result.is_ok() { "\"result\":" } else { "\"error\":" });
+    result.unwrap_or_else(|error| error).write(out);
+    out.push_str(",\"id\":");
+    out.push_str(id.unwrap_or("null"));
+    out.push('}');
+}
+
 /// Writes an answer as JSON-RPC 2.0 with the id before the result, as go-ethereum and Sui do.
 pub(crate) fn write_id_first(id: Option<&str>, result: Result<Json, Fault>, out: &mut String) {
     out.push_str("{\"jsonrpc\":\"2.0\",\"id\":");

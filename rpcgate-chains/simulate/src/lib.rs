@@ -28,7 +28,7 @@
 //! ```
 
 mod aptos;
-mod barter;
+mod bytes;
 mod cardano;
 mod cosmos;
 mod dial;
@@ -37,18 +37,17 @@ mod evm;
 #[cfg(test)]
 mod golden;
 mod grpc;
-mod inbox;
+mod hash;
 mod json;
 mod json_rpc;
+mod ledger;
 mod near;
 mod rest;
 mod seed;
 mod solana;
 mod stream;
-mod submission;
 mod sui;
 mod target;
-mod timeline;
 mod ton;
 mod tron;
 mod utc;
@@ -63,13 +62,12 @@ pub use dial::{Dial, Disturbance};
 pub use evm::EvmNode;
 pub use grpc::GrpcFailure;
 use grpc::schema::Schema;
+pub use ledger::{EPOCH, NoSubmission, SUBMISSION_BYTES, SUBMISSIONS, Submission};
 pub use near::NearNode;
 use rpcgate_core::clock::Time;
 pub use solana::SolanaNode;
 pub use stream::{SimulatedStreamId, SimulatedStreams, StreamDial, StreamDisturbance, StreamFate};
-pub use submission::{NoSubmission, SUBMISSION_BYTES, SUBMISSIONS, Submission};
 pub use sui::SuiNode;
-pub use timeline::EPOCH;
 pub use ton::TonNode;
 pub use tron::TronNode;
 pub use utxo::UtxoNode;

@@ -2,14 +2,11 @@
 
 use super::address::Address;
 use super::fault::Fault;
-use super::state::{RESIDENT_GAS, State, Turn, transfers};
+use super::state::{RESIDENT_GAS, State, Transfer};
 use super::tx::{CHAIN, Tx};
-use crate::Submission;
-use crate::inbox::Inbox;
+use crate::ledger::{BlockRules, Ledger, LedgerState};
 use crate::seed::Seed;
-use crate::timeline::Timeline;
 use rpcgate_core::clock::Time;
-use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 /// The number of blocks that a node keeps: about two months of them.
@@ -37,7 +34,7 @@ pub(crate) enum Kind {
     /// The metadata at the start of the block.
     Metadata,
     /// A transfer of a resident.
-    Turn(Turn),
+    Resident(Transfer),
     Client(Arc<Tx>),
     Epilogue,
 }
@@ -58,22 +55,25 @@ pub(crate) struct Entry {
     pub(crate) outcome: Outcome,
 }
 
-#[derive(Debug)]
-pub(crate) struct Chain {
-    pub(crate) seed: Seed,
-    pub(crate) state: State,
-    pub(crate) inbox: Inbox,
-    /// The height of the newest block.
-    pub(crate) head: u64,
-    timeline: Timeline,
-    /// Waiting transactions, each with the height of the block that will include it.
-    waiting: VecDeque<(u64, Arc<Tx>)>,
-    /// Transactions that arrived before those that they have to follow.
-    parked: BTreeMap<(Address, u64), Arc<Tx>>,
-    included: BTreeMap<u64, Vec<(Arc<Tx>, Outcome)>>,
-    /// Heights of the clients' transactions, ascending: a binary search gives the number before a block.
-    heights: Vec<u64>,
-    places: HashMap<[u8; 32], (u64, usize)>,
+pub(crate) type Chain = Ledger<State>;
+
+impl LedgerState for State {
+    type Entry = (Arc<Tx>, Outcome);
+
+    fn advance(chain: &mut Chain, height: u64) {
+        chain.head = height;
+        let moment = chain.secs(height);
+        chain.state.parked.retain(|_, tx| tx.expires > moment);
+        while let Some((height, tx)) = chain.state.waiting.pop_due(chain.head) {
+            let outcome = chain.deliver(&tx, height);
+            chain.state.heights.push(height);
+            chain.include(height, tx.hash, (tx, outcome));
+        }
+    }
+
+    fn resubmit(chain: &mut Chain, raw: &[u8], moment: Time) {
+        let _ = chain.submit(raw, moment);
+    }
 }
 
 fn plain(gas_used: u64) -> Outcome {
@@ -81,33 +81,10 @@ fn plain(gas_used: u64) -> Outcome {
 }
 
 impl Chain {
-    pub(crate) fn new(seed: u64) -> Self {
+    pub(crate) fn of_seed(seed: u64) -> Self {
         let seed = Seed::of("aptos", seed);
-        Chain {
-            seed,
-            state: State::new(seed, BASE),
-            inbox: Inbox::default(),
-            head: 0,
-            timeline: Timeline::paced(seed, BASE, SLOT_MS, JITTER_MS),
-            waiting: VecDeque::new(),
-            parked: BTreeMap::new(),
-            included: BTreeMap::new(),
-            heights: Vec::new(),
-            places: HashMap::new(),
-        }
-    }
-
-    pub(crate) fn height(&self, now: Time) -> u64 {
-        self.timeline.height(now).max(self.head)
-    }
-
-    pub(crate) fn time(&self, height: u64) -> Time {
-        self.timeline.time(height)
-    }
-
-    /// Returns the height of the oldest block that is kept.
-    pub(crate) fn lowest(&self) -> u64 {
-        self.head.saturating_sub(KEPT)
+        let rules = BlockRules { base: BASE, slot_ms: SLOT_MS, jitter_ms: JITTER_MS, first: 0, kept: KEPT };
+        Ledger::new(seed, rules, State::new(seed, BASE))
     }
 
     /// Returns the epoch and round of a block.
@@ -121,8 +98,8 @@ impl Chain {
     }
 
     pub(crate) fn first_version(&self, height: u64) -> u64 {
-        let clients = self.heights.partition_point(|known| *known < height) as u64;
-        VERSIONS + 2 * height + transfers(height) + clients
+        let clients = self.state.heights.partition_point(|known| *known < height) as u64;
+        VERSIONS + 2 * height + self.state.traffic.count_below(height) + clients
     }
 
     pub(crate) fn version(&self) -> u64 {
@@ -131,10 +108,10 @@ impl Chain {
 
     /// Returns the height of the block with a version, if the node keeps it.
     pub(crate) fn block_of(&self, version: u64) -> Result<u64, Fault> {
-        if version < self.first_version(self.lowest()) {
+        if version < self.first_version(self.oldest()) {
             return Err(Fault::pruned("version_pruned", &format!("Ledger version({version})")));
         }
-        let (mut low, mut high) = (self.lowest(), self.head + 1);
+        let (mut low, mut high) = (self.oldest(), self.head + 1);
         while low + 1 < high {
             let middle = low + (high - low) / 2;
             if self.first_version(middle) <= version {
@@ -146,30 +123,16 @@ impl Chain {
         Ok(low)
     }
 
-    /// Advances to the blocks of `now` and includes the transactions that wait for them.
-    pub(crate) fn advance(&mut self, now: Time) {
-        self.head = self.height(now);
-        let moment = self.time(self.head).secs();
-        self.parked.retain(|_, tx| tx.expires > moment);
-        while let Some((height, tx)) = self.waiting.pop_front_if(|(height, _)| *height <= self.head) {
-            let outcome = self.deliver(&tx, height);
-            let entries = self.included.entry(height).or_default();
-            self.places.insert(tx.hash, (height, entries.len()));
-            self.heights.push(height);
-            entries.push((tx, outcome));
-        }
-    }
-
     /// Returns the next sequence number of a sender, counting waiting transactions.
     fn expected(&self, sender: &Address) -> u64 {
         let known = self.state.account(sender, self.head).unwrap_or_default().sequence;
-        known + self.waiting.iter().filter(|(_, tx)| tx.sender == *sender).count() as u64
+        known + self.state.waiting.iter().filter(|tx| tx.sender == *sender).count() as u64
     }
 
     /// Returns a transaction that is not in a block yet.
     pub(crate) fn pending(&self, hash: &[u8; 32]) -> Option<Arc<Tx>> {
-        let waiting = self.waiting.iter().map(|(_, tx)| tx).chain(self.parked.values());
-        waiting.into_iter().find(|tx| tx.hash == *hash).cloned()
+        let mut waiting = self.state.waiting.iter().chain(self.state.parked.values());
+        waiting.find(|tx| tx.hash == *hash).cloned()
     }
 
     /// Checks whether a transaction may run. The gas that it will use is not checked.
@@ -215,40 +178,31 @@ impl Chain {
         if !tx.is_signed() {
             return Err(Fault::machine("INVALID_SIGNATURE", 1));
         }
-        let now = now.max(self.time(self.head));
+        let now = self.moment(now);
         self.check(&tx, now)?;
         let expected = self.expected(&tx.sender);
-        if tx.sequence < expected || self.parked.contains_key(&(tx.sender, tx.sequence)) {
+        if tx.sequence < expected || self.state.parked.contains_key(&(tx.sender, tx.sequence)) {
             return Err(Fault {
                 code: "invalid_transaction_update",
                 ..Fault::input("Transaction already in mempool with a different payload")
             });
         }
-        self.inbox.take(now, raw.to_vec()).ok_or_else(Fault::full)?;
+        self.accept(raw.to_vec(), now).ok_or_else(Fault::full)?;
         if tx.sequence > expected {
-            self.parked.insert((tx.sender, tx.sequence), tx.clone());
+            self.state.parked.insert((tx.sender, tx.sequence), tx.clone());
             return Ok(tx);
         }
-        self.waiting.push_back((self.head + 1, tx.clone()));
+        let next_block = self.head + 1;
+        self.state.waiting.push(next_block, tx.clone());
         let mut next = tx.sequence + 1;
-        while let Some(follower) = self.parked.remove(&(tx.sender, next)) {
+        while let Some(follower) = self.state.parked.remove(&(tx.sender, next)) {
             if follower.expires <= now.secs() {
                 break;
             }
-            self.waiting.push_back((self.head + 1, follower));
+            self.state.waiting.push(next_block, follower);
             next += 1;
         }
         Ok(tx)
-    }
-
-    /// Replays the submissions of a node of the same chain.
-    pub(crate) fn replay(&mut self, past: &[Submission]) {
-        for Submission { moment, raw } in past {
-            self.advance(*moment);
-            // If the list was edited, a later transaction may lack its sender or its coins.
-            let _ = self.submit(raw, *moment);
-        }
-        self.inbox.begin_request();
     }
 
     /// Returns the outcome that a transaction would have now.
@@ -296,19 +250,14 @@ impl Chain {
         outcome
     }
 
-    /// Returns the hash of block `height` and of its own entries. It does not cover client transactions.
-    pub(crate) fn block_hash(&self, height: u64) -> [u8; 32] {
-        self.seed.hide("block", height)
-    }
-
     /// Returns the transactions of block `height` in order.
     pub(crate) fn entries(&self, height: u64) -> Vec<Entry> {
         let own =
             |place: u64, kind, gas| (self.seed.hide("transaction", height << 24 | place), kind, plain(gas));
         let mut out = vec![own(0, Kind::Metadata, 0)];
-        let turns = self.state.turns(height).into_iter().zip(1..);
-        out.extend(turns.map(|(turn, place)| own(place, Kind::Turn(turn), RESIDENT_GAS.0)));
-        for (tx, outcome) in self.included.get(&height).into_iter().flatten() {
+        let transfers = self.state.transfers(height).into_iter().zip(1..);
+        out.extend(transfers.map(|(transfer, place)| own(place, Kind::Resident(transfer), RESIDENT_GAS.0)));
+        for (tx, outcome) in self.included(height) {
             out.push((tx.hash, Kind::Client(tx.clone()), outcome.clone()));
         }
         out.push(own(LAST, Kind::Epilogue, 0));
@@ -318,18 +267,18 @@ impl Chain {
     }
 
     /// Finds a committed transaction in a kept block by its hash.
-    pub(crate) fn find(&self, hash: &[u8; 32]) -> Option<Entry> {
-        let height = match self.places.get(hash) {
-            Some((height, _)) => *height,
+    pub(crate) fn committed(&self, hash: &[u8; 32]) -> Option<Entry> {
+        let height = match self.place(hash) {
+            Some((height, _)) => height,
             None => self.seed.reveal("transaction", hash)? >> 24,
         };
-        let is_kept = (self.lowest()..=self.head).contains(&height);
+        let is_kept = (self.oldest()..=self.head).contains(&height);
         self.entries(height).into_iter().find(|entry| is_kept && entry.hash == *hash)
     }
 
     /// Returns the committed transactions of a client, ordered by sequence number.
     pub(crate) fn sent(&self, sender: &Address) -> Vec<Entry> {
         let mine = |entry: &Entry| matches!(&entry.kind, Kind::Client(tx) if tx.sender == *sender);
-        self.included.keys().flat_map(|height| self.entries(*height)).filter(mine).collect()
+        self.included_in(..).flat_map(|(height, _)| self.entries(height)).filter(mine).collect()
     }
 }

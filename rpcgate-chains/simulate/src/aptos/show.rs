@@ -114,10 +114,10 @@ impl Chain {
             "chain_id": CHAIN,
             "epoch": Self::round(self.head).0.to_string(),
             "ledger_version": self.version().to_string(),
-            "oldest_ledger_version": self.first_version(self.lowest()).to_string(),
+            "oldest_ledger_version": self.first_version(self.oldest()).to_string(),
             "ledger_timestamp": self.time(self.head).micros().to_string(),
             "node_role": "full_node",
-            "oldest_block_height": self.lowest().to_string(),
+            "oldest_block_height": self.oldest().to_string(),
             "block_height": self.head.to_string(),
             "git_hash": hex::encode(self.seed.bytes::<20>("build", 0)),
         }
@@ -190,9 +190,7 @@ impl Chain {
         let mut out = self.front(entry);
         let (changes, events) = self.effects(entry, from, to);
         out.put("changes", changes);
-        if let (Json::Object(members), Json::Object(more)) = (&mut out, request) {
-            members.extend(more);
-        }
+        out.extend(request);
         out.put("events", events);
         out.put("timestamp", self.time(entry.height).micros().to_string());
         out.put("type", "user_transaction");
@@ -204,20 +202,20 @@ impl Chain {
         let timestamp = self.time(entry.height).micros().to_string();
         match &entry.kind {
             Kind::Client(tx) => self.user(entry, &tx.sender, tx.call.transfer(), tx.json()),
-            Kind::Turn(turn) => {
+            Kind::Resident(transfer) => {
                 let call = Call {
                     address: read_address(SYSTEM).unwrap_or_default(),
                     module: "aptos_account".into(),
                     function: "transfer".into(),
                     types: Vec::new(),
-                    arguments: vec![turn.to.to_vec(), turn.amount.to_le_bytes().to_vec()],
+                    arguments: vec![transfer.to.to_vec(), transfer.amount.to_le_bytes().to_vec()],
                 };
                 // The key is unknown, so the signature is random bytes.
                 let signature =
-                    shown_signature(&turn.key, &self.seed.bytes::<64>("signature", entry.version));
+                    shown_signature(&transfer.key, &self.seed.bytes::<64>("signature", entry.version));
                 let limits = [2_000, RESIDENT_GAS.1, self.time(entry.height).secs() + 20];
-                let asked = request(turn.from, turn.sequence, limits, &call, signature);
-                self.user(entry, &turn.from, Some((turn.to, turn.amount)), asked)
+                let asked = request(transfer.from, transfer.sequence, limits, &call, signature);
+                self.user(entry, &transfer.from, Some((transfer.to, transfer.amount)), asked)
             }
             Kind::Metadata => {
                 let (epoch, round) = Self::round(entry.height);
@@ -264,9 +262,7 @@ impl Chain {
 
     pub(crate) fn shown_pending(tx: &Tx) -> Json {
         let mut out = object! { "hash": Json::data(&tx.hash) };
-        if let (Json::Object(members), Json::Object(more)) = (&mut out, tx.json()) {
-            members.extend(more);
-        }
+        out.extend(tx.json());
         out.put("type", "pending_transaction");
         out
     }

@@ -1,17 +1,15 @@
 //! Accounts and their coins.
 
 use super::address::{Address, FRAMEWORK};
-use super::tx::sha3;
+use super::tx::{Tx, sha3};
+use crate::ledger::{GroupPayment, GroupTraffic, Mempool};
 use crate::seed::Seed;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The cost of a resident's transfer: gas units, and octas per unit.
 pub(crate) const RESIDENT_GAS: (u64, u64) = (9, 100);
-/// The number of groups; each has four residents.
-const GROUPS: u64 = 16;
-/// The number of blocks after which a resident sends again.
-pub(crate) const ROUND: u64 = 2 * GROUPS;
-/// The number of trading pairs in a group, by the group's number modulo 4.
+/// The number of paying pairs in a group, by the group's number modulo 4.
 const PAIRS: [u64; 4] = [1, 2, 0, 1];
 const APT: u64 = 100_000_000;
 /// Public keys of the developers, whose secret keys are 32 bytes 1, 32 bytes 2 and so on.
@@ -33,7 +31,7 @@ pub(crate) struct Account {
 
 /// One transfer of the chain's own traffic.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Turn {
+pub(crate) struct Transfer {
     pub(crate) from: Address,
     pub(crate) to: Address,
     pub(crate) key: [u8; 32],
@@ -45,12 +43,17 @@ pub(crate) struct Turn {
 pub(crate) struct State {
     seed: Seed,
     base: u64,
-    /// The accounts that make the chain's own traffic. In an even block, one account of a pair sends to the other,
-    /// which returns the same amount in the next block. Balances change without the need to sum over all blocks.
+    pub(crate) traffic: GroupTraffic,
+    /// The accounts that make the chain's own traffic, with their keys.
     residents: Vec<(Address, [u8; 32])>,
     /// Octas that clients sent to residents.
     gifts: BTreeMap<Address, u64>,
     accounts: BTreeMap<Address, Account>,
+    pub(crate) waiting: Mempool<Arc<Tx>>,
+    /// Transactions that arrived before those that they have to follow.
+    pub(crate) parked: BTreeMap<(Address, u64), Arc<Tx>>,
+    /// Heights of the clients' transactions, ascending: a binary search gives the number before a block.
+    pub(crate) heights: Vec<u64>,
 }
 
 /// Returns the address of an Ed25519 key: the hash of the key and its scheme.
@@ -58,21 +61,10 @@ fn of_key(key: &[u8]) -> Address {
     sha3(&[key, &[0]].concat())
 }
 
-/// Returns the number of transfers in all blocks below `height`.
-pub(crate) fn transfers(height: u64) -> u64 {
-    let whole: u64 = (0..GROUPS).map(|group| 2 * pairs(group)).sum();
-    let part: u64 = (0..height % ROUND).map(|place| pairs(place / 2)).sum();
-    height / ROUND * whole + part
-}
-
-fn pairs(group: u64) -> u64 {
-    PAIRS.get((group % 4) as usize).copied().unwrap_or(0)
-}
-
 impl State {
     /// Creates the state before any transaction of a client, for a chain that starts at height `base`.
     pub(crate) fn new(seed: Seed, base: u64) -> Self {
-        let residents = (0..4 * GROUPS).map(|n| {
+        let residents = (0..GroupTraffic::RESIDENTS).map(|n| {
             let key: [u8; 32] = seed.bytes("key", n);
             (of_key(&key), key)
         });
@@ -82,40 +74,24 @@ impl State {
         State {
             seed,
             base,
+            traffic: GroupTraffic::new(seed, 20 * APT, |group| PAIRS[(group % 4) as usize]),
             residents: residents.collect(),
             gifts: BTreeMap::new(),
             accounts: developers.chain([system]).collect(),
+            waiting: Mempool::default(),
+            parked: BTreeMap::new(),
+            heights: Vec::new(),
         }
     }
 
-    /// Returns the position of a resident in the round; `None` for one that never sends.
-    fn place(n: u64) -> Option<u64> {
-        let (group, pair, role) = (n / 4, n % 4 / 2, n % 2);
-        (pair < pairs(group)).then_some(2 * group + role)
-    }
-
-    /// Returns the number of transactions that resident `n` has sent up to block `height`.
-    fn sent(n: u64, height: u64) -> u64 {
-        Self::place(n).map_or(0, |place| (height + ROUND - place) / ROUND)
-    }
-
-    fn traded(&self, couple: u64, pair: u64) -> u64 {
-        1 + self.seed.below("amount", couple << 1 | pair, 20 * APT)
-    }
-
     /// Returns the chain's own transfers in block `height`.
-    pub(crate) fn turns(&self, height: u64) -> Vec<Turn> {
-        let (couple, role) = (height / 2, height % 2);
-        let group = couple % GROUPS;
-        let turn = |pair| {
-            let first = 4 * group + 2 * pair;
-            let n = first + role;
-            let (from, key) = *self.residents.get(n as usize)?;
-            let (to, _) = *self.residents.get((first + 1 - role) as usize)?;
-            let sequence = Self::sent(n, height.saturating_sub(1));
-            Some(Turn { from, to, key, sequence, amount: self.traded(couple, pair) })
+    pub(crate) fn transfers(&self, height: u64) -> Vec<Transfer> {
+        let transfer = |payment: GroupPayment| {
+            let (from, key) = *self.residents.get(payment.payer as usize)?;
+            let (to, _) = *self.residents.get(payment.payee as usize)?;
+            Some(Transfer { from, to, key, sequence: payment.sequence, amount: payment.amount })
         };
-        (0..pairs(group)).filter_map(turn).collect()
+        self.traffic.of_block(height).filter_map(transfer).collect()
     }
 
     fn number(&self, address: &Address) -> Option<u64> {
@@ -123,8 +99,8 @@ impl State {
     }
 
     /// Returns the block in which a resident sent the transaction with this sequence number.
-    pub(crate) fn turn_of(&self, address: &Address, sequence: u64) -> Option<u64> {
-        Some(Self::place(self.number(address)?)? + sequence * ROUND)
+    pub(crate) fn transfer_of(&self, address: &Address, sequence: u64) -> Option<u64> {
+        self.traffic.block_of(self.number(address)?, sequence)
     }
 
     /// Returns an account after block `height`; `None` for an address that never received coins.
@@ -132,17 +108,12 @@ impl State {
         let Some(n) = self.number(address) else {
             return self.accounts.get(address).copied();
         };
-        let (sequence, before) = (Self::sent(n, height), Self::sent(n, self.base));
+        let (sequence, before) = (self.traffic.sent(n, height), self.traffic.sent(n, self.base));
         let fee = RESIDENT_GAS.0 * RESIDENT_GAS.1;
         let mut balance = 20_000 * APT + self.seed.below("wealth", n, 400_000 * APT);
         balance = balance.saturating_sub(fee * sequence.saturating_sub(before));
         balance += fee * before.saturating_sub(sequence);
-        let (group, pair) = (n / 4, n % 4 / 2);
-        // Between its two blocks the other account of the pair holds the coins.
-        if pair < pairs(group) && height % ROUND == 2 * group {
-            let amount = self.traded(height / 2, pair);
-            balance = if n.is_multiple_of(2) { balance - amount } else { balance + amount };
-        }
+        balance = balance.saturating_add_signed(self.traffic.gain(n, height));
         balance += self.gifts.get(address).copied().unwrap_or(0);
         Some(Account { sequence, balance })
     }
@@ -174,15 +145,15 @@ mod tests {
             for (address, _) in &state.residents {
                 let (mut before, after) =
                     (state.account(address, height - 1).unwrap(), state.account(address, height).unwrap());
-                for turn in state.turns(height) {
-                    if turn.from == *address {
-                        assert_eq!(turn.sequence, before.sequence);
-                        assert_eq!(state.turn_of(address, turn.sequence), Some(height));
-                        before.balance -= turn.amount + RESIDENT_GAS.0 * RESIDENT_GAS.1;
+                for transfer in state.transfers(height) {
+                    if transfer.from == *address {
+                        assert_eq!(transfer.sequence, before.sequence);
+                        assert_eq!(state.transfer_of(address, transfer.sequence), Some(height));
+                        before.balance -= transfer.amount + RESIDENT_GAS.0 * RESIDENT_GAS.1;
                         before.sequence += 1;
                     }
-                    if turn.to == *address {
-                        before.balance += turn.amount;
+                    if transfer.to == *address {
+                        before.balance += transfer.amount;
                     }
                 }
                 assert_eq!(before, after, "{height}");
@@ -194,7 +165,10 @@ mod tests {
     fn transfers_are_counted_without_looking_at_each() {
         let state = State::new(Seed::of("aptos", 3), 1_000);
         for height in 900..1_100 {
-            assert_eq!(transfers(height + 1) - transfers(height), state.turns(height).len() as u64);
+            assert_eq!(
+                state.traffic.count_below(height + 1) - state.traffic.count_below(height),
+                state.transfers(height).len() as u64
+            );
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Transactions: their bytes, their hash and their signers.
 
 use super::address::{Address, name, read_address};
-use super::bcs::{Reader, Writer};
+use crate::bytes::{Reader, Writer};
+use crate::hash::is_signed_ed25519;
 use crate::json::{Json, object};
-use ring::signature::{ED25519, UnparsedPublicKey};
 use sha3::{Digest, Sha3_256};
 
 /// The chain id that a transaction names.
@@ -40,9 +40,8 @@ fn read_type(reader: &mut Reader<'_>, depth: usize) -> Option<String> {
         plain @ 0..=5 => PLAIN.get(plain).copied()?.to_owned(),
         6 => format!("vector<{}>", read_type(reader, depth - 1)?),
         7 => {
-            let (address, module, item) = (reader.address()?, reader.text()?, reader.text()?);
-            let inner: Option<Vec<_>> = (0..reader.length()?).map(|_| read_type(reader, depth - 1)).collect();
-            let inner = inner?.join(", ");
+            let (address, module, item) = (reader.array()?, reader.text()?, reader.text()?);
+            let inner = reader.list(|reader| read_type(reader, depth - 1))?.join(", ");
             let inner = if inner.is_empty() { inner } else { format!("<{inner}>") };
             format!("{}::{module}::{item}{inner}", name(&address))
         }
@@ -60,27 +59,26 @@ fn write_type(writer: Writer, text: &str) -> Option<Writer> {
     if parts.next().is_some() || item.contains('<') {
         return None;
     }
-    let writer = writer.length(7).raw(&address).bytes(module.as_bytes()).bytes(item.as_bytes());
+    let writer = writer.length(7).raw(&address).sized(module.as_bytes()).sized(item.as_bytes());
     Some(writer.length(0))
 }
 
 impl Call {
     pub(crate) fn read(reader: &mut Reader<'_>) -> Option<Self> {
-        let (address, module, function) = (reader.address()?, reader.text()?, reader.text()?);
-        let types = (0..reader.length()?).map(|_| read_type(reader, DEPTH)).collect::<Option<_>>()?;
-        let arguments =
-            (0..reader.length()?).map(|_| Some(reader.bytes()?.to_vec())).collect::<Option<_>>()?;
+        let (address, module, function) = (reader.array()?, reader.text()?, reader.text()?);
+        let types = reader.list(|reader| read_type(reader, DEPTH))?;
+        let arguments = reader.list(Reader::sized)?;
         Some(Call { address, module, function, types, arguments })
     }
 
     fn write(&self, writer: Writer) -> Option<Writer> {
-        let writer = writer.raw(&self.address).bytes(self.module.as_bytes()).bytes(self.function.as_bytes());
+        let writer = writer.raw(&self.address).sized(self.module.as_bytes()).sized(self.function.as_bytes());
         let mut writer = writer.length(self.types.len());
         for text in &self.types {
             writer = write_type(writer, text)?;
         }
         writer = writer.length(self.arguments.len());
-        Some(self.arguments.iter().fold(writer, |writer, argument| writer.bytes(argument)))
+        Some(self.arguments.iter().fold(writer, |writer, argument| writer.sized(argument)))
     }
 
     /// Returns the path of the function: `0x1::module::function`.
@@ -146,7 +144,7 @@ impl Tx {
     /// Decodes a transaction with an Ed25519 signature.
     pub(crate) fn decode(raw: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(raw);
-        let (sender, sequence) = (reader.address()?, reader.u64()?);
+        let (sender, sequence) = (reader.array()?, reader.u64()?);
         // Only payloads that call an entry function are read.
         if reader.length()? != 2 {
             return None;
@@ -157,7 +155,7 @@ impl Tx {
         if reader.length()? != 0 {
             return None;
         }
-        let (key, signature) = (reader.bytes()?.try_into().ok()?, reader.bytes()?.try_into().ok()?);
+        let (key, signature) = (reader.sized()?.try_into().ok()?, reader.sized()?.try_into().ok()?);
         let tx = Tx {
             sender,
             sequence,
@@ -207,13 +205,13 @@ impl Tx {
         let writer = writer.u64(digits(&tx["max_gas_amount"])?).u64(digits(&tx["gas_unit_price"])?);
         // The JSON has no chain id, so it belongs to this chain.
         let writer = writer.u64(digits(&tx["expiration_timestamp_secs"])?).raw(&[CHAIN]);
-        Some(writer.length(0).bytes(&key).bytes(&signed).done())
+        Some(writer.length(0).sized(&key).sized(&signed).done())
     }
 
     /// Reports whether the signature is valid for the sender's key.
     pub(crate) fn is_signed(&self) -> bool {
         let message = [&sha3(b"APTOS::RawTransaction")[..], &self.unsigned].concat();
-        UnparsedPublicKey::new(&ED25519, self.key).verify(&message, &self.signature).is_ok()
+        is_signed_ed25519(&self.key, &message, &self.signature)
     }
 
     /// Returns the authentication key, by which an account verifies signatures.
@@ -289,7 +287,7 @@ pub(crate) mod tests {
         let unsigned = writer.u64(2_000).u64(price).u64(expires).raw(&[1]).done();
         let message = [&sha3(b"APTOS::RawTransaction")[..], &unsigned].concat();
         let signature = pair.sign(&message);
-        Writer::default().raw(&unsigned).length(0).bytes(key).bytes(signature.as_ref()).done()
+        Writer::default().raw(&unsigned).length(0).sized(key).sized(signature.as_ref()).done()
     }
 
     #[test]

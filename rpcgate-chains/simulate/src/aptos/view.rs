@@ -1,10 +1,10 @@
 //! View functions, which only read.
 
 use super::address::{Address, name, read_address};
-use super::bcs::Reader;
 use super::chain::Chain;
 use super::fault::Fault;
 use super::tx::{CHAIN, COIN, Call};
+use crate::bytes::Reader;
 use crate::json::{Json, object};
 use serde_json::Value;
 

@@ -3,10 +3,9 @@
 use super::network::{SLOT_ZERO, TX_BYTES, ada};
 use super::tx::{Output, Reference, Tx, bech32, hash28};
 use crate::envelope::Fault;
-use crate::inbox::Inbox;
 use crate::json::{Json, object};
+use crate::ledger::{BlockRules, Ledger, LedgerState};
 use crate::seed::Seed;
-use crate::timeline::Timeline;
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use rpcgate_core::clock::Time;
 use std::collections::BTreeMap;
@@ -36,16 +35,21 @@ struct Coin {
 }
 
 #[derive(Debug)]
-pub(super) struct Chain {
-    pub(super) seed: Seed,
-    timeline: Timeline,
-    /// The height of the newest block.
-    pub(super) head: u64,
+pub(crate) struct Outputs {
     residents: Vec<Vec<u8>>,
     coins: BTreeMap<Reference, Coin>,
-    /// Clients' transactions by block, including the next one.
-    included: BTreeMap<u64, Vec<Tx>>,
-    pub(super) inbox: Inbox,
+}
+
+pub(super) type Chain = Ledger<Outputs>;
+
+impl LedgerState for Outputs {
+    type Entry = Tx;
+
+    fn resubmit(chain: &mut Chain, raw: &[u8], moment: Time) {
+        if let Ok(tx) = Tx::read(raw) {
+            let _ = chain.submit(&tx, raw.to_vec(), moment);
+        }
+    }
 }
 
 /// Returns the address of the key whose secret half is the number `n` as 32 bytes.
@@ -62,7 +66,7 @@ fn account(hash: &[u8; 28]) -> Vec<u8> {
 }
 
 impl Chain {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(super) fn of_seed(seed: u64) -> Self {
         let seed = Seed::of("cardano", seed);
         let mut coins = BTreeMap::new();
         for (n, address) in (1..=4).filter_map(|n| Some((n, developer(n)?))) {
@@ -70,38 +74,13 @@ impl Chain {
             let reference = (seed.bytes("genesis", u64::from(n)), 0);
             coins.insert(reference, Coin { output, made: 0, spent: None });
         }
-        Chain {
-            seed,
-            timeline: Timeline::paced(seed, BASE, SLOT_MS, SLOT_MS),
-            head: 0,
-            residents: (0..2 * PAIRS).map(|n| account(&seed.bytes("resident", n))).collect(),
-            coins,
-            included: BTreeMap::new(),
-            inbox: Inbox::default(),
-        }
-    }
-
-    /// Returns the height of the newest block at `now`, without advancing to it.
-    pub(super) fn height(&self, now: Time) -> u64 {
-        self.timeline.height(now).max(self.head)
-    }
-
-    /// Returns `now`, or the time of the newest block if the clock stepped back behind it.
-    pub(super) fn moment(&self, now: Time) -> Time {
-        now.max(self.timeline.time(self.head))
+        let residents = (0..2 * PAIRS).map(|n| account(&seed.bytes("resident", n))).collect();
+        let rules = BlockRules { slot_ms: SLOT_MS, jitter_ms: SLOT_MS, ..BlockRules::of(BASE) };
+        Ledger::new(seed, rules, Outputs { residents, coins })
     }
 
     pub(super) fn slot(&self, height: u64) -> u64 {
-        self.timeline.time(height).secs().saturating_sub(SLOT_ZERO)
-    }
-
-    /// Returns the Unix time of block `height`, in seconds.
-    pub(super) fn time(&self, height: u64) -> u64 {
-        self.timeline.time(height).secs()
-    }
-
-    pub(super) fn moment_of(&self, height: u64) -> Time {
-        self.timeline.time(height)
+        self.secs(height).saturating_sub(SLOT_ZERO)
     }
 
     /// Returns the slot and the id of block `height`.
@@ -110,7 +89,7 @@ impl Chain {
     }
 
     /// Returns the height of the block with this slot and id.
-    pub(super) fn find(&self, slot: u64, id: &[u8; 32]) -> Option<u64> {
+    pub(super) fn height_of(&self, slot: u64, id: &[u8; 32]) -> Option<u64> {
         let height = self.seed.reveal("block", id)?;
         ((FIRST..=self.head).contains(&height) && self.slot(height) == slot).then_some(height)
     }
@@ -129,11 +108,6 @@ impl Chain {
         (spent.map(|(reference, _)| reference).into(), made.into(), fee)
     }
 
-    /// Returns the transactions of clients in block `height`.
-    pub(super) fn included(&self, height: u64) -> &[Tx] {
-        self.included.get(&height).map_or(&[], Vec::as_slice)
-    }
-
     /// Returns a resident's only output as of block `head`. The last block with its pair's turn created it.
     fn resident(&self, place: u64, head: u64) -> (Reference, Output) {
         let (pair, side) = (place / 2, place % 2);
@@ -143,7 +117,7 @@ impl Chain {
         let base = 1_000_000 * ADA
             - (turns / PAIRS.cast_signed() * HALF_FEE.cast_signed()).clamp(0, 1 << 38).cast_unsigned();
         let lovelace = if side == 0 { base - share } else { base + share };
-        let address = self.residents[place as usize].clone();
+        let address = self.state.residents[place as usize].clone();
         let output = Output { address, lovelace, tokens: None };
         ((self.seed.hide("transaction", height), side), output)
     }
@@ -177,39 +151,38 @@ impl Chain {
     /// Returns all outputs that are unspent as of the newest block.
     pub(super) fn unspent(&self) -> impl Iterator<Item = (Reference, Output)> + '_ {
         let own = (0..2 * PAIRS).map(|place| self.resident(place, self.head)).chain([self.mint(self.head)]);
-        let clients = self
-            .coins
-            .iter()
-            .filter(|(_, coin)| coin.made <= self.head && coin.spent.is_none_or(|height| height > self.head));
+        let clients =
+            self.state.coins.iter().filter(|(_, coin)| {
+                coin.made <= self.head && coin.spent.is_none_or(|height| height > self.head)
+            });
         own.chain(clients.map(|(reference, coin)| (*reference, coin.output.clone())))
     }
 
     /// Returns an output that no block and no waiting transaction has spent.
     fn spendable(&self, reference: &Reference) -> Option<Output> {
-        match self.coins.get(reference) {
+        match self.state.coins.get(reference) {
             Some(coin) => coin.spent.is_none().then(|| coin.output.clone()),
             None => self.unspent().find(|(known, _)| known == reference).map(|(_, output)| output),
         }
     }
 
     /// Takes a transaction into the next block, or refuses it with the node's code.
-    pub(super) fn take(&mut self, tx: &Tx, bytes: Vec<u8>, now: Time) -> Result<(), Fault> {
+    pub(super) fn submit(&mut self, tx: &Tx, bytes: Vec<u8>, now: Time) -> Result<(), Fault> {
         self.check(tx)?;
-        let moment = self.moment(now);
-        if self.inbox.take(moment, bytes).is_none() {
+        if self.accept(bytes, now).is_none() {
             return Err(mempool("The mempool is full."));
         }
         let height = self.head + 1;
         for input in &tx.inputs {
-            if let Some(coin) = self.coins.get_mut(input) {
+            if let Some(coin) = self.state.coins.get_mut(input) {
                 coin.spent = Some(height);
             }
         }
         for (index, output) in tx.outputs.iter().enumerate() {
             let coin = Coin { output: output.clone(), made: height, spent: None };
-            self.coins.insert((tx.id, index as u64), coin);
+            self.state.coins.insert((tx.id, index as u64), coin);
         }
-        self.included.entry(height).or_default().push(tx.clone());
+        self.include(height, tx.id, tx.clone());
         Ok(())
     }
 

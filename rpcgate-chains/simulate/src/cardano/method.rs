@@ -42,7 +42,7 @@ impl CardanoNode {
                 let bytes = cbor(params)?;
                 let tx = Tx::read(&bytes).map_err(|why| undecodable(&why))?;
                 let id = hex::encode(tx.id);
-                self.chain.take(&tx, bytes, now)?;
+                self.chain.submit(&tx, bytes, now)?;
                 object! { "transaction": object! { "id": id } }
             }
             "evaluateTransaction" => {
@@ -103,7 +103,7 @@ impl CardanoNode {
         object! {
             "startTime": utc::seconds(self.since.unwrap_or(now)),
             "lastKnownTip": tip,
-            "lastTipUpdate": utc::seconds(Time::from_secs(chain.time(chain.head))),
+            "lastTipUpdate": utc::seconds(Time::from_secs(chain.secs(chain.head))),
             "networkSynchronization": Json::float(1.0),
             "currentEra": "conway",
             "metrics": object! {

@@ -123,89 +123,20 @@ fn bytes(count: u64) -> Json {
     object! { "bytes": count }
 }
 
-/// Returns voting thresholds by name; the part of a name before `/` is the object that holds it.
-fn thresholds(rows: &[(&'static str, &'static str)]) -> Json {
-    let mut out = object! {};
-    for (name, ratio) in rows {
-        match name.split_once('/') {
-            None => out.put(name, *ratio),
-            Some((group, name)) => {
-                let inner = if let Json::Object(members) = &mut out {
-                    members.iter_mut().find(|(known, _)| known == group).map(|(_, inner)| inner)
-                } else {
-                    None
-                };
-                match inner {
-                    Some(inner) => inner.put(name, *ratio),
-                    None => {
-                        let mut inner = object! {};
-                        inner.put(name, *ratio);
-                        out.put(group, inner);
-                    }
-                }
-            }
-        }
-    }
-    out
-}
-
 /// Returns the protocol parameters. All script cost models are the same here, since no script runs.
 pub(super) fn parameters() -> Json {
-    let costs = |count: usize| Json::from(vec![100u64; count]);
-    object! {
-        "minFeeCoefficient": FEE_PER_BYTE,
-        "minFeeConstant": ada(FEE),
-        "minFeeReferenceScripts": object! {
-            "range": 25_600u64, "base": Json::float(15.0), "multiplier": Json::float(1.2),
-        },
-        "minUtxoDepositCoefficient": 4_310u64,
-        "minUtxoDepositConstant": ada(0),
-        "maxBlockBodySize": bytes(90_112),
-        "maxBlockHeaderSize": bytes(1_100),
-        "maxTransactionSize": bytes(TX_BYTES as u64),
-        "maxValueSize": bytes(5_000),
-        "maxReferenceScriptsSize": bytes(204_800),
-        "stakeCredentialDeposit": ada(2_000_000),
-        "stakePoolDeposit": ada(500_000_000),
-        "stakePoolRetirementEpochBound": 18u64,
-        "stakePoolPledgeInfluence": "3/10",
-        "minStakePoolCost": ada(170_000_000),
-        "desiredNumberOfStakePools": 500u64,
-        "monetaryExpansion": "3/1000",
-        "treasuryExpansion": "1/5",
-        "collateralPercentage": 150u64,
-        "maxCollateralInputs": 3u64,
-        "plutusCostModels": object! {
-            "plutus:v1": costs(166), "plutus:v2": costs(175), "plutus:v3": costs(297),
-        },
-        "scriptExecutionPrices": object! { "memory": "577/10000", "cpu": "721/10000000" },
-        "maxExecutionUnitsPerTransaction": object! { "memory": 16_500_000u64, "cpu": 10_000_000_000u64 },
-        "maxExecutionUnitsPerBlock": object! { "memory": 72_000_000u64, "cpu": 20_000_000_000u64 },
-        "stakePoolVotingThresholds": thresholds(&[
-            ("noConfidence", "51/100"),
-            ("constitutionalCommittee/default", "51/100"),
-            ("constitutionalCommittee/stateOfNoConfidence", "51/100"),
-            ("hardForkInitiation", "51/100"),
-            ("protocolParametersUpdate/security", "51/100"),
-        ]),
-        "constitutionalCommitteeMinSize": 7u64,
-        "constitutionalCommitteeMaxTermLength": 146u64,
-        "governanceActionLifetime": 6u64,
-        "governanceActionDeposit": ada(100_000_000_000),
-        "delegateRepresentativeVotingThresholds": thresholds(&[
-            ("noConfidence", "67/100"),
-            ("constitution", "3/4"),
-            ("constitutionalCommittee/default", "67/100"),
-            ("constitutionalCommittee/stateOfNoConfidence", "3/5"),
-            ("hardForkInitiation", "3/5"),
-            ("protocolParametersUpdate/network", "67/100"),
-            ("protocolParametersUpdate/economic", "67/100"),
-            ("protocolParametersUpdate/technical", "67/100"),
-            ("protocolParametersUpdate/governance", "3/4"),
-            ("treasuryWithdrawals", "67/100"),
-        ]),
-        "delegateRepresentativeDeposit": ada(500_000_000),
-        "delegateRepresentativeMaxIdleTime": 20u64,
-        "version": object! { "major": 10u64, "minor": 0u64 },
+    Json::written(include_str!("parameters.json"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parameters_are_those_by_which_transactions_are_checked() {
+        let parameters: serde_json::Value = serde_json::from_str(&parameters().text()).unwrap();
+        assert_eq!(parameters["minFeeCoefficient"], FEE_PER_BYTE);
+        assert_eq!(parameters["minFeeConstant"]["ada"]["lovelace"], FEE);
+        assert_eq!(parameters["maxTransactionSize"]["bytes"], TX_BYTES);
     }
 }

@@ -58,7 +58,7 @@ fn point(chain: &Chain, value: &Value) -> Result<Option<Option<u64>>, Fault> {
     }
     let id = value["id"].as_str().and_then(|id| hex::decode(id).ok()).and_then(|id| id.try_into().ok());
     match (value["slot"].as_u64(), id) {
-        (Some(slot), Some(id)) => Ok(chain.find(slot, &id).map(Some)),
+        (Some(slot), Some(id)) => Ok(chain.height_of(slot, &id).map(Some)),
         _ => Err(invalid("malformed point: a slot and an id, or \"origin\", are expected")),
     }
 }
@@ -141,14 +141,12 @@ impl StreamNode for CardanoNode {
     }
 
     fn receive(&mut self, session: &mut Session, message: &[u8], now: Time, out: &mut Vec<String>) {
-        self.begin(now);
         // Blocks for waiting calls precede the answers to later calls.
         self.push(session, now, out);
         answer(self, session, message, now, out);
     }
 
-    fn push(&mut self, session: &mut Session, now: Time, out: &mut Vec<String>) {
-        self.chain.head = self.chain.height(now);
+    fn push(&mut self, session: &mut Session, _: Time, out: &mut Vec<String>) {
         while out.len() < PUSHES && !session.waiting.is_empty() {
             let Some(next) = session.next_block(&self.chain) else { break };
             let id = session.waiting.pop_front().flatten();
@@ -159,12 +157,12 @@ impl StreamNode for CardanoNode {
         }
     }
 
-    fn next_push(&mut self, session: &Session, now: Time) -> Option<Time> {
+    fn next_push(&mut self, session: &mut Session, now: Time) -> Option<Time> {
         if session.waiting.is_empty() {
             return None;
         }
         let is_late = !session.is_placed || session.next() <= self.chain.height(now);
-        Some(if is_late { now } else { self.chain.moment_of(session.next()) })
+        Some(if is_late { now } else { self.chain.time(session.next()) })
     }
 
     /// Ogmios sends only answers to requests.

@@ -16,7 +16,7 @@ const TOKEN: &[u8] = b"SIM";
 pub(super) type Reference = ([u8; 32], u64);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Output {
+pub(crate) struct Output {
     pub(super) address: Vec<u8>,
     pub(super) lovelace: u64,
     /// The amount of the only token that there is, and the hash of its policy; `None` for an output of clients.
@@ -24,7 +24,7 @@ pub(super) struct Output {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Tx {
+pub(crate) struct Tx {
     /// The hash of its body.
     pub(super) id: [u8; 32],
     /// The length of its encoding, in bytes.

@@ -1,7 +1,7 @@
 //! Addresses: bech32 texts with the chain's prefixes.
 
+use crate::hash::sha256;
 use bech32::{Bech32, Hrp};
-use ring::digest::{SHA256, digest};
 use ripemd::{Digest, Ripemd160};
 
 /// The bytes of an address: 20 for a key, 32 for contracts and modules.
@@ -13,12 +13,6 @@ pub(crate) const ACCOUNT: &str = "cosmos";
 pub(crate) const OPERATOR: &str = "cosmosvaloper";
 /// The prefix of a consensus key's address.
 pub(crate) const CONSENSUS: &str = "cosmosvalcons";
-
-pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
-    let mut out = [0; 32];
-    out.copy_from_slice(digest(&SHA256, bytes).as_ref());
-    out
-}
 
 /// Returns the address of a secp256k1 key.
 pub(crate) fn of_key(key: &[u8]) -> Address {

@@ -1,10 +1,11 @@
 //! Blocks and the node's own information.
 
-use super::address::{CONSENSUS, sha256, text};
+use super::address::{CONSENSUS, text};
 use super::chain::{CHAIN, Chain};
 use super::fault::Fault;
 use super::page::{Page, base64};
 use super::tx::Tx;
+use crate::hash::sha256;
 use crate::json::{Json, object};
 use crate::target::Target;
 use crate::utc;
@@ -56,7 +57,7 @@ impl Chain {
         if height > self.head {
             return Err(Fault::argument("requested block height is bigger then the chain length"));
         }
-        let lowest = self.lowest();
+        let lowest = self.oldest();
         if height < lowest {
             let why = format!("height {height} is not available, lowest height is {lowest}");
             return Err(Fault::unknown(why));
@@ -65,7 +66,7 @@ impl Chain {
     }
 
     /// Returns the time of a block as text.
-    pub(crate) fn moment(&self, height: u64) -> String {
+    pub(crate) fn time_text(&self, height: u64) -> String {
         utc::nanos(self.time(height), self.seed.below("nanos", height, 1_000))
     }
 
@@ -82,7 +83,7 @@ impl Chain {
 
     /// Returns the height of the kept block with this hash.
     pub(crate) fn height_of(&self, hash: &[u8; 32]) -> Option<u64> {
-        self.seed.reveal("block", hash).filter(|height| (self.lowest()..=self.head).contains(height))
+        self.seed.reveal("block", hash).filter(|height| (self.oldest()..=self.head).contains(height))
     }
 
     pub(crate) fn header(&self, height: u64, txs: &[[u8; 32]], form: BlockForm) -> Json {
@@ -97,7 +98,7 @@ impl Chain {
             "version": version,
             "chain_id": CHAIN,
             "height": height.to_string(),
-            "time": self.moment(height),
+            "time": self.time_text(height),
             "last_block_id": self.id(height - 1, form),
             "last_commit_hash": word("commit", height),
             "data_hash": form.hash(root(txs)),
@@ -214,9 +215,9 @@ impl Chain {
     /// Answers `node/v1beta1/status`.
     pub(crate) fn node_status(&self) -> Json {
         object! {
-            "earliest_store_height": self.lowest().to_string(),
+            "earliest_store_height": self.oldest().to_string(),
             "height": self.head.to_string(),
-            "timestamp": self.moment(self.head),
+            "timestamp": self.time_text(self.head),
             "app_hash": base64(self.seed.bytes::<32>("app", self.head)),
             "validator_hash": base64(self.seed.bytes::<32>("validators", 0)),
         }

@@ -3,14 +3,12 @@
 use super::address::{self, ACCOUNT, Address};
 use super::state::{self, COIN, RESIDENT_FEE, State};
 use super::tx::{Coin, Content, Mode, Send, Signer, Tx, coins_text};
-use crate::Submission;
-use crate::inbox::Inbox;
+use crate::ledger::{BlockRules, Ledger, LedgerState};
 use crate::seed::Seed;
-use crate::timeline::Timeline;
 use k256::ecdsa::signature::Verifier;
 use k256::ecdsa::{Signature, VerifyingKey};
 use rpcgate_core::clock::Time;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 pub(crate) const CHAIN: &str = "cosmoshub-4";
@@ -58,28 +56,22 @@ struct Move<'a> {
     coins: &'a [Coin],
 }
 
-/// The positions of the chain's own transactions in the kept blocks; built on the first look-up.
-#[derive(Debug, Default)]
-struct Index {
-    places: HashMap<[u8; 32], (u64, usize)>,
-    order: VecDeque<(u64, [u8; 32])>,
-    /// The last height in the index.
-    last: u64,
-}
+pub(crate) type Chain = Ledger<State>;
 
-#[derive(Debug)]
-pub(crate) struct Chain {
-    pub(crate) seed: Seed,
-    pub(crate) state: State,
-    pub(crate) inbox: Inbox,
-    /// The height of the newest block.
-    pub(crate) head: u64,
-    timeline: Timeline,
-    /// Waiting transactions, each with the height of the block that will include it.
-    waiting: VecDeque<(u64, Arc<Tx>)>,
-    included: BTreeMap<u64, Vec<Entry>>,
-    places: HashMap<[u8; 32], (u64, usize)>,
-    index: Index,
+impl LedgerState for State {
+    type Entry = Entry;
+
+    fn advance(chain: &mut Chain, height: u64) {
+        chain.head = height;
+        while let Some((height, tx)) = chain.state.waiting.pop_due(chain.head) {
+            let outcome = chain.deliver(&tx, height);
+            chain.include(height, tx.hash, Entry { tx, height, outcome });
+        }
+    }
+
+    fn resubmit(chain: &mut Chain, raw: &[u8], moment: Time) {
+        let _ = chain.submit(raw, moment);
+    }
 }
 
 /// Gas that is used before a transaction's messages run: for signatures and bytes.
@@ -131,43 +123,10 @@ pub(crate) fn is_denom(denom: &str) -> bool {
 }
 
 impl Chain {
-    pub(crate) fn new(seed: u64) -> Self {
+    pub(crate) fn of_seed(seed: u64) -> Self {
         let seed = Seed::of("cosmos", seed);
-        Chain {
-            seed,
-            state: State::new(seed, BASE),
-            inbox: Inbox::default(),
-            head: 0,
-            timeline: Timeline::paced(seed, BASE, SLOT_MS, JITTER_MS),
-            waiting: VecDeque::new(),
-            included: BTreeMap::new(),
-            places: HashMap::new(),
-            index: Index::default(),
-        }
-    }
-
-    pub(crate) fn height(&self, now: Time) -> u64 {
-        self.timeline.height(now).max(self.head)
-    }
-
-    pub(crate) fn time(&self, height: u64) -> Time {
-        self.timeline.time(height)
-    }
-
-    /// Returns the height of the oldest block that is kept.
-    pub(crate) fn lowest(&self) -> u64 {
-        self.head.saturating_sub(KEPT).max(1)
-    }
-
-    /// Advances to the blocks of `now` and includes the transactions that wait for them.
-    pub(crate) fn advance(&mut self, now: Time) {
-        self.head = self.height(now);
-        while let Some((height, tx)) = self.waiting.pop_front_if(|(height, _)| *height <= self.head) {
-            let outcome = self.deliver(&tx, height);
-            let entries = self.included.entry(height).or_default();
-            self.places.insert(tx.hash, (height, entries.len()));
-            entries.push(Entry { tx, height, outcome });
-        }
+        let rules = BlockRules { base: BASE, slot_ms: SLOT_MS, jitter_ms: JITTER_MS, first: 1, kept: KEPT };
+        Ledger::new(seed, rules, State::new(seed, BASE))
     }
 
     /// Takes a transaction into the next block, if it is valid there.
@@ -176,7 +135,7 @@ impl Chain {
             Ok(tx) => Arc::new(tx),
             Err(why) => return (None, Outcome::refused(2, format!("{why}: tx parse error"))),
         };
-        if self.places.contains_key(&tx.hash) || self.waiting.iter().any(|(_, known)| known.hash == tx.hash) {
+        if self.place(&tx.hash).is_some() || self.state.waiting.iter().any(|known| known.hash == tx.hash) {
             return (Some(tx), Outcome::refused(19, "tx already in mempool"));
         }
         let outcome = match self.check(&tx, true) {
@@ -184,22 +143,13 @@ impl Chain {
             Err(outcome) => outcome,
         };
         if outcome.code == 0 {
-            if self.inbox.take(now.max(self.time(self.head)), raw.to_vec()).is_none() {
+            if self.accept(raw.to_vec(), now).is_none() {
                 return (Some(tx), Outcome::refused(20, "mempool is full"));
             }
-            self.waiting.push_back((self.head + 1, tx.clone()));
+            let next = self.head + 1;
+            self.state.waiting.push(next, tx.clone());
         }
         (Some(tx), outcome)
-    }
-
-    /// Replays the submissions of a node of the same chain.
-    pub(crate) fn replay(&mut self, past: &[Submission]) {
-        for Submission { moment, raw } in past {
-            self.advance(*moment);
-            // If the list was edited, a later transaction may lack its sequence or its coins.
-            let _ = self.submit(raw, *moment);
-        }
-        self.inbox.begin_request();
     }
 
     /// Checks a transaction for the next block, after all waiting transactions; returns the gas that it will use. If
@@ -253,7 +203,7 @@ impl Chain {
             let name = state::name(&payer);
             return refuse(9, format!("fee payer address: {name} does not exist: unknown address"));
         };
-        for (_, tx) in &self.waiting {
+        for tx in self.state.waiting.iter() {
             let before = self::signers(&tx.content).unwrap_or_default();
             if self::payer(&tx.content, &before) == payer {
                 // The coins were there when that transaction was accepted.
@@ -281,7 +231,7 @@ impl Chain {
             return refuse(8, format!("{log}: invalid pubkey"));
         }
         let behind = |tx: &Tx| signers(&tx.content).unwrap_or_default().contains(signer);
-        let before = self.waiting.iter().filter(|(_, tx)| behind(tx)).count() as u64;
+        let before = self.state.waiting.iter().filter(|tx| behind(tx)).count() as u64;
         let expected = account.sequence + before;
         if info.sequence != expected {
             let log = format!("account sequence mismatch, expected {expected}, got {}", info.sequence);
@@ -291,7 +241,7 @@ impl Chain {
             return Ok(());
         }
         let mut known = info.key.clone().or(account.key);
-        let earlier = self.waiting.iter().flat_map(|(_, tx)| &tx.content.signers);
+        let earlier = self.state.waiting.iter().flat_map(|tx| &tx.content.signers);
         let earlier = earlier.filter_map(|info| info.key.clone()).find(|key| address::of_key(key) == *signer);
         let Some(key) = known.take().or(earlier) else {
             return refuse(8, "pubkey on account is not set: invalid pubkey".into());
@@ -403,15 +353,19 @@ impl Chain {
     /// Returns the chain's own transactions in block `height`. Their signatures are random, since the keys do not
     /// exist.
     fn traffic(&self, height: u64) -> Vec<Entry> {
-        let entry = |(n, turn): (usize, state::Turn)| {
+        let entry = |(n, transfer): (usize, state::Transfer)| {
             let id = height << 8 | n as u64;
             let coin = |amount| vec![Coin { denom: COIN.into(), amount }];
             let mut signature = self.seed.bytes::<64>("signature", id).to_vec();
             signature[32] &= 0x3f;
-            let (from, to) = (state::name(&turn.from), state::name(&turn.to));
+            let (from, to) = (state::name(&transfer.from), state::name(&transfer.to));
             let tx = Tx::new(Content {
-                sends: vec![Send { from, to, amount: coin(turn.amount) }],
-                signers: vec![Signer { key: Some(turn.key), mode: Mode::Direct, sequence: turn.sequence }],
+                sends: vec![Send { from, to, amount: coin(transfer.amount) }],
+                signers: vec![Signer {
+                    key: Some(transfer.key),
+                    mode: Mode::Direct,
+                    sequence: transfer.sequence,
+                }],
                 fee: coin(RESIDENT_FEE),
                 gas: RESIDENT_GAS,
                 signatures: vec![signature],
@@ -420,44 +374,39 @@ impl Chain {
             let outcome = Outcome { gas_used: gas(&tx), ..Outcome::default() };
             Entry { tx: Arc::new(tx), height, outcome }
         };
-        self.state.turns(height).into_iter().enumerate().map(entry).collect()
+        self.state.transfers(height).into_iter().enumerate().map(entry).collect()
     }
 
     /// Reports whether block `height` may have a transfer from or to an address.
     pub(crate) fn may_concern(&self, height: u64, party: &Address) -> bool {
-        let turns = self.state.turns(height);
-        self.included.contains_key(&height)
-            || turns.iter().any(|turn| turn.from == *party || turn.to == *party)
-    }
-
-    pub(crate) fn waiting(&self) -> impl Iterator<Item = &Arc<Tx>> {
-        self.waiting.iter().map(|(_, tx)| tx)
+        let transfers = self.state.transfers(height);
+        !self.included(height).is_empty()
+            || transfers.iter().any(|transfer| transfer.from == *party || transfer.to == *party)
     }
 
     pub(crate) fn entries(&self, height: u64) -> Vec<Entry> {
         let mut out = self.traffic(height);
-        out.extend(self.included.get(&height).into_iter().flatten().cloned());
+        out.extend_from_slice(self.included(height));
         out
     }
 
     /// Returns a transaction of a kept block.
-    pub(crate) fn find(&mut self, hash: &[u8; 32]) -> Option<Entry> {
-        let lowest = self.lowest();
-        if let Some((height, n)) = self.places.get(hash) {
-            let entry = self.included.get(height)?.get(*n)?;
-            return (entry.height >= lowest).then(|| entry.clone());
+    pub(crate) fn committed(&mut self, hash: &[u8; 32]) -> Option<Entry> {
+        let lowest = self.oldest();
+        if let Some((height, entry)) = self.find(hash) {
+            return (height >= lowest).then(|| entry.clone());
         }
-        for height in lowest.max(self.index.last + 1)..=self.head {
+        for height in lowest.max(self.state.index.last + 1)..=self.head {
             for (n, entry) in self.traffic(height).into_iter().enumerate() {
-                self.index.places.insert(entry.tx.hash, (height, n));
-                self.index.order.push_back((height, entry.tx.hash));
+                self.state.index.places.insert(entry.tx.hash, (height, n));
+                self.state.index.order.push_back((height, entry.tx.hash));
             }
         }
-        self.index.last = self.head;
-        while let Some((_, old)) = self.index.order.pop_front_if(|(height, _)| *height < lowest) {
-            self.index.places.remove(&old);
+        self.state.index.last = self.head;
+        while let Some((_, old)) = self.state.index.order.pop_front_if(|(height, _)| *height < lowest) {
+            self.state.index.places.remove(&old);
         }
-        let (height, n) = self.index.places.get(hash).copied()?;
+        let (height, n) = self.state.index.places.get(hash).copied()?;
         self.traffic(height).into_iter().nth(n)
     }
 }

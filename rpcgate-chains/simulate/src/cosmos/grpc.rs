@@ -28,38 +28,38 @@ const DECIMALS: &[&str] = &[
 ];
 
 #[expect(clippy::expect_used, reason = "a test reads the files as well")]
-static SCHEMA: LazyLock<Schema> = LazyLock::new(|| schema().expect("proto/cosmos is in the known syntax"));
+static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
+    Schema::read(FILES, JsonForm::Canonical { decimals: DECIMALS }).expect("proto/cosmos compiles")
+});
 
-fn schema() -> Result<Schema, String> {
-    macro_rules! files {
-        ($($path:literal),* $(,)?) => { [$(($path, include_str!(concat!("../../proto/", $path)))),*] };
-    }
-    let files = files![
-        "google/protobuf/any.proto",
-        "google/protobuf/duration.proto",
-        "google/protobuf/timestamp.proto",
-        "tendermint/abci/types.proto",
-        "tendermint/p2p/types.proto",
-        "tendermint/version/types.proto",
-        "tendermint/types/types.proto",
-        "tendermint/types/params.proto",
-        "cosmos/base/v1beta1/coin.proto",
-        "cosmos/base/query/v1beta1/pagination.proto",
-        "cosmos/base/abci/v1beta1/abci.proto",
-        "cosmos/base/node/v1beta1/query.proto",
-        "cosmos/base/tendermint/v1beta1/query.proto",
-        "cosmos/consensus/v1/query.proto",
-        "cosmos/crypto/ed25519/keys.proto",
-        "cosmos/crypto/secp256k1/keys.proto",
-        "cosmos/tx/signing/v1beta1/signing.proto",
-        "cosmos/tx/v1beta1/service.proto",
-        "cosmos/auth/v1beta1/query.proto",
-        "cosmos/bank/v1beta1/query.proto",
-        "cosmos/mint/v1beta1/query.proto",
-        "cosmos/staking/v1beta1/query.proto",
-    ];
-    Schema::read(&files, JsonForm::Canonical { decimals: DECIMALS })
+macro_rules! files {
+    ($($path:literal),* $(,)?) => { &[$(($path, include_str!(concat!("../../proto/", $path)))),*] };
 }
+
+const FILES: &[(&str, &str)] = files![
+    "google/protobuf/any.proto",
+    "google/protobuf/duration.proto",
+    "google/protobuf/timestamp.proto",
+    "tendermint/abci/types.proto",
+    "tendermint/p2p/types.proto",
+    "tendermint/version/types.proto",
+    "tendermint/types/types.proto",
+    "tendermint/types/params.proto",
+    "cosmos/base/v1beta1/coin.proto",
+    "cosmos/base/query/v1beta1/pagination.proto",
+    "cosmos/base/abci/v1beta1/abci.proto",
+    "cosmos/base/node/v1beta1/query.proto",
+    "cosmos/base/tendermint/v1beta1/query.proto",
+    "cosmos/consensus/v1/query.proto",
+    "cosmos/crypto/ed25519/keys.proto",
+    "cosmos/crypto/secp256k1/keys.proto",
+    "cosmos/tx/signing/v1beta1/signing.proto",
+    "cosmos/tx/v1beta1/service.proto",
+    "cosmos/auth/v1beta1/query.proto",
+    "cosmos/bank/v1beta1/query.proto",
+    "cosmos/mint/v1beta1/query.proto",
+    "cosmos/staking/v1beta1/query.proto",
+];
 
 /// The services, and the start of their paths in the REST API.
 const SERVICES: &[(&str, &str)] = &[

@@ -54,7 +54,7 @@ fn message_events(sends: &[Send]) -> Vec<Json> {
 
 /// Returns the address of the module that collects fees.
 fn collector() -> String {
-    super::state::name(&super::address::sha256(b"fee_collector")[..20])
+    super::state::name(&crate::hash::sha256(b"fee_collector")[..20])
 }
 
 pub(crate) fn events(entry: &Entry) -> Vec<Json> {
@@ -154,9 +154,7 @@ impl Chain {
         let data =
             if outcome.code == 0 { hex::encode_upper(responses(&tx.content.sends)) } else { String::new() };
         let mut shown = object! { "@type": "/cosmos.tx.v1beta1.Tx" };
-        if let (Json::Object(members), Json::Object(more)) = (&mut shown, tx.json()) {
-            members.extend(more);
-        }
+        shown.extend(tx.json());
         object! {
             "height": entry.height.to_string(),
             "txhash": tx.name(),
@@ -179,20 +177,20 @@ impl Chain {
         let hash = hex::decode(name).map_err(|error| Fault::unknown(format!("encoding/hex: {error}")))?;
         let missing = || Fault::not_found(format!("tx not found: {name}"));
         let hash = <[u8; 32]>::try_from(hash).map_err(|_| missing())?;
-        let entry = self.find(&hash).ok_or_else(missing)?;
+        let entry = self.committed(&hash).ok_or_else(missing)?;
         Ok(object! { "tx": entry.tx.json(), "tx_response": self.response(&entry) })
     }
 
     /// Returns the transactions of the kept blocks for which all conditions hold.
     pub(crate) fn matching(&mut self, texts: &[&str]) -> Result<Vec<Entry>, Fault> {
         let conditions = texts.iter().map(|text| Condition::read(text)).collect::<Result<Vec<_>, _>>()?;
-        let mut range = (self.lowest(), self.head);
+        let mut range = (self.oldest(), self.head);
         for condition in &conditions {
             match condition {
                 Condition::Height(height) => range = (range.0.max(*height), range.1.min(*height)),
                 Condition::Hash(name) => {
                     let hash = hex::decode(name).ok().and_then(|hash| <[u8; 32]>::try_from(hash).ok());
-                    let height = hash.and_then(|hash| self.find(&hash)).map_or(0, |entry| entry.height);
+                    let height = hash.and_then(|hash| self.committed(&hash)).map_or(0, |entry| entry.height);
                     range = (range.0.max(height), range.1.min(height));
                 }
                 _ => {}
@@ -249,7 +247,7 @@ impl Chain {
             Some(Value::Number(mode)) if mode.as_u64() == Some(3) => true,
             _ => return Err(Fault::unknown("unsupported return type ; supported types: sync, async")),
         };
-        let hash = hex::encode_upper(super::address::sha256(&raw));
+        let hash = hex::encode_upper(crate::hash::sha256(&raw));
         let (_, outcome) = self.submit(&raw, now);
         if is_async {
             // The client does not wait for the check.

@@ -1,10 +1,11 @@
 //! Validators and delegations.
 
-use super::address::{ACCOUNT, CONSENSUS, OPERATOR, read, sha256, text};
+use super::address::{ACCOUNT, CONSENSUS, OPERATOR, read, text};
 use super::chain::Chain;
 use super::fault::Fault;
 use super::page::{Page, base64};
 use super::state::COIN;
+use crate::hash::sha256;
 use crate::json::{Json, object};
 use crate::seed::Seed;
 use crate::target::Target;

@@ -1,18 +1,17 @@
 //! Accounts and their coins.
 
-use super::address::{ACCOUNT, Address, of_key, read, sha256, text};
-use super::tx::Coin;
+use super::address::{ACCOUNT, Address, of_key, read, text};
+use super::tx::{Coin, Tx};
+use crate::hash::sha256;
+use crate::ledger::{GroupPayment, GroupTraffic, Mempool};
 use crate::seed::Seed;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
 
 /// The denomination of the chain's own coin, in its smallest unit.
 pub(crate) const COIN: &str = "uatom";
 /// The fee of a resident's transfer, in `uatom`.
 pub(crate) const RESIDENT_FEE: u128 = 1_500;
-/// The number of groups; each has four residents.
-const GROUPS: u64 = 16;
-/// The number of blocks after which a resident sends again.
-const ROUND: u64 = 2 * GROUPS;
 const MILLION: u128 = 1_000_000;
 /// The supply at the starting height, and the growth with each block, in `uatom`.
 const SUPPLY: u128 = 487_000_000 * MILLION;
@@ -78,8 +77,7 @@ pub(crate) struct Account {
     pub(crate) coins: Coins,
 }
 
-/// An account that makes the chain's own traffic. In an even block, one account of a pair sends to the other, which
-/// returns the same amount in the next block. Balances change without the need to sum over all blocks.
+/// An account that makes the chain's own traffic.
 #[derive(Debug, Clone)]
 struct Resident {
     address: Address,
@@ -90,7 +88,7 @@ struct Resident {
 
 /// One transfer of the chain's own traffic.
 #[derive(Debug, Clone)]
-pub(crate) struct Turn {
+pub(crate) struct Transfer {
     pub(crate) from: Address,
     pub(crate) to: Address,
     pub(crate) key: Vec<u8>,
@@ -98,16 +96,27 @@ pub(crate) struct Turn {
     pub(crate) amount: u128,
 }
 
+/// The positions of the chain's own transactions in the kept blocks; built on the first look-up.
+#[derive(Debug, Default)]
+pub(crate) struct ResidentIndex {
+    pub(crate) places: HashMap<[u8; 32], (u64, usize)>,
+    pub(crate) order: VecDeque<(u64, [u8; 32])>,
+    /// The last height in the index.
+    pub(crate) last: u64,
+}
+
 #[derive(Debug)]
 pub(crate) struct State {
-    seed: Seed,
     base: u64,
+    traffic: GroupTraffic,
     residents: Vec<Resident>,
     /// Coins that clients sent to residents.
     gifts: BTreeMap<Address, Coins>,
     /// All other accounts.
     accounts: BTreeMap<Address, Account>,
     created: u64,
+    pub(crate) waiting: Mempool<Arc<Tx>>,
+    pub(crate) index: ResidentIndex,
 }
 
 fn add(coins: &mut Coins, coin: &Coin) {
@@ -118,7 +127,7 @@ fn add(coins: &mut Coins, coin: &Coin) {
 impl State {
     /// Creates the state before any transaction of a client, for a chain that starts at height `base`.
     pub(crate) fn new(seed: Seed, base: u64) -> Self {
-        let residents = (0..4 * GROUPS).map(|n| {
+        let residents = (0..GroupTraffic::RESIDENTS).map(|n| {
             let mut key = vec![2 + (n & 1) as u8];
             key.extend(seed.bytes::<32>("key", n));
             let mut coins = Coins::new();
@@ -146,63 +155,36 @@ impl State {
             (address, Account { number, sequence: 0, key: None, coins })
         });
         State {
-            seed,
             base,
+            traffic: GroupTraffic::new(seed, 50_000_000, |group| seed.below("traffic", group, 3)),
             residents: residents.collect(),
             gifts: BTreeMap::new(),
             accounts: accounts.chain(old).collect(),
             created: 0,
+            waiting: Mempool::default(),
+            index: ResidentIndex::default(),
         }
     }
 
-    /// Returns the number of trading pairs of a group.
-    fn pairs(&self, group: u64) -> u64 {
-        self.seed.below("traffic", group, 3)
-    }
-
-    /// Returns the number of transactions that resident `n` has sent up to block `height`.
-    fn sent(&self, n: u64, height: u64) -> u64 {
-        let (group, pair, role) = (n / 4, n % 4 / 2, n % 2);
-        if pair < self.pairs(group) { (height + ROUND - 2 * group - role) / ROUND } else { 0 }
-    }
-
-    fn traded(&self, couple: u64, pair: u64) -> u128 {
-        u128::from(1 + self.seed.below("amount", couple << 1 | pair, 50_000_000))
-    }
-
     /// Returns the chain's own transfers in block `height`.
-    pub(crate) fn turns(&self, height: u64) -> Vec<Turn> {
-        let (couple, role) = (height / 2, height % 2);
-        let group = couple % GROUPS;
-        let turn = |pair| {
-            let first = 4 * group + 2 * pair;
-            let (n, other) = if role == 0 { (first, first + 1) } else { (first + 1, first) };
-            let (from, to) = (self.residents.get(n as usize)?, self.residents.get(other as usize)?);
-            Some(Turn {
-                from: from.address.clone(),
-                to: to.address.clone(),
-                key: from.key.clone(),
-                sequence: self.sent(n, height.saturating_sub(1)),
-                amount: self.traded(couple, pair),
-            })
+    pub(crate) fn transfers(&self, height: u64) -> Vec<Transfer> {
+        let transfer = |GroupPayment { payer, payee, sequence, amount }| {
+            let (from, to) = (self.residents.get(payer as usize)?, self.residents.get(payee as usize)?);
+            let (from, to, key) = (from.address.clone(), to.address.clone(), from.key.clone());
+            Some(Transfer { from, to, key, sequence, amount: amount.into() })
         };
-        (0..self.pairs(group)).filter_map(turn).collect()
+        self.traffic.of_block(height).filter_map(transfer).collect()
     }
 
     fn resident(&self, n: usize, height: u64) -> Option<Account> {
         let resident = self.residents.get(n)?;
         let n = n as u64;
-        let (sequence, before) = (self.sent(n, height), self.sent(n, self.base));
+        let (sequence, before) = (self.traffic.sent(n, height), self.traffic.sent(n, self.base));
         let mut coins = resident.coins.clone();
         let own = coins.entry(COIN.into()).or_default();
         *own = own.saturating_sub(RESIDENT_FEE * u128::from(sequence.saturating_sub(before)));
         *own += RESIDENT_FEE * u128::from(before.saturating_sub(sequence));
-        let (group, pair) = (n / 4, n % 4 / 2);
-        // Between its two blocks the other account of the pair holds the coins.
-        if pair < self.pairs(group) && height % ROUND == 2 * group {
-            let amount = self.traded(height / 2, pair);
-            *own = if n.is_multiple_of(2) { own.saturating_sub(amount) } else { own.saturating_add(amount) };
-        }
+        *own = own.saturating_add_signed(self.traffic.gain(n, height).into());
         for (denom, amount) in self.gifts.get(&resident.address).into_iter().flatten() {
             add(&mut coins, &Coin { denom: denom.clone(), amount: *amount });
         }
@@ -305,14 +287,14 @@ mod tests {
                 let (before, after) =
                     (state.resident(n, height - 1).unwrap(), state.resident(n, height).unwrap());
                 let (mut own, mut sequence) = (before.coins[COIN], before.sequence);
-                for turn in state.turns(height) {
-                    if turn.from == address {
-                        assert_eq!(turn.sequence, sequence);
-                        own -= turn.amount + RESIDENT_FEE;
+                for transfer in state.transfers(height) {
+                    if transfer.from == address {
+                        assert_eq!(transfer.sequence, sequence);
+                        own -= transfer.amount + RESIDENT_FEE;
                         sequence += 1;
                     }
-                    if turn.to == address {
-                        own += turn.amount;
+                    if transfer.to == address {
+                        own += transfer.amount;
                     }
                 }
                 assert_eq!((after.coins[COIN], after.sequence), (own, sequence), "{n} at {height}");

@@ -2,6 +2,7 @@ use super::address::{ACCOUNT, text};
 use super::page::{base64, unbase64};
 use super::tx::{Coin, Content, Mode, Send, Signer, Tx};
 use super::*;
+use crate::Simulated;
 use crate::golden::{NOW, assert_shape};
 use k256::ecdsa::signature::Signer as _;
 use k256::ecdsa::{Signature, SigningKey};
@@ -121,7 +122,7 @@ fn a_block_s_transactions_are_found_by_their_hashes() {
         let with_txs = get(&mut node, &format!("{TXS}/block/{height}"), NOW);
         for (n, raw) in block["block"]["data"]["txs"].as_array().unwrap().iter().enumerate() {
             let raw = unbase64(raw.as_str().unwrap()).unwrap();
-            let hash = hex::encode_upper(address::sha256(&raw));
+            let hash = hex::encode_upper(crate::hash::sha256(&raw));
             let found = get(&mut node, &format!("{TXS}/{hash}"), NOW);
             assert_eq!(found["tx_response"]["height"], height.to_string());
             assert_eq!(found["tx_response"]["txhash"], hash);

@@ -1,8 +1,8 @@
 //! Transactions: their encoding, their hash, their sign bytes and their JSON.
 
-use super::address::sha256;
 use super::page::base64;
 use crate::grpc::protobuf::{Message, Value, fields};
+use crate::hash::sha256;
 use crate::json::{Json, object};
 
 /// The only message that is accepted.

@@ -51,7 +51,7 @@ impl Chain {
         let mut block = self.header_json(height, &entries);
         block.put("uncles", Vec::<Json>::new());
         block.put("transactions", transactions);
-        if matches!(self.network.layout, Layout::Geth | Layout::Bsc) {
+        if matches!(self.state.network.layout, Layout::Geth | Layout::Bsc) {
             block.put("withdrawals", Vec::<Json>::new());
         }
         block
@@ -62,13 +62,14 @@ impl Chain {
         let height = self.head + 1;
         let mut block = self.header_json(height, &[]);
         let transactions: Vec<Json> = self
+            .state
             .pool
             .iter()
             .map(|(tx, from)| if full { self.waiting_json(tx, from) } else { Json::data(&tx.hash) })
             .collect();
         block.put("uncles", Vec::<Json>::new());
         block.put("transactions", transactions);
-        if matches!(self.network.layout, Layout::Geth | Layout::Bsc) {
+        if matches!(self.state.network.layout, Layout::Geth | Layout::Bsc) {
             block.put("withdrawals", Vec::<Json>::new());
         }
         for name in ["hash", "nonce", "miner"] {
@@ -79,13 +80,13 @@ impl Chain {
 
     /// Returns the header of block `height`, with its size.
     pub(crate) fn header_json(&self, height: u64, entries: &[Entry]) -> Json {
-        let parent: Word = height.checked_sub(1).map_or([0; 32], |parent| self.hash(parent));
+        let parent: Word = height.checked_sub(1).map_or([0; 32], |parent| self.block_hash(parent));
         let gas_used: u64 = entries.iter().map(|entry| entry.gas_used).sum();
         let size: usize = entries.iter().map(|entry| entry.tx.size).sum();
         let logs = entries.iter().flat_map(|entry| &entry.logs);
         let miner: [u8; 20] = self.seed.bytes("miner", self.seed.below("turn", height, 21));
         let mut block = object! {
-            "hash": Json::data(&self.hash(height)),
+            "hash": Json::data(&self.block_hash(height)),
             "parentHash": Json::data(&parent),
             "sha3Uncles": NO_UNCLES,
             "miner": Json::data(&miner),
@@ -93,11 +94,11 @@ impl Chain {
             "transactionsRoot": root(b"transactions", entries),
             "receiptsRoot": root(b"receipts", entries),
             "logsBloom": Json::data(&bloom(logs)),
-            "difficulty": Json::quantity(if self.network.layout == Layout::Geth { 0u64 } else { 1 }),
+            "difficulty": Json::quantity(if self.state.network.layout == Layout::Geth { 0u64 } else { 1 }),
             "number": Json::quantity(height),
-            "gasLimit": Json::quantity(self.network.gas_limit),
+            "gasLimit": Json::quantity(self.state.network.gas_limit),
             "gasUsed": Json::quantity(gas_used),
-            "timestamp": Json::quantity(self.timestamp(height)),
+            "timestamp": Json::quantity(self.secs(height)),
             "extraData": Json::data(b"simulated"),
             "mixHash": Json::data(&self.seed.bytes::<32>("mix", height)),
             "nonce": "0x0000000000000000",
@@ -105,7 +106,7 @@ impl Chain {
             "totalDifficulty": Json::quantity(height),
             "size": Json::quantity(612 + size as u64),
         };
-        let layout = self.network.layout;
+        let layout = self.state.network.layout;
         if matches!(layout, Layout::Geth | Layout::Bsc) {
             block.put("withdrawalsRoot", EMPTY_ROOT);
         }
@@ -132,11 +133,11 @@ impl Chain {
             return Json::Null;
         };
         let mut out = entry.tx.json(&entry.from);
-        out.put("blockHash", Json::data(&self.hash(height)));
+        out.put("blockHash", Json::data(&self.block_hash(height)));
         out.put("blockNumber", Json::quantity(height));
         out.put("transactionIndex", Json::quantity(index as u64));
         out.put("gasPrice", Json::quantity(entry.tx.price(self.base_fee(height))));
-        out.put("blockTimestamp", Json::quantity(self.timestamp(height)));
+        out.put("blockTimestamp", Json::quantity(self.secs(height)));
         out
     }
 
@@ -171,7 +172,7 @@ impl Chain {
                 "logsBloom": Json::data(&bloom(entry.logs.iter())),
                 "transactionHash": Json::data(&entry.tx.hash),
                 "transactionIndex": Json::quantity(index as u64),
-                "blockHash": Json::data(&self.hash(height)),
+                "blockHash": Json::data(&self.block_hash(height)),
                 "blockNumber": Json::quantity(height),
                 "gasUsed": Json::quantity(entry.gas_used),
                 "effectiveGasPrice": Json::quantity(entry.tx.price(self.base_fee(height))),
@@ -195,9 +196,9 @@ impl Chain {
             "address": Json::data(&log.address),
             "topics": log.topics.iter().map(|topic| Json::data(topic)).collect::<Vec<_>>(),
             "data": Json::data(&log.data),
-            "blockHash": Json::data(&self.hash(height)),
+            "blockHash": Json::data(&self.block_hash(height)),
             "blockNumber": Json::quantity(height),
-            "blockTimestamp": Json::quantity(self.timestamp(height)),
+            "blockTimestamp": Json::quantity(self.secs(height)),
             "transactionHash": Json::data(&entry.tx.hash),
             "transactionIndex": Json::quantity(index as u64),
             "logIndex": Json::quantity(log_index as u64),

@@ -68,8 +68,8 @@ pub(crate) struct Ran {
 impl Chain {
     /// Runs a call on the state after block `height`.
     pub(crate) fn run(&self, call: &Call, height: u64) -> Result<Ran, Fault> {
-        let account = self.state.account(&call.from, height);
-        let limit = call.gas.unwrap_or(u128::from(self.network.gas_limit));
+        let account = self.state.accounts.account(&call.from, height);
+        let limit = call.gas.unwrap_or(u128::from(self.state.network.gas_limit));
         let want = if call.price == 0 {
             call.value
         } else {
@@ -90,7 +90,7 @@ impl Chain {
         match call.to {
             None => gas += 200 * call.input.len() as u64,
             Some(to) => {
-                if to == self.network.token || to == MULTICALL {
+                if to == self.state.network.token || to == MULTICALL {
                     gas += TOKEN_GAS;
                 }
                 let result = self.output(call.from, to, height, &call.input);
@@ -116,8 +116,8 @@ impl Chain {
         height: u64,
         input: &[u8],
     ) -> Result<Vec<u8>, Revert> {
-        if to == self.network.token {
-            let outcome = token::call(self.network, &self.state, height, from, input);
+        if to == self.state.network.token {
+            let outcome = token::call(self.state.network, &self.state.accounts, height, from, input);
             outcome.map(|outcome| outcome.output)
         } else if to == MULTICALL {
             multicall::call(self, height, input)

@@ -3,14 +3,13 @@
 use super::network::{Address, Layout, Network, Word};
 use super::params::BlockId;
 use super::pool::Pool;
-use super::state::{KEPT, State};
+use super::state::{Accounts, KEPT};
 use super::token::{self, Effect};
 use super::tx::{Tx, keccak};
 use crate::envelope::Fault;
+use crate::ledger::{BlockRules, Ledger, LedgerState};
 use crate::seed::Seed;
-use crate::timeline::Timeline;
 use rpcgate_core::clock::Time;
-use std::collections::{BTreeMap, HashMap};
 
 /// The number of included client transactions that are remembered.
 const REMEMBERED: usize = 10_000;
@@ -35,85 +34,54 @@ pub(crate) struct Entry {
 }
 
 #[derive(Debug)]
-pub(crate) struct Chain {
+pub(crate) struct EvmState {
     pub(crate) network: &'static Network,
-    pub(crate) seed: Seed,
-    pub(crate) state: State,
+    pub(crate) accounts: Accounts,
     pub(crate) pool: Pool,
-    /// The height of the newest block.
-    pub(crate) head: u64,
-    timeline: Timeline,
-    /// Clients' transactions by block, and the position of each.
-    included: BTreeMap<u64, Vec<Entry>>,
-    places: HashMap<Word, (u64, usize)>,
 }
 
-impl Chain {
-    pub(crate) fn new(network: &'static Network, seed: u64) -> Self {
-        let seed = Seed::of(network.name, seed);
-        Chain {
-            network,
-            seed,
-            state: State::new(network, seed),
-            pool: Pool::default(),
-            head: 0,
-            timeline: Timeline::new(seed, network.base),
-            included: BTreeMap::new(),
-            places: HashMap::new(),
-        }
-    }
+pub(crate) type Chain = Ledger<EvmState>;
 
-    /// Advances to the blocks of `now` and includes transactions of the pool. The content of a block does not depend on
-    /// the times at which clients read.
-    pub(crate) fn advance(&mut self, now: Time) {
-        let target = self.timeline.height(now);
-        while self.head < target {
-            if !self.pool.may_enter(&self.state, self.head, self.least_base_fee()) {
-                self.head = target;
+impl LedgerState for EvmState {
+    type Entry = Entry;
+
+    /// Includes transactions of the pool. The content of a block does not depend on the times at which clients read.
+    fn advance(chain: &mut Chain, target: u64) {
+        while chain.head < target {
+            if !chain.state.pool.may_enter(&chain.state.accounts, chain.head, chain.least_base_fee()) {
+                chain.head = target;
                 return;
             }
             // Every few thousand blocks the base fee falls to its minimum, and some blocks have no traffic. A valid
             // transaction then enters at the latest, which bounds this loop.
-            self.head += 1;
-            self.include(self.head);
+            chain.head += 1;
+            chain.fill(chain.head);
         }
     }
 
-    /// Returns `now`, or the time of the newest block if the clock stepped back behind it.
-    pub(crate) fn moment(&self, now: Time) -> Time {
-        now.max(self.timeline.time(self.head))
+    fn resubmit(chain: &mut Chain, raw: &[u8], _: Time) {
+        let _ = chain.submit(raw);
     }
+}
 
-    pub(crate) fn height(&self, now: Time) -> u64 {
-        self.timeline.height(now).max(self.head)
+impl Chain {
+    pub(crate) fn of_network(network: &'static Network, seed: u64) -> Self {
+        let seed = Seed::of(network.name, seed);
+        let accounts = Accounts::new(network, seed);
+        Ledger::new(seed, BlockRules::of(network.base), EvmState { network, accounts, pool: Pool::default() })
     }
 
     /// Includes the transactions of the pool that fit into block `height`.
-    fn include(&mut self, height: u64) {
+    fn fill(&mut self, height: u64) {
         let base_fee = self.base_fee(height);
         let traffic: u64 = self.traffic(height).iter().map(|entry| entry.gas_used).sum();
-        let mut room = self.network.gas_limit.saturating_sub(traffic);
-        let mut entries = Vec::new();
-        while let Some((tx, from)) = self.pool.next(&self.state, height, base_fee, room) {
+        let mut room = self.state.network.gas_limit.saturating_sub(traffic);
+        while let Some((tx, from)) = self.state.pool.next(&self.state.accounts, height, base_fee, room) {
             let entry = self.execute(tx, from, height, base_fee);
             room = room.saturating_sub(entry.gas_used);
-            entries.push(entry);
+            self.include(height, entry.tx.hash, entry);
         }
-        if entries.is_empty() {
-            return;
-        }
-        for (index, entry) in entries.iter().enumerate() {
-            self.places.insert(entry.tx.hash, (height, index));
-        }
-        self.included.insert(height, entries);
-        while self.places.len() > REMEMBERED {
-            let Some((_, old)) = self.included.pop_first() else {
-                break;
-            };
-            for entry in old {
-                self.places.remove(&entry.tx.hash);
-            }
-        }
+        self.forget(REMEMBERED);
     }
 
     fn execute(&mut self, tx: Tx, from: Address, height: u64, base_fee: u128) -> Entry {
@@ -124,12 +92,12 @@ impl Chain {
             None => {
                 let address = created_address(&from, nonce);
                 gas_used += 200 * entry.tx.input.len() as u64;
-                self.state.deploy(address, height, &entry.tx.input);
+                self.state.accounts.deploy(address, height, &entry.tx.input);
                 entry.created = Some(address);
             }
-            Some(to) if to == self.network.token && !entry.tx.input.is_empty() => {
+            Some(to) if to == self.state.network.token && !entry.tx.input.is_empty() => {
                 gas_used += TOKEN_GAS;
-                match token::call(self.network, &self.state, height, from, &entry.tx.input) {
+                match token::call(self.state.network, &self.state.accounts, height, from, &entry.tx.input) {
                     Ok(outcome) if entry.tx.value == 0 => {
                         if let Some(effect) = outcome.effect {
                             entry.logs.push(self.apply(effect, height));
@@ -148,32 +116,36 @@ impl Chain {
         entry.gas_used = gas_used.min(entry.tx.gas);
         let fee = entry.tx.price(base_fee).saturating_mul(u128::from(entry.gas_used));
         let value = if entry.success { entry.tx.value } else { 0 };
-        self.state.change(&from, height, |account| {
+        self.state.accounts.change(&from, height, |account| {
             account.nonce = nonce + 1;
             account.balance = account.balance.saturating_sub(fee).saturating_sub(value);
         });
         if let Some(to) = entry.tx.to.or(entry.created) {
-            self.state.change(&to, height, |account| account.balance = account.balance.saturating_add(value));
+            self.state
+                .accounts
+                .change(&to, height, |account| account.balance = account.balance.saturating_add(value));
         }
         entry
     }
 
     fn apply(&mut self, effect: Effect, height: u64) -> Log {
-        let address = self.network.token;
+        let address = self.state.network.token;
         match effect {
             Effect::Transfer { from, to, amount, spender } => {
                 self.state
+                    .accounts
                     .change(&from, height, |account| account.tokens = account.tokens.saturating_sub(amount));
                 self.state
+                    .accounts
                     .change(&to, height, |account| account.tokens = account.tokens.saturating_add(amount));
                 if let Some(spender) = spender {
-                    let left = self.state.allowance(from, spender).saturating_sub(amount);
-                    self.state.allow(from, spender, left);
+                    let left = self.state.accounts.allowance(from, spender).saturating_sub(amount);
+                    self.state.accounts.allow(from, spender, left);
                 }
                 transfer_log(address, &from, &to, amount)
             }
             Effect::Approval { owner, spender, amount } => {
-                self.state.allow(owner, spender, amount);
+                self.state.accounts.allow(owner, spender, amount);
                 let topics = vec![token::approval_topic(), token::padded(&owner), token::padded(&spender)];
                 Log { address, topics, data: token::number(amount).to_vec() }
             }
@@ -193,11 +165,11 @@ impl Chain {
 
     fn resident_entry(&self, height: u64, index: u64) -> Entry {
         let id = height << 8 | index;
-        let (from, nonce) = self.state.resident_turn(height, index);
-        let peer = self.state.resident(self.seed.below("peer", id, 64));
+        let (from, nonce) = self.state.accounts.resident_turn(height, index);
+        let peer = self.state.accounts.resident(self.seed.below("peer", id, 64));
         let amount = u128::from(1 + self.seed.below("amount", id, 5_000_000));
         let item = u128::from(self.seed.below("item", id, 10_000));
-        let [unique, multiple] = self.state.collections();
+        let [unique, multiple] = self.state.accounts.collections();
         let (contract, logged) = match (index, height % 3) {
             (0, _) => (None, None),
             (2, 0) => (Some(unique), Some(token::unique(&from, &peer, item))),
@@ -205,7 +177,7 @@ impl Chain {
                 let items: Vec<_> = (0..u128::from(count)).map(|n| (item + n, 1 + amount % 100)).collect();
                 (Some(multiple), Some(token::multiple(&from, &peer, &items)))
             }
-            _ => (Some(self.network.token), Some(token::fungible(&from, &peer, amount))),
+            _ => (Some(self.state.network.token), Some(token::fungible(&from, &peer, amount))),
         };
         let (input, logs) = match (contract, logged) {
             (Some(address), Some(token::Logged { input, topics, data })) => {
@@ -219,10 +191,10 @@ impl Chain {
         s[0] &= 0x3f;
         let tx = Tx {
             kind: 2,
-            chain_id: Some(self.network.chain_id),
+            chain_id: Some(self.state.network.chain_id),
             nonce,
-            max_fee: self.base_fee(height) * 2 + u128::from(self.network.tip),
-            tip: self.network.tip.into(),
+            max_fee: self.base_fee(height) * 2 + u128::from(self.state.network.tip),
+            tip: self.state.network.tip.into(),
             gas: gas_used * 6 / 5,
             to: Some(contract.unwrap_or(peer)),
             value: if contract.is_some() { 0 } else { amount * 1_000_000_000 },
@@ -249,37 +221,20 @@ impl Chain {
         (id >> 8 == self.head + 1).then(|| self.traffic(self.head + 1).into_iter().nth(index)).flatten()
     }
 
-    pub(crate) fn time(&self, height: u64) -> Time {
-        self.timeline.time(height)
-    }
-
     pub(crate) fn entries(&self, height: u64) -> Vec<Entry> {
         let mut out = self.traffic(height);
-        if let Some(entries) = self.included.get(&height) {
-            out.extend(entries.iter().cloned());
-        }
+        out.extend_from_slice(self.included(height));
         out
     }
 
     /// Returns the block and index of an included transaction.
-    pub(crate) fn place(&self, hash: &Word) -> Option<(u64, usize)> {
-        if let Some((height, index)) = self.places.get(hash) {
-            return Some((*height, self.traffic(*height).len() + index));
+    pub(crate) fn position(&self, hash: &Word) -> Option<(u64, usize)> {
+        if let Some((height, index)) = self.place(hash) {
+            return Some((height, self.traffic(height).len() + index));
         }
         let id = self.seed.reveal("transaction", hash)?;
         let (height, index) = (id >> 8, (id & 0xff) as usize);
         (height <= self.head && index < self.traffic(height).len()).then_some((height, index))
-    }
-
-    /// Returns the hash of block `height`. It does not cover client transactions, so that forgetting them is not a
-    /// reorganisation.
-    pub(crate) fn hash(&self, height: u64) -> Word {
-        self.seed.hide("block", height)
-    }
-
-    /// Returns the Unix time of block `height` in seconds.
-    pub(crate) fn timestamp(&self, height: u64) -> u64 {
-        self.timeline.time(height).secs()
     }
 
     /// Returns the base fee per gas of block `height`, in wei. It stays within a quarter of the chain's average and
@@ -290,19 +245,19 @@ impl Chain {
         let (stretch, at) = (height / STRETCH, u128::from(height % STRETCH));
         let whole = u128::from(STRETCH);
         let thousandths = (goal(stretch) * (whole - at) + goal(stretch + 1) * at) / whole;
-        self.least_base_fee() + u128::from(self.network.base_fee) * thousandths / 2_000
+        self.least_base_fee() + u128::from(self.state.network.base_fee) * thousandths / 2_000
     }
 
     fn least_base_fee(&self) -> u128 {
-        u128::from(self.network.base_fee) * 3 / 4
+        u128::from(self.state.network.base_fee) * 3 / 4
     }
 
     /// Returns the height of a block that exists; `None` for one that does not exist or is only pending.
-    pub(crate) fn find(&self, id: BlockId) -> Option<u64> {
+    pub(crate) fn height_of(&self, id: BlockId) -> Option<u64> {
         let height = match id {
             BlockId::Earliest => 0,
-            BlockId::Finalized => self.head.saturating_sub(self.network.lag.1),
-            BlockId::Safe => self.head.saturating_sub(self.network.lag.0),
+            BlockId::Finalized => self.head.saturating_sub(self.state.network.lag.1),
+            BlockId::Safe => self.head.saturating_sub(self.state.network.lag.0),
             BlockId::Latest => self.head,
             BlockId::Pending => return None,
             BlockId::Number(number) => number,
@@ -316,7 +271,7 @@ impl Chain {
         if id == BlockId::Pending {
             return Ok(self.head);
         }
-        let height = self.find(id).ok_or_else(|| match id {
+        let height = self.height_of(id).ok_or_else(|| match id {
             BlockId::Hash(_) => Fault::new(-32000, "header for hash not found"),
             _ => Fault::new(-32000, "header not found"),
         })?;
@@ -336,7 +291,7 @@ impl Chain {
 
     /// Reports whether blocks have blob members.
     pub(crate) fn has_blobs(&self) -> bool {
-        self.network.layout != Layout::Bor
+        self.state.network.layout != Layout::Bor
     }
 }
 

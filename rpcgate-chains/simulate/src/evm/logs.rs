@@ -91,14 +91,14 @@ impl Chain {
         let (first, last) = match query.range {
             Range::Block(hash) => {
                 let height =
-                    self.find(BlockId::Hash(hash)).ok_or_else(|| Fault::new(-32000, "unknown block"))?;
+                    self.height_of(BlockId::Hash(hash)).ok_or_else(|| Fault::new(-32000, "unknown block"))?;
                 (height, height)
             }
             Range::Span(from, to) => {
                 let height = |id| match id {
                     BlockId::Pending => self.head,
                     BlockId::Number(number) => number,
-                    id => self.find(id).unwrap_or(self.head),
+                    id => self.height_of(id).unwrap_or(self.head),
                 };
                 let (first, last) = (height(from), height(to));
                 if first > last {
@@ -169,7 +169,7 @@ impl Filters {
         self.made += 1;
         let id = format!("0x{}", hex::encode(chain.seed.bytes::<16>("filter", self.made)));
         let reported = match &kind {
-            Kind::Pending => chain.pool.arrivals(),
+            Kind::Pending => chain.state.pool.arrivals(),
             Kind::Logs(Query { range: Range::Span(BlockId::Number(from), _), .. }) => {
                 from.saturating_sub(1).min(chain.head)
             }
@@ -187,11 +187,21 @@ impl Filters {
             Kind::Blocks => {
                 filter.reported = chain.head;
                 let first = (reported + 1).max(chain.head.saturating_sub(SPAN));
-                (first..=chain.head).map(|height| Json::data(&chain.hash(height))).collect::<Vec<_>>().into()
+                (first..=chain.head)
+                    .map(|height| Json::data(&chain.block_hash(height)))
+                    .collect::<Vec<_>>()
+                    .into()
             }
             Kind::Pending => {
-                filter.reported = chain.pool.arrivals();
-                chain.pool.since(reported).iter().map(|hash| Json::data(hash)).collect::<Vec<_>>().into()
+                filter.reported = chain.state.pool.arrivals();
+                chain
+                    .state
+                    .pool
+                    .since(reported)
+                    .iter()
+                    .map(|hash| Json::data(hash))
+                    .collect::<Vec<_>>()
+                    .into()
             }
             Kind::Logs(query) => {
                 let first = (reported + 1).max(chain.head.saturating_sub(SPAN));

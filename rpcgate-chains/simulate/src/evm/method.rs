@@ -2,12 +2,12 @@
 
 use super::EvmNode;
 use super::call::Call;
+use super::chain::Chain;
 use super::logs::{Kind, Query};
 use super::network::{Layout, Word};
 use super::params::{BlockId, Params, invalid};
 use super::token::number;
 use super::tx::{Tx, keccak};
-use crate::Submission;
 use crate::envelope::Fault;
 use crate::json::{Json, object};
 use rpcgate_core::clock::Time;
@@ -16,46 +16,85 @@ use serde_json::Value;
 /// The maximum number of blocks in one `eth_feeHistory`.
 const FEE_HISTORY: u64 = 1_024;
 
+impl Chain {
+    /// Puts a signed transaction into the pool and returns its hash.
+    pub(super) fn submit(&mut self, raw: &[u8]) -> Result<Word, Fault> {
+        let refuse = |message: String| Err(Fault::new(-32000, message));
+        let (tx, from) = Tx::decode(raw)?;
+        let own = self.state.network.chain_id;
+        match tx.chain_id {
+            None => return refuse("only replay-protected (EIP-155) transactions allowed over RPC".into()),
+            Some(id) if id != own => {
+                return refuse(format!("invalid sender: invalid chain id for signer: have {id} want {own}"));
+            }
+            Some(_) => {}
+        }
+        if self.state.pool.find(&tx.hash).is_some() {
+            return refuse("already known".into());
+        }
+        if tx.tip > tx.max_fee {
+            return refuse(format!(
+                "max priority fee per gas higher than max fee per gas: maxPriorityFeePerGas: {}, maxFeePerGas: {}",
+                tx.tip, tx.max_fee
+            ));
+        }
+        if tx.gas > self.state.network.gas_limit {
+            return refuse("exceeds block gas limit".into());
+        }
+        let least = tx.intrinsic_gas();
+        if tx.gas < least {
+            return refuse(format!("intrinsic gas too low: gas {}, minimum needed {least}", tx.gas));
+        }
+        if tx.to.is_none() && tx.input.len() > 49_152 {
+            let message = format!("max initcode size exceeded: code size {}, limit 49152", tx.input.len());
+            return refuse(message);
+        }
+        let hash = tx.hash;
+        let head = self.head;
+        self.state.pool.add(tx, from, &self.state.accounts, head)?;
+        Ok(hash)
+    }
+}
+
 impl EvmNode {
     pub(super) fn call(&mut self, method: &str, params: Value, now: Time) -> Result<Json, Fault> {
-        if method.starts_with("bor_") && self.chain.network.layout == Layout::Bor {
+        if method.starts_with("bor_") && self.chain.state.network.layout == Layout::Bor {
             return self.bor(method, params);
         }
         let take = |required, most| Params::take(params, required, most);
         let chain = &mut self.chain;
         match method {
-            "web3_clientVersion" => take(0, 0).map(|_| chain.network.client.into()),
+            "web3_clientVersion" => take(0, 0).map(|_| chain.state.network.client.into()),
             "web3_sha3" => take(1, 1)?.data(0).map(|data| Json::data(&keccak(&data))),
-            "net_version" => take(0, 0).map(|_| chain.network.chain_id.to_string().into()),
+            "net_version" => take(0, 0).map(|_| chain.state.network.chain_id.to_string().into()),
             "net_listening" => take(0, 0).map(|_| true.into()),
             "net_peerCount" => take(0, 0).map(|_| "0x32".into()),
             "rpc_modules" => {
                 take(0, 0).map(|_| object! { "eth": "1.0", "net": "1.0", "rpc": "1.0", "web3": "1.0" })
             }
-            "eth_chainId" => take(0, 0).map(|_| Json::quantity(chain.network.chain_id)),
+            "eth_chainId" => take(0, 0).map(|_| Json::quantity(chain.state.network.chain_id)),
             "eth_blockNumber" => take(0, 0).map(|_| Json::quantity(chain.head)),
             "eth_syncing" => take(0, 0).map(|_| false.into()),
             "eth_accounts" => take(0, 0).map(|_| Vec::<Json>::new().into()),
-            "eth_gasPrice" => {
-                take(0, 0).map(|_| Json::quantity(chain.base_fee(chain.head) + u128::from(chain.network.tip)))
-            }
-            "eth_maxPriorityFeePerGas" => take(0, 0).map(|_| Json::quantity(chain.network.tip)),
+            "eth_gasPrice" => take(0, 0)
+                .map(|_| Json::quantity(chain.base_fee(chain.head) + u128::from(chain.state.network.tip))),
+            "eth_maxPriorityFeePerGas" => take(0, 0).map(|_| Json::quantity(chain.state.network.tip)),
             "eth_blobBaseFee" if chain.has_blobs() => take(0, 0).map(|_| "0x1".into()),
-            "eth_baseFee" if chain.network.layout == Layout::Coreth => {
+            "eth_baseFee" if chain.state.network.layout == Layout::Coreth => {
                 take(0, 0).map(|_| Json::quantity(chain.base_fee(chain.head + 1)))
             }
             "eth_feeHistory" => take(2, 3).and_then(|params| self.fee_history(&params)),
             "eth_getBalance" => {
                 let params = take(2, 2)?;
                 let height = chain.state_at(params.block(1)?)?;
-                Ok(Json::quantity(chain.state.account(&params.address(0)?, height).balance))
+                Ok(Json::quantity(chain.state.accounts.account(&params.address(0)?, height).balance))
             }
             "eth_getTransactionCount" => {
                 let params = take(2, 2)?;
                 let (address, id) = (params.address(0)?, params.block(1)?);
-                let nonce = chain.state.account(&address, chain.state_at(id)?).nonce;
+                let nonce = chain.state.accounts.account(&address, chain.state_at(id)?).nonce;
                 Ok(Json::quantity(if id == BlockId::Pending {
-                    chain.pool.nonce(&address, nonce)
+                    chain.state.pool.nonce(&address, nonce)
                 } else {
                     nonce
                 }))
@@ -63,7 +102,7 @@ impl EvmNode {
             "eth_getCode" => {
                 let params = take(2, 2)?;
                 let height = chain.state_at(params.block(1)?)?;
-                Ok(Json::data(&chain.state.code(&params.address(0)?, height)))
+                Ok(Json::data(&chain.state.accounts.code(&params.address(0)?, height)))
             }
             "eth_getStorageAt" => take(3, 3).and_then(|params| self.storage(&params)),
             "eth_getBlockByNumber" => {
@@ -72,12 +111,12 @@ impl EvmNode {
                 if id == BlockId::Pending {
                     return Ok(chain.pending_json(full));
                 }
-                Ok(chain.find(id).map(|height| chain.block_json(height, full)).into())
+                Ok(chain.height_of(id).map(|height| chain.block_json(height, full)).into())
             }
             "eth_getBlockByHash" => {
                 let params = take(2, 2)?;
                 let (id, full) = (BlockId::Hash(params.hash(0)?), params.flag(1)?);
-                Ok(chain.find(id).map(|height| chain.block_json(height, full)).into())
+                Ok(chain.height_of(id).map(|height| chain.block_json(height, full)).into())
             }
             "eth_getHeaderByNumber" | "eth_getHeaderByHash" => {
                 let params = take(1, 1)?;
@@ -86,7 +125,7 @@ impl EvmNode {
                 } else {
                     params.block_number(0)?
                 };
-                Ok(chain.find(id).map(|height| chain.header_json(height, &chain.entries(height))).into())
+                Ok(chain.height_of(id).map(|height| chain.header_json(height, &chain.entries(height))).into())
             }
             "eth_getBlockTransactionCountByNumber" | "eth_getBlockTransactionCountByHash" => {
                 let params = take(1, 1)?;
@@ -96,9 +135,9 @@ impl EvmNode {
                     params.block_number(0)?
                 };
                 let count = if id == BlockId::Pending {
-                    Some(chain.pool.iter().count())
+                    Some(chain.state.pool.iter().count())
                 } else {
-                    chain.find(id).map(|height| chain.entries(height).len())
+                    chain.height_of(id).map(|height| chain.entries(height).len())
                 };
                 Ok(count.map(|count| Json::quantity(count as u64)).into())
             }
@@ -109,7 +148,7 @@ impl EvmNode {
                 } else {
                     params.block_number(0)?
                 };
-                Ok(chain.find(id).map(|_| Json::from("0x0")).into())
+                Ok(chain.height_of(id).map(|_| Json::from("0x0")).into())
             }
             "eth_getUncleByBlockNumberAndIndex" => {
                 take(2, 2).and_then(|p| p.block_number(0)).map(|_| Json::Null)
@@ -117,7 +156,7 @@ impl EvmNode {
             "eth_getUncleByBlockHashAndIndex" => take(2, 2).and_then(|p| p.hash(0)).map(|_| Json::Null),
             "eth_getBlockReceipts" => {
                 let id = take(1, 1)?.block(0)?;
-                Ok(chain.find(id).map(|height| chain.receipts(height)).into())
+                Ok(chain.height_of(id).map(|height| chain.receipts(height)).into())
             }
             "eth_getTransactionByBlockNumberAndIndex" | "eth_getTransactionByBlockHashAndIndex" => {
                 let params = take(2, 2)?;
@@ -128,12 +167,12 @@ impl EvmNode {
                 };
                 let index = params.number(1)? as usize;
                 Ok(chain
-                    .find(id)
+                    .height_of(id)
                     .map_or(Json::Null, |height| chain.tx_json(height, index, &chain.entries(height))))
             }
             "eth_getTransactionByHash" => {
                 let hash = take(1, 1)?.hash(0)?;
-                Ok(match (chain.place(&hash), chain.pool.find(&hash)) {
+                Ok(match (chain.position(&hash), chain.state.pool.find(&hash)) {
                     (Some((height, index)), _) => chain.tx_json(height, index, &chain.entries(height)),
                     (None, Some((tx, from))) => chain.waiting_json(tx, from),
                     (None, None) => chain
@@ -145,7 +184,7 @@ impl EvmNode {
             "eth_getTransactionReceipt" => {
                 let hash = take(1, 1)?.hash(0)?;
                 let receipt = chain
-                    .place(&hash)
+                    .position(&hash)
                     .and_then(|(height, index)| chain.receipts(height).into_iter().nth(index));
                 Ok(receipt.into())
             }
@@ -189,7 +228,7 @@ impl EvmNode {
             }
             "eth_sign" => take(2, 2)?.address(0).and_then(|_| Err(Fault::new(-32000, "unknown account"))),
             "txpool_status" => take(0, 0).map(|_| {
-                object! { "pending": Json::quantity(chain.pool.iter().count() as u64), "queued": "0x0" }
+                object! { "pending": Json::quantity(chain.state.pool.iter().count() as u64), "queued": "0x0" }
             }),
             "txpool_content" => take(0, 0).map(|_| self.pool_content()),
             _ => Err(unknown(method)),
@@ -207,7 +246,7 @@ impl EvmNode {
                 let message = format!("request beyond head block: requested {number}, head {}", chain.head);
                 return Err(Fault::new(-32000, message));
             }
-            id => chain.find(id).unwrap_or(chain.head),
+            id => chain.height_of(id).unwrap_or(chain.head),
         };
         let percentiles = match params.get(2) {
             Value::Null => Vec::new(),
@@ -230,7 +269,7 @@ impl EvmNode {
         for height in first..=newest {
             let entries = chain.entries(height);
             let used: u64 = entries.iter().map(|entry| entry.gas_used).sum();
-            ratios.push(Json::float(used as f64 / chain.network.gas_limit as f64));
+            ratios.push(Json::float(used as f64 / chain.state.network.gas_limit as f64));
             let base_fee = chain.base_fee(height);
             let mut tips: Vec<(u128, u64)> = entries
                 .iter()
@@ -268,60 +307,23 @@ impl EvmNode {
         // Only the token's first storage slot is shown: its total supply.
         let first = digits.bytes().all(|digit| digit == b'0');
         let shown = first
-            && !self.chain.state.code(&address, height).is_empty()
-            && address == self.chain.network.token;
-        let value: Word = if shown { number(self.chain.state.supply()) } else { [0; 32] };
+            && !self.chain.state.accounts.code(&address, height).is_empty()
+            && address == self.chain.state.network.token;
+        let value: Word = if shown { number(self.chain.state.accounts.supply()) } else { [0; 32] };
         Ok(Json::data(&value))
     }
 
     fn send(&mut self, raw: Vec<u8>, now: Time) -> Result<Json, Fault> {
-        let hash = self.take(&raw)?;
-        self.submitted.push(Submission { moment: self.chain.moment(now), raw });
+        let hash = self.chain.submit(&raw)?;
+        let moment = self.chain.moment(now);
+        self.chain.submissions.take_any(moment, raw);
         Ok(Json::data(&hash))
-    }
-
-    /// Puts a signed transaction into the pool and returns its hash.
-    pub(super) fn take(&mut self, raw: &[u8]) -> Result<Word, Fault> {
-        let chain = &mut self.chain;
-        let refuse = |message: String| Err(Fault::new(-32000, message));
-        let (tx, from) = Tx::decode(raw)?;
-        let own = chain.network.chain_id;
-        match tx.chain_id {
-            None => return refuse("only replay-protected (EIP-155) transactions allowed over RPC".into()),
-            Some(id) if id != own => {
-                return refuse(format!("invalid sender: invalid chain id for signer: have {id} want {own}"));
-            }
-            Some(_) => {}
-        }
-        if chain.pool.find(&tx.hash).is_some() {
-            return refuse("already known".into());
-        }
-        if tx.tip > tx.max_fee {
-            return refuse(format!(
-                "max priority fee per gas higher than max fee per gas: maxPriorityFeePerGas: {}, maxFeePerGas: {}",
-                tx.tip, tx.max_fee
-            ));
-        }
-        if tx.gas > chain.network.gas_limit {
-            return refuse("exceeds block gas limit".into());
-        }
-        let least = tx.intrinsic_gas();
-        if tx.gas < least {
-            return refuse(format!("intrinsic gas too low: gas {}, minimum needed {least}", tx.gas));
-        }
-        if tx.to.is_none() && tx.input.len() > 49_152 {
-            let message = format!("max initcode size exceeded: code size {}, limit 49152", tx.input.len());
-            return refuse(message);
-        }
-        let hash = tx.hash;
-        chain.pool.add(tx, from, &chain.state, chain.head)?;
-        Ok(hash)
     }
 
     fn pool_content(&self) -> Json {
         let chain = &self.chain;
         let mut senders: Vec<(String, Json)> = Vec::new();
-        for (tx, from) in chain.pool.iter() {
+        for (tx, from) in chain.state.pool.iter() {
             let name = format!("0x{}", hex::encode(from));
             let entry = (tx.nonce.to_string().into(), chain.waiting_json(tx, from));
             match senders.iter_mut().find(|(known, _)| *known == name) {
@@ -339,7 +341,7 @@ impl EvmNode {
         let author =
             |height: u64| Json::data(&chain.seed.bytes::<20>("miner", chain.seed.below("turn", height, 21)));
         let signers = || (0..21).map(|n| chain.seed.bytes::<20>("miner", n));
-        let found = |id| chain.find(id).ok_or_else(|| Fault::new(-32000, "unknown block"));
+        let found = |id| chain.height_of(id).ok_or_else(|| Fault::new(-32000, "unknown block"));
         match method {
             "bor_getAuthor" => found(Params::take(params, 0, 1)?.block(0)?).map(author),
             "bor_getCurrentProposer" => Params::take(params, 0, 0).map(|_| author(chain.head)),
@@ -368,7 +370,7 @@ impl EvmNode {
                 if first > last || last > chain.head {
                     return Err(Fault::new(-32000, "invalid start and end block"));
                 }
-                let ends = [chain.hash(first), chain.hash(last)].concat();
+                let ends = [chain.block_hash(first), chain.block_hash(last)].concat();
                 Ok(hex::encode(keccak(&ends)).into())
             }
             _ => Err(unknown(method)),

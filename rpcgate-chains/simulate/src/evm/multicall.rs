@@ -43,11 +43,11 @@ pub(crate) fn call(chain: &Chain, height: u64, input: &[u8]) -> Result<Vec<u8>, 
             Ok([&number(height.into())[..], &number(64), &list(&outputs)].concat())
         }
         BLOCK_NUMBER => Ok(number(height.into()).to_vec()),
-        CHAIN_ID => Ok(number(chain.network.chain_id.into()).to_vec()),
-        TIMESTAMP => Ok(number(chain.timestamp(height).into()).to_vec()),
+        CHAIN_ID => Ok(number(chain.state.network.chain_id.into()).to_vec()),
+        TIMESTAMP => Ok(number(chain.secs(height).into()).to_vec()),
         BALANCE => {
             let owner = account(arguments, 0).ok_or(Revert(None))?;
-            Ok(number(chain.state.account(&owner, height).balance).to_vec())
+            Ok(number(chain.state.accounts.account(&owner, height).balance).to_vec())
         }
         _ => Err(Revert(None)),
     }
@@ -133,7 +133,7 @@ mod tests {
     use crate::evm::token::padded;
 
     fn chain() -> Chain {
-        Chain::new(&NETWORKS[0], 7)
+        Chain::of_network(&NETWORKS[0], 7)
     }
 
     fn balance_of(owner: &Address) -> Vec<u8> {
@@ -152,8 +152,8 @@ mod tests {
     #[test]
     fn calls_are_run_one_after_another_and_a_failed_one_is_marked() {
         let chain = chain();
-        let token = chain.network.token;
-        let owner = chain.state.resident(0);
+        let token = chain.state.network.token;
+        let owner = chain.state.accounts.resident(0);
         let input = aggregate3(&[
             (token, balance_of(&owner)),
             (token, vec![1, 2, 3, 4]),
@@ -165,7 +165,7 @@ mod tests {
         assert_eq!((word(&output, 0), word(&output, 1)), (Some(32), Some(4)));
         let row = |n: usize| &rows[word(rows, n).unwrap()..];
         assert_eq!((word(row(0), 0), word(row(0), 2)), (Some(1), Some(32)));
-        let held = chain.state.account(&owner, chain.head).tokens;
+        let held = chain.state.accounts.account(&owner, chain.head).tokens;
         assert_eq!(row(0)[96..128], number(held));
         assert_eq!(word(row(1), 0), Some(0), "the token has no such function");
         assert_eq!((word(row(2), 0), word(row(2), 2)), (Some(1), Some(0)));
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn malformed_input_reverts() {
         let chain = chain();
-        let whole = aggregate3(&[(chain.network.token, vec![1; 4])]);
+        let whole = aggregate3(&[(chain.state.network.token, vec![1; 4])]);
         for end in 0..whole.len() - 28 {
             assert!(call(&chain, chain.head, &whole[..end]).is_err(), "{end}");
         }

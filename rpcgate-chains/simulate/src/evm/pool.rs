@@ -1,7 +1,7 @@
 //! Transactions that wait for a block.
 
 use super::network::{Address, Word};
-use super::state::State;
+use super::state::Accounts;
 use super::tx::Tx;
 use crate::envelope::Fault;
 use std::collections::{BTreeMap, VecDeque};
@@ -48,7 +48,7 @@ impl Pool {
     }
 
     /// Takes a transaction, or refuses it with go-ethereum's message. `height` is the newest block.
-    pub(crate) fn add(&mut self, tx: Tx, from: Address, state: &State, height: u64) -> Result<(), Fault> {
+    pub(crate) fn add(&mut self, tx: Tx, from: Address, state: &Accounts, height: u64) -> Result<(), Fault> {
         let refuse = |message: String| Err(Fault::new(-32000, message));
         let account = state.account(&from, height);
         if tx.nonce < account.nonce {
@@ -88,7 +88,7 @@ impl Pool {
     }
 
     /// Reports whether a transaction could run after block `height` in an empty block with the base fee `least`.
-    pub(crate) fn may_enter(&self, state: &State, height: u64, least: u128) -> bool {
+    pub(crate) fn may_enter(&self, state: &Accounts, height: u64, least: u128) -> bool {
         self.iter().any(|(tx, from)| {
             let account = state.account(from, height);
             tx.nonce == account.nonce && tx.max_fee >= least && tx.cost() <= account.balance
@@ -98,7 +98,7 @@ impl Pool {
     /// Removes and returns the first transaction that may run on the state after block `height` within `room` gas.
     pub(crate) fn next(
         &mut self,
-        state: &State,
+        state: &Accounts,
         height: u64,
         base_fee: u128,
         room: u64,

@@ -1,6 +1,7 @@
 //! Accounts and the token: their balances at each of the last blocks.
 
 use super::network::{Address, DEVELOPERS, MULTICALL, Network};
+use crate::ledger::History;
 use crate::seed::Seed;
 use std::collections::HashMap;
 
@@ -23,26 +24,26 @@ pub(crate) struct Account {
 }
 
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct Accounts {
     residents: Vec<Address>,
     unit: u128,
     token: Address,
     /// Contracts that only write logs.
     collections: [Address; 2],
-    changed: HashMap<Address, Vec<(u64, Account)>>,
+    changed: History<Address, Account>,
     allowances: HashMap<(Address, Address), u128>,
     codes: HashMap<Address, (u64, Vec<u8>)>,
 }
 
-impl State {
+impl Accounts {
     /// Creates the state before any transaction of a client.
     pub(crate) fn new(network: &Network, seed: Seed) -> Self {
-        State {
+        Accounts {
             residents: (0..RESIDENTS).map(|n| seed.bytes("resident", n)).collect(),
             unit: 10u128.pow(u32::from(network.token_decimals)),
             token: network.token,
             collections: [seed.bytes("collection", 0), seed.bytes("collection", 1)],
-            changed: HashMap::new(),
+            changed: History::default(),
             allowances: HashMap::new(),
             codes: HashMap::new(),
         }
@@ -59,11 +60,7 @@ impl State {
 
     /// Returns an account after block `height`.
     pub(crate) fn account(&self, address: &Address, height: u64) -> Account {
-        let history = self.changed.get(address).map_or(&[][..], Vec::as_slice);
-        let mut account = match history.iter().rev().find(|(since, _)| *since <= height) {
-            Some((_, account)) => *account,
-            None => self.origin(address),
-        };
+        let mut account = self.changed.at(address, height).copied().unwrap_or_else(|| self.origin(address));
         if let Some(place) = self.residents.iter().position(|resident| resident == address) {
             let turn = place as u64 / 4;
             account.nonce = (height + TURN - turn) / TURN;
@@ -96,13 +93,7 @@ impl State {
     pub(crate) fn change(&mut self, address: &Address, height: u64, by: impl FnOnce(&mut Account)) {
         let mut account = self.account(address, height);
         by(&mut account);
-        let history = self.changed.entry(*address).or_default();
-        match history.last_mut() {
-            Some((since, last)) if *since == height => *last = account,
-            _ => history.push((height, account)),
-        }
-        let old = history.iter().take_while(|(since, _)| since + KEPT < height).count();
-        history.drain(..old.saturating_sub(1));
+        self.changed.set(*address, height, account).forget_before(height.saturating_sub(KEPT));
     }
 
     /// Returns the amount of an owner's tokens that a spender may move.

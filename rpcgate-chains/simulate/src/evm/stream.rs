@@ -2,23 +2,23 @@
 //! subscribe API.
 
 use super::EvmNode;
-use super::chain::Chain;
+use super::chain::{Chain, EvmState};
 use super::logs::Query;
 use super::params::{Params, invalid};
 use crate::envelope::{Fault, Request};
 use crate::json::{Json, object};
-use crate::stream::{PUSHES, SUBSCRIPTIONS, Sessions, StreamCall, StreamNode, StreamRpc, TOLD, answer};
+use crate::stream::{
+    BlockStream, BlockSubscription, PUSHES, SUBSCRIPTIONS, Sessions, StreamCall, StreamRpc, Subscriptions,
+    answer,
+};
 use rpcgate_core::clock::Time;
 use serde_json::Value;
 
 /// The subscriptions of one client.
-#[derive(Debug, Default)]
-pub(crate) struct Session {
-    open: Vec<Subscription>,
-}
+pub(crate) type Session = Subscriptions<Subscription>;
 
 #[derive(Debug)]
-struct Subscription {
+pub(crate) struct Subscription {
     id: String,
     subject: Subject,
     /// The newest block that was sent to the client.
@@ -98,16 +98,16 @@ impl Subscription {
     /// Sends notifications about transactions that clients have submitted.
     fn push_arrivals(&mut self, chain: &Chain, out: &mut Vec<String>) {
         let Subject::Pending { full } = self.subject else { return };
-        let fresh = chain.pool.since(self.arrivals);
+        let fresh = chain.state.pool.since(self.arrivals);
         let taken = fresh.len().min(PUSHES.saturating_sub(out.len()));
         for hash in fresh.iter().take(taken) {
-            match (full, chain.pool.find(hash)) {
+            match (full, chain.state.pool.find(hash)) {
                 (false, _) => out.push(self.notification(Json::data(hash))),
                 (true, Some((tx, from))) => out.push(self.notification(chain.waiting_json(tx, from))),
                 (true, None) => {}
             }
         }
-        self.arrivals = chain.pool.arrivals() - (fresh.len() - taken) as u64;
+        self.arrivals = chain.state.pool.arrivals() - (fresh.len() - taken) as u64;
     }
 }
 
@@ -124,7 +124,7 @@ impl EvmNode {
             id: text.clone().into_owned(),
             subject,
             told: self.chain.head,
-            arrivals: self.chain.pool.arrivals(),
+            arrivals: self.chain.state.pool.arrivals(),
         });
         Ok(id)
     }
@@ -156,50 +156,33 @@ impl StreamRpc for EvmNode {
     }
 }
 
-impl StreamNode for EvmNode {
-    type Session = Session;
+impl BlockStream for EvmNode {
+    type Subscription = Subscription;
 
-    fn sessions(&mut self) -> &mut Sessions<Session> {
+    fn clients(&mut self) -> &mut Sessions<Session> {
         &mut self.sessions
     }
 
-    fn receive(&mut self, session: &mut Session, message: &[u8], now: Time, out: &mut Vec<String>) {
-        self.submitted.clear();
-        self.chain.advance(now);
+    fn hear(&mut self, session: &mut Session, message: &[u8], now: Time, out: &mut Vec<String>) {
         answer(self, session, message, now, out);
     }
+}
 
-    fn push(&mut self, session: &mut Session, now: Time, out: &mut Vec<String>) {
-        self.chain.advance(now);
-        let chain = &self.chain;
-        for subscription in &mut session.open {
-            subscription.push_arrivals(chain, out);
-        }
-        while out.len() < PUSHES {
-            let behind = session.open.iter_mut().filter(|subscription| subscription.told < chain.head);
-            let Some(subscription) = behind.min_by_key(|subscription| subscription.told) else { break };
-            subscription.told = subscription.told.max(chain.head.saturating_sub(TOLD)) + 1;
-            for told in subscription.subject.of_block(chain, subscription.told) {
-                out.push(subscription.notification(told));
-            }
-        }
+impl BlockSubscription<EvmState> for Subscription {
+    fn sent(&mut self) -> &mut u64 {
+        &mut self.told
     }
 
-    fn next_push(&mut self, session: &Session, now: Time) -> Option<Time> {
-        let head = self.chain.height(now);
-        let told = session.open.iter().map(|subscription| subscription.told).min()?;
-        let is_late = told < head
-            || session.open.iter().any(|subscription| {
-                matches!(subscription.subject, Subject::Pending { .. })
-                    && subscription.arrivals < self.chain.pool.arrivals()
-            });
-        Some(if is_late { now } else { self.chain.time(head + 1) })
+    fn of_block(&mut self, chain: &Chain, height: u64) -> Vec<String> {
+        self.subject.of_block(chain, height).into_iter().map(|told| self.notification(told)).collect()
     }
 
-    fn rewind(&mut self, session: &mut Session) {
-        for subscription in &mut session.open {
-            subscription.told = subscription.told.min(self.chain.head).saturating_sub(1);
-        }
+    fn push_early(&mut self, chain: &Chain, out: &mut Vec<String>) {
+        self.push_arrivals(chain, out);
+    }
+
+    fn is_early_due(&self, chain: &Chain) -> bool {
+        matches!(self.subject, Subject::Pending { .. }) && self.arrivals < chain.state.pool.arrivals()
     }
 }
 

@@ -248,7 +248,7 @@ fn a_replay_gives_the_same_chain_regardless_of_reads_in_between() {
 #[test]
 fn the_base_fee_moves_by_less_than_an_eighth_from_block_to_block() {
     let network = super::NETWORKS.iter().find(|network| network.name == "eth").expect("a network");
-    let chain = super::Chain::new(network, 42);
+    let chain = super::Chain::of_network(network, 42);
     let fees: Vec<u128> = (0..2_000).map(|height| chain.base_fee(height)).collect();
     assert!(fees.windows(2).all(|pair| pair[0].abs_diff(pair[1]) * 8 < pair[0]));
     assert!(fees.iter().max() > fees.iter().min().map(|least| least * 5 / 4).as_ref(), "and it does move");
@@ -267,13 +267,12 @@ fn a_transaction_that_is_too_cheap_now_enters_the_same_block_regardless_of_reads
     let leak = |base_fee: u64| -> EvmNode {
         let known = super::NETWORKS.iter().find(|network| network.name == chain).expect("a network");
         let network = super::network::Network { base_fee, ..known.clone() };
-        let chain = super::Chain::new(Box::leak(Box::new(network)), 42);
+        let chain = super::Chain::of_network(Box::leak(Box::new(network)), 42);
         EvmNode {
             chain,
             filters: super::Filters::default(),
             sessions: super::Sessions::default(),
             subscribed: 0,
-            submitted: Vec::new(),
         }
     };
     let base_fee = u64::try_from(price).expect("a price") * 13 / 10;

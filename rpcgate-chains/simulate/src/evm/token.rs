@@ -2,7 +2,7 @@
 //! ERC-1155 are calls and logs only.
 
 use super::network::{Address, Network, Word};
-use super::state::State;
+use super::state::Accounts;
 use super::tx::keccak;
 
 /// The effect of a call to the token.
@@ -140,7 +140,7 @@ fn amount(input: &[u8], index: usize) -> Result<u128, Revert> {
 /// Runs a function of the token for `caller` on the state after block `height`.
 pub(crate) fn call(
     network: &Network,
-    state: &State,
+    state: &Accounts,
     height: u64,
     caller: Address,
     input: &[u8],

@@ -51,15 +51,6 @@ fn take<'a>(bytes: &mut &'a [u8], count: u64) -> Option<&'a [u8]> {
     Some(taken)
 }
 
-/// Returns the numbers of a packed list; `None` if the bytes are invalid.
-pub(crate) fn unpacked(mut bytes: &[u8]) -> Option<Vec<u64>> {
-    let mut out = Vec::new();
-    while !bytes.is_empty() {
-        out.push(varint(&mut bytes)?);
-    }
-    Some(out)
-}
-
 /// Returns the fields of a message in order; `None` if the bytes are not a message.
 pub(crate) fn fields(mut bytes: &[u8]) -> Option<Vec<(u64, Value<'_>)>> {
     let mut out = Vec::new();
@@ -106,22 +97,6 @@ impl Message {
         self
     }
 
-    /// Adds a 64-bit number of fixed width, unless it is 0.
-    pub(crate) fn fixed(mut self, field: u64, bits: u64) -> Self {
-        if bits != 0 {
-            self.varint(field << 3 | 1);
-            self.0.extend_from_slice(&bits.to_le_bytes());
-        }
-        self
-    }
-
-    /// Adds a list of numbers in the packed form, unless empty.
-    pub(crate) fn packed(self, field: u64, numbers: impl IntoIterator<Item = u64>) -> Self {
-        let mut list = Message::default();
-        numbers.into_iter().for_each(|number| list.varint(number));
-        self.bytes(field, list)
-    }
-
     /// Adds bytes or a text, unless empty.
     pub(crate) fn bytes(self, field: u64, bytes: impl AsRef<[u8]>) -> Self {
         if bytes.as_ref().is_empty() { self } else { self.item(field, bytes) }
@@ -164,11 +139,6 @@ mod tests {
         assert_eq!(read[0], (1, Value::Number(150)));
         assert_eq!(read[1].1.text().unwrap(), "x");
         assert_eq!(fields(read[2].1.bytes().unwrap()).unwrap(), [(1, Value::Number(u64::MAX))]);
-        let bytes = Message::default().fixed(1, 7).fixed(2, 0).packed(3, [1, 300]).packed(4, []).done();
-        let read = fields(&bytes).unwrap();
-        assert_eq!((read[0], read.len()), ((1, Value::Number(7)), 2));
-        assert_eq!(unpacked(read[1].1.bytes().unwrap()), Some(vec![1, 300]));
-        assert_eq!(unpacked(&[0x80]), None);
     }
 
     #[test]

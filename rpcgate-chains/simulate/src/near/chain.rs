@@ -3,13 +3,10 @@
 use super::gas::{gas, total_gas};
 use super::state::{Account, GAS_PRICE, State};
 use super::tx::{Action, Hash, Permission, Tx, sha256};
-use crate::barter::{Barter, Turn};
-use crate::inbox::Inbox;
 use crate::json::{Json, object};
+use crate::ledger::{BlockRules, Ledger, LedgerState, Payment, ResidentTraffic};
 use crate::seed::Seed;
-use crate::timeline::Timeline;
 use rpcgate_core::clock::Time;
-use std::collections::{BTreeMap, HashMap};
 
 /// The height at the epoch of the simulated chains.
 const BASE: u64 = 179_500_000;
@@ -90,18 +87,14 @@ pub(crate) enum Refusal {
     Full,
 }
 
-#[derive(Debug)]
-pub(crate) struct Chain {
-    pub(crate) seed: Seed,
-    pub(crate) head: u64,
-    pub(crate) inbox: Inbox,
-    pub(crate) state: State,
-    timeline: Timeline,
-    barter: Barter,
-    included: BTreeMap<u64, Vec<Hash>>,
-    entries: HashMap<Hash, Entry>,
-    /// Transactions of clients by their receipts.
-    receipts: HashMap<Hash, Hash>,
+pub(crate) type Chain = Ledger<State>;
+
+impl LedgerState for State {
+    type Entry = Entry;
+
+    fn resubmit(chain: &mut Chain, raw: &[u8], moment: Time) {
+        let _ = chain.submit(raw, moment);
+    }
 }
 
 /// Returns the shard that holds an account.
@@ -110,53 +103,10 @@ pub(crate) fn shard(account: &str) -> u64 {
 }
 
 impl Chain {
-    pub(crate) fn new(seed: u64) -> Self {
+    pub(crate) fn of_seed(seed: u64) -> Self {
         let seed = Seed::of("near", seed);
-        let barter = Barter::new(seed, 16, 2, FIRST, 9_000_000);
-        Chain {
-            seed,
-            head: 0,
-            inbox: Inbox::default(),
-            state: State::new(seed, barter),
-            timeline: Timeline::paced(seed, BASE, 1_200, 300),
-            barter,
-            included: BTreeMap::new(),
-            entries: HashMap::new(),
-            receipts: HashMap::new(),
-        }
-    }
-
-    /// Advances to the blocks of `now`. Does nothing if time stepped back.
-    pub(crate) fn advance(&mut self, now: Time) {
-        self.head = self.height(now);
-    }
-
-    pub(crate) fn height(&self, now: Time) -> u64 {
-        // A clock before the first traffic shows its block, so that every block has predecessors.
-        self.timeline.height(now).max(self.head).max(FIRST)
-    }
-
-    /// Returns `now`, or the time of the newest block if the clock stepped back behind it.
-    pub(crate) fn moment(&self, now: Time) -> Time {
-        now.max(self.timeline.time(self.head))
-    }
-
-    /// Returns the height of the oldest block that is kept.
-    pub(crate) fn oldest(&self) -> u64 {
-        self.head.saturating_sub(KEPT).max(FIRST)
-    }
-
-    pub(crate) fn hash(&self, height: u64) -> Hash {
-        self.seed.hide("block", height)
-    }
-
-    /// Returns the height of a block by its hash, whether it is kept or not.
-    pub(crate) fn find(&self, hash: &Hash) -> Option<u64> {
-        self.seed.reveal("block", hash).filter(|height| *height <= self.head)
-    }
-
-    pub(crate) fn time(&self, height: u64) -> Time {
-        self.timeline.time(height)
+        let rules = BlockRules { base: BASE, slot_ms: 1_200, jitter_ms: 300, first: FIRST, kept: KEPT };
+        Ledger::new(seed, rules, State::new(seed, ResidentTraffic::new(seed, 16, 2, FIRST, 9_000_000)))
     }
 
     /// Returns the time of a block in nanoseconds since the Unix epoch.
@@ -182,9 +132,8 @@ impl Chain {
 
     pub(crate) fn entries(&self, height: u64) -> Vec<Entry> {
         let mut out: Vec<Entry> =
-            self.barter.of_block(height).map(|turn| self.resident_entry(turn)).collect();
-        let hashes = self.included.get(&height).map_or(&[][..], Vec::as_slice);
-        out.extend(hashes.iter().filter_map(|hash| self.entries.get(hash)).cloned());
+            self.state.traffic.of_block(height).map(|payment| self.resident_entry(payment)).collect();
+        out.extend_from_slice(self.included(height));
         out
     }
 
@@ -200,38 +149,39 @@ impl Chain {
 
     /// Returns a transaction that is in a block or will be in the next one.
     pub(crate) fn transaction(&self, hash: &Hash) -> Option<Entry> {
-        if let Some(entry) = self.entries.get(hash) {
+        if let Some((_, entry)) = self.find(hash) {
             return Some(entry.clone());
         }
+        let traffic = self.state.traffic;
         let number = self.seed.reveal("transaction", hash)?;
-        let (height, _) = self.barter.place(number);
-        (self.oldest()..=self.head).contains(&height).then(|| self.resident_entry(self.barter.turn(number)))
+        let (height, _) = traffic.position(number);
+        (self.oldest()..=self.head).contains(&height).then(|| self.resident_entry(traffic.payment(number)))
     }
 
     pub(crate) fn receipt(&self, id: &Hash) -> Option<Entry> {
-        if let Some(hash) = self.receipts.get(id) {
-            return self.entries.get(hash).cloned();
+        if let Some(hash) = self.state.receipts.get(id) {
+            return self.find(hash).map(|(_, entry)| entry.clone());
         }
         let number = self.seed.reveal("receipt", id)?;
         self.transaction(&self.seed.hide("transaction", number))
     }
 
-    fn resident_entry(&self, turn: Turn) -> Entry {
-        let (height, _) = self.barter.place(turn.number);
-        let (signer, key) = self.state.resident(turn.payer);
-        let (receiver, action, log) = self.state.payment(turn);
+    fn resident_entry(&self, payment: Payment) -> Entry {
+        let (height, _) = self.state.traffic.position(payment.number);
+        let (signer, key) = self.state.resident(payment.payer);
+        let (receiver, action, log) = self.state.payment(payment);
         let actions = vec![action];
         let tx = Tx {
-            nonce: self.state.first_nonce(turn.payer) + turn.round / 2 + 1,
-            block: self.hash(height - 3),
-            signature: self.seed.bytes::<64>("signature", turn.number).to_vec(),
-            hash: self.seed.hide("transaction", turn.number),
+            nonce: self.state.first_nonce(payment.payer) + payment.round / 2 + 1,
+            block: self.block_hash(height - 3),
+            signature: self.seed.bytes::<64>("signature", payment.number).to_vec(),
+            hash: self.seed.hide("transaction", payment.number),
             signer,
             key,
             receiver,
             actions,
         };
-        let id = self.seed.hide("receipt", turn.number);
+        let id = self.seed.hide("receipt", payment.number);
         let (outcome, gas) = first_outcome(&tx, height, id);
         let receipt = Receipt {
             from: tx.signer.clone(),
@@ -253,21 +203,18 @@ impl Chain {
     /// Takes a signed transaction into the next block and returns its hash.
     pub(crate) fn submit(&mut self, raw: &[u8], now: Time) -> Result<Hash, Refusal> {
         let tx = Tx::decode(raw).ok_or(Refusal::Unreadable)?;
-        if self.entries.contains_key(&tx.hash) {
+        if self.place(&tx.hash).is_some() {
             // A node accepts the same bytes again without an error.
             return Ok(tx.hash);
         }
         let signer = self.validate(&tx).map_err(Refusal::Invalid)?;
-        if self.inbox.take(self.moment(now), raw.to_vec()).is_none() {
-            return Err(Refusal::Full);
-        }
+        self.accept(raw.to_vec(), now).ok_or(Refusal::Full)?;
         let hash = tx.hash;
         let entry = self.execute(tx, signer);
         for receipt in &entry.receipts {
-            self.receipts.insert(receipt.outcome.id, hash);
+            self.state.receipts.insert(receipt.outcome.id, hash);
         }
-        self.included.entry(entry.outcome.height).or_default().push(hash);
-        self.entries.insert(hash, entry);
+        self.include(entry.outcome.height, hash, entry);
         Ok(hash)
     }
 
@@ -276,7 +223,7 @@ impl Chain {
         if !tx.is_signed() {
             return Err("InvalidSignature".into());
         }
-        let age = self.find(&tx.block).map(|height| self.head - height);
+        let age = self.block_by_hash(&tx.block).map(|height| self.head - height);
         if age.is_none_or(|age| age > VALIDITY) {
             return Err("Expired".into());
         }

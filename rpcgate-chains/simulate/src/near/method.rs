@@ -4,7 +4,8 @@ use super::NearNode;
 use super::chain::{Chain, EPOCH_LENGTH, Refusal, SHARDS, shard};
 use super::state::{Account, GAS_PRICE, TOKEN, WRAPPED, view};
 use super::trouble::Trouble;
-use super::tx::{Hash, Key, base58, is_account_id, parse_hash};
+use super::tx::{Hash, Key, is_account_id};
+use crate::hash::{base58, from_base58};
 use crate::json::{Json, object};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -25,7 +26,7 @@ impl Reference {
     fn id(value: &Value) -> Result<Reference, Trouble> {
         match value {
             Value::Number(number) => number.as_u64().map(Reference::Height),
-            Value::String(text) => parse_hash(text).map(Reference::Hash),
+            Value::String(text) => from_base58(text).map(Reference::Hash),
             _ => None,
         }
         .ok_or_else(|| {
@@ -73,7 +74,7 @@ impl Chain {
             Reference::Behind(back) => return Ok(self.head - back),
             Reference::Earliest => return Ok(self.oldest()),
             Reference::Height(height) => Some(height).filter(|height| *height <= self.head),
-            Reference::Hash(hash) => self.find(&hash),
+            Reference::Hash(hash) => self.block_by_hash(&hash),
         };
         let name = || match reference {
             Reference::Hash(hash) => format!("BLOCK: {}", base58(&hash)),
@@ -88,12 +89,12 @@ impl Chain {
     fn state_at(&self, reference: Reference) -> Result<u64, Trouble> {
         let old = match reference {
             Reference::Height(height) => Some(height),
-            Reference::Hash(hash) => self.find(&hash),
+            Reference::Hash(hash) => self.block_by_hash(&hash),
             _ => None,
         };
         match old {
             Some(height) if height < self.oldest() => {
-                let hash = base58(&self.hash(height));
+                let hash = base58(&self.block_hash(height));
                 let data = format!(
                     "The data for block #{height} is garbage collected on this node, use an archival node to \
                      fetch historical data"
@@ -123,7 +124,7 @@ fn text<'a>(params: &'a Value, index: usize, name: &str) -> Result<&'a str, Trou
 
 fn hash(params: &Value, index: usize, name: &str) -> Result<Hash, Trouble> {
     let value = text(params, index, name)?;
-    parse_hash(value)
+    from_base58(value)
         .ok_or_else(|| Trouble::parse(format!("Failed parsing args: `{value}` is no CryptoHash")))
 }
 
@@ -256,7 +257,7 @@ impl NearNode {
             Trouble::handler("UNKNOWN_CHUNK", object! { "chunk_hash": name }, data)
         };
         if let Some(name) = by_hash {
-            let hash = parse_hash(name)
+            let hash = from_base58(name)
                 .ok_or_else(|| Trouble::parse(format!("Failed parsing args: `{name}` is no CryptoHash")))?;
             let place = chain.find_chunk(&hash).filter(|(height, _)| *height >= chain.oldest());
             let (height, shard) = place.ok_or_else(|| unknown(name.to_owned()))?;
@@ -283,7 +284,7 @@ impl NearNode {
         let chain = &self.chain;
         let unknown = || Trouble::handler("UNKNOWN_EPOCH", object! {}, "Unknown epoch");
         let start = if let Some(id) = params.get("epoch_id") {
-            let id = id.as_str().and_then(parse_hash);
+            let id = id.as_str().and_then(from_base58);
             let id = id.ok_or_else(|| Trouble::parse("Failed parsing args: `epoch_id` is no CryptoHash"))?;
             chain.epoch_of(&id).ok_or_else(unknown)?
         } else {
@@ -332,7 +333,7 @@ impl NearNode {
             Reference::Behind(_) => chain.state.latest(name, height),
             _ => chain.state.account(name, height),
         };
-        let block = base58(&chain.hash(height));
+        let block = base58(&chain.block_hash(height));
         let place = |mut info: Json| {
             info.put("block_hash", block.clone());
             info.put("block_height", height);

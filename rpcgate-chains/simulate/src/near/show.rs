@@ -2,7 +2,8 @@
 
 use super::chain::{Chain, EPOCH_LENGTH, Entry, Outcome, Receipt, SHARDS, Status, shard};
 use super::state::{GAS_PRICE, NEAR};
-use super::tx::{Hash, base58};
+use super::tx::Hash;
+use crate::hash::base58;
 use crate::json::{Json, object};
 use crate::utc;
 use base64::Engine;
@@ -29,8 +30,8 @@ impl Chain {
         base58(&self.seed.bytes::<32>(tag, height)).into()
     }
 
-    fn block_hash(&self, height: u64) -> Json {
-        base58(&self.hash(height)).into()
+    fn block_name(&self, height: u64) -> Json {
+        base58(&self.block_hash(height)).into()
     }
 
     fn producer(&self, height: u64) -> &'static str {
@@ -48,18 +49,18 @@ impl Chain {
 
     /// Returns the id of an epoch: the hash of the last block two epochs before it.
     pub(crate) fn epoch_id(&self, height: u64) -> Hash {
-        self.hash(Chain::epoch_start(height) - EPOCH_LENGTH - 1)
+        self.block_hash(Chain::epoch_start(height) - EPOCH_LENGTH - 1)
     }
 
     /// Returns the first block of the epoch with an id.
     pub(crate) fn epoch_of(&self, id: &Hash) -> Option<u64> {
-        let start = self.find(id)? + 1 + EPOCH_LENGTH;
+        let start = self.block_by_hash(id)? + 1 + EPOCH_LENGTH;
         (start.is_multiple_of(EPOCH_LENGTH) && start <= self.head).then_some(start)
     }
 
     pub(crate) fn block_json(&self, height: u64) -> Json {
         let chunks: Vec<Json> = (0..SHARDS).map(|shard| self.chunk_header(height, shard)).collect();
-        let next_epoch = self.hash(Chain::epoch_start(height) - 1);
+        let next_epoch = self.block_hash(Chain::epoch_start(height) - 1);
         let none = || Json::Array(Vec::new());
         let nanos = self.nanos(height);
         object! {
@@ -81,15 +82,15 @@ impl Chain {
                 "epoch_id": base58(&self.epoch_id(height)),
                 "epoch_sync_data_hash": Json::Null,
                 "gas_price": GAS_PRICE.to_string(),
-                "hash": self.block_hash(height),
+                "hash": self.block_name(height),
                 "height": height,
-                "last_ds_final_block": self.block_hash(height - 1),
-                "last_final_block": self.block_hash(height - 2),
+                "last_ds_final_block": self.block_name(height - 1),
+                "last_final_block": self.block_name(height - 2),
                 "latest_protocol_version": PROTOCOL,
                 "next_bp_hash": self.named("producers", Chain::epoch_start(height)),
                 "next_epoch_id": base58(&next_epoch),
                 "outcome_root": self.named("outcomes", height),
-                "prev_hash": self.block_hash(height - 1),
+                "prev_hash": self.block_name(height - 1),
                 "prev_height": height - 1,
                 "prev_state_root": self.named("state", height - 1),
                 "random_value": self.named("random", height),
@@ -124,7 +125,7 @@ impl Chain {
             "height_included": height,
             "outcome_root": self.named("outcome", id),
             "outgoing_receipts_root": self.named("outgoing", id),
-            "prev_block_hash": self.block_hash(height - 1),
+            "prev_block_hash": self.block_name(height - 1),
             "prev_state_root": self.named("state", id),
             "rent_paid": "0",
             "shard_id": number,
@@ -174,7 +175,7 @@ impl Chain {
             Status::Failure(why) => object! { "Failure": why.clone() },
         };
         object! {
-            "block_hash": self.block_hash(outcome.height),
+            "block_hash": self.block_name(outcome.height),
             "id": base58(&outcome.id),
             "outcome": object! {
                 "executor_id": outcome.executor.clone(),
@@ -273,12 +274,12 @@ impl Chain {
             "protocol_version": PROTOCOL,
             "rpc_addr": "0.0.0.0:3030",
             "sync_info": object! {
-                "earliest_block_hash": self.block_hash(oldest),
+                "earliest_block_hash": self.block_name(oldest),
                 "earliest_block_height": oldest,
                 "earliest_block_time": time(oldest),
                 "epoch_id": base58(&self.epoch_id(head)),
                 "epoch_start_height": Chain::epoch_start(head),
-                "latest_block_hash": self.block_hash(head),
+                "latest_block_hash": self.block_name(head),
                 "latest_block_height": head,
                 "latest_block_time": time(head),
                 "latest_state_root": self.named("state", head),

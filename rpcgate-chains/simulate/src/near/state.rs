@@ -2,8 +2,8 @@
 
 use super::gas::{gas, total_gas};
 use super::tx::{Action, Hash, Key, Permission, is_implicit, sha256};
-use crate::barter::{Barter, Turn};
 use crate::json::{Json, object};
+use crate::ledger::{History, Payment, ResidentTraffic};
 use crate::seed::Seed;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
@@ -67,23 +67,34 @@ pub(crate) struct Ran {
 #[derive(Debug)]
 pub(crate) struct State {
     seed: Seed,
-    barter: Barter,
+    pub(crate) traffic: ResidentTraffic,
     keys: Vec<Key>,
     residents: HashMap<String, u64>,
     /// Changes by clients: each account as of a block, `None` for a deleted one.
-    changed: HashMap<String, Vec<(u64, Option<Account>)>>,
+    changed: History<String, Option<Account>>,
     /// Cumulative coins and tokens that clients sent to residents.
-    gifts: HashMap<u64, Vec<(u64, u128, u128)>>,
+    gifts: History<u64, (u128, u128)>,
     codes: HashMap<Hash, Vec<u8>>,
+    /// Transactions of clients by their receipts.
+    pub(crate) receipts: HashMap<Hash, Hash>,
 }
 
 impl State {
-    pub(crate) fn new(seed: Seed, barter: Barter) -> Self {
+    pub(crate) fn new(seed: Seed, traffic: ResidentTraffic) -> Self {
         let keys: Vec<Key> =
-            (0..barter.residents()).map(|n| Key(seed.bytes::<32>("key", n).to_vec())).collect();
+            (0..traffic.residents()).map(|n| Key(seed.bytes::<32>("key", n).to_vec())).collect();
         let residents = keys.iter().zip(0..).map(|(key, n)| (hex::encode(&key.0), n)).collect();
         let codes = HashMap::from([(sha256(&[CODE]), CODE.to_vec())]);
-        State { seed, barter, keys, residents, changed: HashMap::new(), gifts: HashMap::new(), codes }
+        State {
+            seed,
+            traffic,
+            keys,
+            residents,
+            changed: History::default(),
+            gifts: History::default(),
+            codes,
+            receipts: HashMap::new(),
+        }
     }
 
     pub(crate) fn resident(&self, n: u64) -> (String, Key) {
@@ -92,13 +103,13 @@ impl State {
     }
 
     /// Returns the receiver and the action of a resident's payment, and the log of the receipt.
-    pub(crate) fn payment(&self, turn: Turn) -> (String, Action, Option<String>) {
-        let (payee, _) = self.resident(turn.payee);
-        if turn.pair != TOKEN_PAIR {
-            return (payee, Action::Transfer(u128::from(turn.amount) * UNIT), None);
+    pub(crate) fn payment(&self, payment: Payment) -> (String, Action, Option<String>) {
+        let (payee, _) = self.resident(payment.payee);
+        if payment.pair != TOKEN_PAIR {
+            return (payee, Action::Transfer(u128::from(payment.amount) * UNIT), None);
         }
-        let amount = LEAST_TOKENS + turn.amount;
-        let log = transfer_log(&self.resident(turn.payer).0, &payee, u128::from(amount));
+        let amount = LEAST_TOKENS + payment.amount;
+        let log = transfer_log(&self.resident(payment.payer).0, &payee, u128::from(amount));
         (TOKEN.to_owned(), token_payment(&payee, amount), Some(log))
     }
 
@@ -117,11 +128,7 @@ impl State {
         if let Some(n) = self.residents.get(name) {
             return Some(self.resident_account(*n, height));
         }
-        let history = self.changed.get(name).map_or(&[][..], Vec::as_slice);
-        match history.iter().rev().find(|(since, _)| *since <= height) {
-            Some((_, account)) => account.clone(),
-            None => State::origin(name),
-        }
+        self.changed.at(name, height).cloned().unwrap_or_else(|| State::origin(name))
     }
 
     fn origin(name: &str) -> Option<Account> {
@@ -146,34 +153,32 @@ impl State {
     }
 
     fn resident_account(&self, n: u64, height: u64) -> Account {
-        let standing = self.barter.standing(n, self.barter.passed(height));
+        let balance = self.traffic.balance(n, self.traffic.count_at(height));
         let (_, key) = self.resident(n);
-        let gifts = self.gifts.get(&n).map_or(&[][..], Vec::as_slice);
-        let (_, coins, tokens) =
-            gifts.iter().rev().find(|(since, ..)| *since <= height).copied().unwrap_or_default();
-        let keys = BTreeMap::from([(key, (self.first_nonce(n) + standing.sent, Permission::Full))]);
+        let (coins, tokens) = self.gifts.at(&n, height).copied().unwrap_or_default();
+        let keys = BTreeMap::from([(key, (self.first_nonce(n) + balance.sent, Permission::Full))]);
         if n / 2 == TOKEN_PAIR {
             // The tokens move when the receipt runs, in the block after its transaction's.
-            let before = self.barter.standing(n, self.barter.passed(height.saturating_sub(1))).gain;
+            let before = self.traffic.balance(n, self.traffic.count_at(height.saturating_sub(1))).gain;
             let moved = i128::from(before) + i128::from(before.signum()) * i128::from(LEAST_TOKENS);
             let action = token_payment(&self.resident(n ^ 1).0, LEAST_TOKENS);
             let cost = u128::from(total_gas(std::slice::from_ref(&action))) * GAS_PRICE + deposit(&action);
             return Account {
-                amount: (20_000 * NEAR).saturating_sub(cost * u128::from(standing.sent)) + coins,
+                amount: (20_000 * NEAR).saturating_sub(cost * u128::from(balance.sent)) + coins,
                 tokens: PAIR_TOKENS.saturating_add_signed(moved) + tokens,
                 keys,
                 ..Account::default()
             };
         }
-        let mut gain = standing.gain;
-        if let Some(turn) = standing.last.map(|number| self.barter.turn(number))
-            && turn.payee == n
-            && self.barter.place(turn.number).0 == height
+        let mut gain = balance.gain;
+        if let Some(payment) = balance.last.map(|number| self.traffic.payment(number))
+            && payment.payee == n
+            && self.traffic.position(payment.number).0 == height
         {
             // A receipt runs in the block after its transaction's.
-            gain -= turn.amount as i64;
+            gain -= payment.amount as i64;
         }
-        let fees = u128::from(standing.sent) * 2 * u128::from(gas(&[Action::Transfer(0)])) * GAS_PRICE;
+        let fees = u128::from(balance.sent) * 2 * u128::from(gas(&[Action::Transfer(0)])) * GAS_PRICE;
         let base =
             (20_000 * NEAR).saturating_sub(fees).saturating_add_signed(i128::from(gain) * UNIT as i128);
         Account { amount: base + coins, tokens, keys, ..Account::default() }
@@ -199,21 +204,14 @@ impl State {
 
     /// Stores an account as of block `height`.
     pub(crate) fn put(&mut self, name: &str, height: u64, account: Option<Account>) {
-        let history = self.changed.entry(name.to_owned()).or_default();
-        // A receipt of an earlier transaction may take effect later than `height`.
-        let height = history.last().map_or(height, |(last, _)| height.max(*last));
-        match history.last_mut() {
-            Some((last, slot)) if *last == height => *slot = account,
-            _ => history.push((height, account)),
-        }
+        self.changed.set(name.to_owned(), height, account);
     }
 
     /// Adds coins and tokens to an existing account.
     pub(crate) fn give(&mut self, name: &str, height: u64, coins: u128, tokens: u128) {
         if let Some(n) = self.residents.get(name) {
-            let gifts = self.gifts.entry(*n).or_default();
-            let (last, had, held) = gifts.last().copied().unwrap_or_default();
-            gifts.push((height.max(last), had + coins, held + tokens));
+            let (had, held) = self.gifts.at(n, u64::MAX).copied().unwrap_or_default();
+            self.gifts.set(*n, height, (had + coins, held + tokens));
         } else if let Some(mut account) = self.newest(name) {
             account.amount = account.amount.saturating_add(coins);
             account.tokens = account.tokens.saturating_add(tokens);

@@ -1,7 +1,8 @@
 use super::NearNode;
 use super::chain::EPOCH_LENGTH;
-use super::tx::{base58, parse_hash, sha256};
+use super::tx::sha256;
 use crate::golden::{NOW, assert_shape, call, post, result};
+use crate::hash::{base58, from_base58};
 use crate::{EPOCH, Simulated, SimulatedRequest};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -42,7 +43,7 @@ fn signed(secret: u8, receiver: &str, nonce: u64, block: &Value, actions: &[Vec<
     body.extend_from_slice(pair.public_key().as_ref());
     body.extend_from_slice(&nonce.to_le_bytes());
     text(receiver, &mut body);
-    body.extend_from_slice(&parse_hash(block.as_str().expect("a hash")).expect("32 bytes"));
+    body.extend_from_slice(&from_base58::<32>(block.as_str().expect("a hash")).expect("32 bytes"));
     body.extend_from_slice(&(actions.len() as u32).to_le_bytes());
     body.extend(actions.iter().flatten());
     let hash = sha256(&[&body]);

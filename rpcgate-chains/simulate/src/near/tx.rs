@@ -1,10 +1,11 @@
 //! Signed transactions: their Borsh encoding, their hash and their signature.
 
+use crate::bytes::Reader;
+use crate::hash::{base58, is_signed_ed25519};
 use crate::json::{Json, object};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use k256::ecdsa::{RecoveryId, Signature, VerifyingKey};
-use ring::digest::{SHA256, digest};
 
 pub(crate) type Hash = [u8; 32];
 
@@ -49,21 +50,7 @@ pub(crate) struct Tx {
 }
 
 pub(crate) fn sha256(parts: &[&[u8]]) -> Hash {
-    let mut out = [0; 32];
-    out.copy_from_slice(digest(&SHA256, &parts.concat()).as_ref());
-    out
-}
-
-pub(crate) fn base58(bytes: &[u8]) -> String {
-    bs58::encode(bytes).into_string()
-}
-
-/// Reads a hash in base58.
-pub(crate) fn parse_hash(text: &str) -> Option<Hash> {
-    if text.len() > 44 {
-        return None;
-    }
-    bs58::decode(text).into_vec().ok()?.try_into().ok()
+    crate::hash::sha256(&parts.concat())
 }
 
 /// Reports whether a name is a valid account id.
@@ -103,46 +90,22 @@ impl Key {
     }
 }
 
-struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
-        let (head, rest) = self.0.split_at_checked(count)?;
-        self.0 = rest;
-        Some(head)
+impl Reader<'_> {
+    fn borsh_count(&mut self) -> Option<usize> {
+        self.u32().map(|count| count as usize)
     }
 
-    fn number<const N: usize>(&mut self) -> Option<[u8; N]> {
-        self.take(N)?.try_into().ok()
-    }
-
-    fn byte(&mut self) -> Option<u8> {
-        self.take(1).map(|one| one[0])
-    }
-
-    fn u32(&mut self) -> Option<usize> {
-        self.number().map(|bytes| u32::from_le_bytes(bytes) as usize)
-    }
-
-    fn u64(&mut self) -> Option<u64> {
-        self.number().map(u64::from_le_bytes)
-    }
-
-    fn u128(&mut self) -> Option<u128> {
-        self.number().map(u128::from_le_bytes)
-    }
-
-    fn bytes(&mut self) -> Option<Vec<u8>> {
-        let length = self.u32()?;
+    fn borsh_bytes(&mut self) -> Option<Vec<u8>> {
+        let length = self.borsh_count()?;
         self.take(length).map(<[u8]>::to_vec)
     }
 
-    fn text(&mut self) -> Option<String> {
-        String::from_utf8(self.bytes()?).ok()
+    fn borsh_text(&mut self) -> Option<String> {
+        String::from_utf8(self.borsh_bytes()?).ok()
     }
 
     fn account(&mut self) -> Option<String> {
-        self.text().filter(|name| is_account_id(name))
+        self.borsh_text().filter(|name| is_account_id(name))
     }
 
     fn key(&mut self) -> Option<Key> {
@@ -157,10 +120,10 @@ impl<'a> Reader<'a> {
     fn action(&mut self) -> Option<Action> {
         Some(match self.byte()? {
             0 => Action::CreateAccount,
-            1 => Action::DeployContract(self.bytes()?),
+            1 => Action::DeployContract(self.borsh_bytes()?),
             2 => Action::FunctionCall {
-                method: self.text()?,
-                args: self.bytes()?,
+                method: self.borsh_text()?,
+                args: self.borsh_bytes()?,
                 gas: self.u64()?,
                 deposit: self.u128()?,
             },
@@ -175,9 +138,9 @@ impl<'a> Reader<'a> {
                             1 => Some(self.u128()?),
                             _ => return None,
                         };
-                        let receiver = self.text()?;
-                        let count = self.u32()?;
-                        let methods = (0..count).map(|_| self.text()).collect::<Option<_>>()?;
+                        let receiver = self.borsh_text()?;
+                        let count = self.borsh_count()?;
+                        let methods = (0..count).map(|_| self.borsh_text()).collect::<Option<_>>()?;
                         Permission::Calls { allowance, receiver, methods }
                     }
                     1 => Permission::Full,
@@ -196,12 +159,12 @@ impl<'a> Reader<'a> {
 impl Tx {
     /// Decodes exactly one signed transaction; `None` for any other bytes.
     pub(crate) fn decode(raw: &[u8]) -> Option<Tx> {
-        let mut reader = Reader(raw);
+        let mut reader = Reader::new(raw);
         let (signer, key) = (reader.account()?, reader.key()?);
-        let (nonce, receiver, block) = (reader.u64()?, reader.account()?, reader.number()?);
-        let count = reader.u32()?;
+        let (nonce, receiver, block) = (reader.u64()?, reader.account()?, reader.array()?);
+        let count = reader.borsh_count()?;
         let actions = (0..count).map(|_| reader.action()).collect::<Option<Vec<_>>>()?;
-        let body = raw.get(..raw.len() - reader.0.len())?;
+        let body = raw.get(..raw.len() - reader.rest().len())?;
         let length = match reader.byte()? {
             0 => 64,
             1 => 65,
@@ -209,16 +172,22 @@ impl Tx {
         };
         let signature = reader.take(length)?.to_vec();
         let hash = sha256(&[body]);
-        reader.0.is_empty().then_some(Tx { signer, key, nonce, receiver, block, actions, signature, hash })
+        reader.rest().is_empty().then_some(Tx {
+            signer,
+            key,
+            nonce,
+            receiver,
+            block,
+            actions,
+            signature,
+            hash,
+        })
     }
 
     /// Reports whether the signature matches the key that the transaction names.
     pub(crate) fn is_signed(&self) -> bool {
         match (self.key.0.len(), self.signature.as_slice()) {
-            (32, signature) if signature.len() == 64 => {
-                let key = ring::signature::UnparsedPublicKey::new(&ring::signature::ED25519, &self.key.0);
-                key.verify(&self.hash, signature).is_ok()
-            }
+            (32, signature) if signature.len() == 64 => is_signed_ed25519(&self.key.0, &self.hash, signature),
             (64, [signature @ .., parity]) => {
                 let point =
                     Signature::from_slice(signature).ok().zip(RecoveryId::from_byte(*parity)).and_then(

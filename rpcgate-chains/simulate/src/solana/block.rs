@@ -1,10 +1,11 @@
 //! Blocks and their transactions as JSON.
 
-use super::chain::{Chain, Commitment, FIRST, Key, SYSTEM, base58, from_base58};
+use super::chain::{Chain, Commitment, FIRST, Key, SYSTEM};
 use super::method::{commitment, invalid, parameter};
-use crate::barter::Turn;
 use crate::envelope::Fault;
+use crate::hash::{base58, from_base58};
 use crate::json::{Json, object};
+use crate::ledger::Payment;
 use serde_json::Value;
 
 /// The token program, and the token that odd-numbered pairs of residents pay each other in addition to lamports.
@@ -21,7 +22,7 @@ const RANGE: u64 = 500_000;
 
 /// One transfer with its accounts.
 struct Transfer {
-    turn: Turn,
+    payment: Payment,
     /// `true` if the transfer also pays tokens.
     has_tokens: bool,
     keys: Vec<Key>,
@@ -33,29 +34,29 @@ impl Chain {
         self.seed.bytes("token account", n)
     }
 
-    fn transfer(&self, turn: Turn) -> Transfer {
-        let has_tokens = !turn.pair.is_multiple_of(2);
-        let mut keys = vec![self.resident(turn.payer), self.resident(turn.payee)];
+    fn transfer(&self, payment: Payment) -> Transfer {
+        let has_tokens = !payment.pair.is_multiple_of(2);
+        let mut keys = vec![self.resident(payment.payer), self.resident(payment.payee)];
         if has_tokens {
-            keys.extend([turn.payer, turn.payee].map(|n| self.token_account(n)));
+            keys.extend([payment.payer, payment.payee].map(|n| self.token_account(n)));
         }
         keys.push(SYSTEM);
         if has_tokens {
             keys.extend(from_base58::<32>(TOKEN));
         }
-        Transfer { turn, has_tokens, keys }
+        Transfer { payment, has_tokens, keys }
     }
 
     /// Reports whether a transaction mentions an account.
-    pub(super) fn mentions(&self, turn: Turn, key: &Key) -> bool {
-        self.transfer(turn).keys.contains(key)
+    pub(super) fn mentions(&self, payment: Payment, key: &Key) -> bool {
+        self.transfer(payment).keys.contains(key)
     }
 
     /// Returns the log of a transaction.
-    pub(super) fn logs(&self, turn: Turn) -> Vec<String> {
+    pub(super) fn logs(&self, payment: Payment) -> Vec<String> {
         let system = base58(&SYSTEM);
         let mut logs = vec![format!("Program {system} invoke [1]"), format!("Program {system} success")];
-        if self.transfer(turn).has_tokens {
+        if self.transfer(payment).has_tokens {
             logs.extend([
                 format!("Program {TOKEN} invoke [1]"),
                 "Program log: Instruction: Transfer".to_owned(),
@@ -68,9 +69,9 @@ impl Chain {
 
     /// Returns the lamports of the accounts of a transfer, as of a slot.
     fn balances(&self, transfer: &Transfer, slot: u64) -> Vec<u64> {
-        let Transfer { turn, has_tokens, .. } = transfer;
+        let Transfer { payment, has_tokens, .. } = transfer;
         let mut out: Vec<u64> =
-            [turn.payer, turn.payee].iter().map(|n| self.lamports(&self.resident(*n), slot)).collect();
+            [payment.payer, payment.payee].iter().map(|n| self.lamports(&self.resident(*n), slot)).collect();
         if *has_tokens {
             out.extend([TOKEN_RENT; 2]);
         }
@@ -93,12 +94,12 @@ impl Chain {
                 },
             }
         };
-        let rows = [(2, transfer.turn.payer), (3, transfer.turn.payee)].map(row);
+        let rows = [(2, transfer.payment.payer), (3, transfer.payment.payee)].map(row);
         if transfer.has_tokens { Json::Array(rows.into()) } else { Json::Array(Vec::new()) }
     }
 
-    fn transaction(&self, turn: Turn, slot: u64) -> Json {
-        let transfer = self.transfer(turn);
+    fn transaction(&self, payment: Payment, slot: u64) -> Json {
+        let transfer = self.transfer(payment);
         let keys = &transfer.keys;
         let system = if transfer.has_tokens { 4u64 } else { 2 };
         let instruction = |program: u64, accounts: &[u64], data: &[u8]| {
@@ -107,7 +108,7 @@ impl Chain {
                 "stackHeight": Json::Null,
             }
         };
-        let amount = turn.amount.to_le_bytes();
+        let amount = payment.amount.to_le_bytes();
         let mut instructions =
             vec![instruction(system, &[0, 1], &[&2u32.to_le_bytes()[..], &amount].concat())];
         if transfer.has_tokens {
@@ -116,7 +117,7 @@ impl Chain {
         let programs = keys.len() as u64 - system;
         object! {
             "transaction": object! {
-                "signatures": vec![base58(&self.signature(turn))],
+                "signatures": vec![base58(&self.signature(payment))],
                 "message": object! {
                     "accountKeys": keys.iter().map(|key| base58(key)).collect::<Vec<_>>(),
                     "header": object! {
@@ -135,7 +136,7 @@ impl Chain {
                 "loadedAddresses": object! {
                     "readonly": Json::Array(Vec::new()), "writable": Json::Array(Vec::new()),
                 },
-                "logMessages": self.logs(turn),
+                "logMessages": self.logs(payment),
                 "postBalances": self.balances(&transfer, slot),
                 "postTokenBalances": self.token_balances(&transfer, slot),
                 "preBalances": self.balances(&transfer, slot - 1),
@@ -174,15 +175,15 @@ impl Chain {
             "parentSlot": slot - 1,
             "previousBlockhash": self.hash(slot - 1),
         };
-        let turns = self.turns(slot);
+        let payments = self.payments(slot);
         match options["transactionDetails"].as_str().unwrap_or("full") {
             "none" => {}
             "signatures" => {
-                let signatures = turns.map(|turn| base58(&self.signature(turn)));
+                let signatures = payments.map(|payment| base58(&self.signature(payment)));
                 block.put("signatures", signatures.collect::<Vec<_>>());
             }
             "full" => {
-                let transactions = turns.map(|turn| self.transaction(turn, slot));
+                let transactions = payments.map(|payment| self.transaction(payment, slot));
                 block.put("transactions", transactions.collect::<Vec<_>>());
             }
             _ => return Err(invalid("Invalid params: these transaction details are not simulated.")),

@@ -1,8 +1,8 @@
 //! The chain: its slots, accounts and transfers.
 
-use crate::barter::{Barter, Turn};
+use crate::hash::base58;
+use crate::ledger::{BlockRules, Ledger, LedgerState, Payment, ResidentTraffic};
 use crate::seed::Seed;
-use crate::timeline::Timeline;
 use rpcgate_core::clock::Time;
 
 /// The slot at the epoch of the simulated chains.
@@ -49,42 +49,25 @@ impl Commitment {
     }
 }
 
-#[derive(Debug)]
-pub(super) struct Chain {
-    pub(super) seed: Seed,
-    timeline: Timeline,
-    /// The newest slot.
-    pub(super) head: u64,
-    barter: Barter,
+pub(super) type Chain = Ledger<ResidentTraffic>;
+
+impl LedgerState for ResidentTraffic {
+    type Entry = ();
+
+    fn resubmit(_: &mut Chain, _: &[u8], _: Time) {}
 }
 
 impl Chain {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(super) fn of_seed(seed: u64) -> Self {
         let seed = Seed::of("solana", seed);
-        Chain {
-            seed,
-            timeline: Timeline::paced(seed, BASE, SLOT_MS, JITTER_MS),
-            head: 0,
-            barter: Barter::new(seed, 16, 2, FIRST, 900_000_000),
-        }
-    }
-
-    pub(super) fn advance(&mut self, now: Time) {
-        self.head = self.slot_at(now);
-    }
-
-    /// Returns the newest slot at `now`.
-    pub(super) fn slot_at(&self, now: Time) -> u64 {
-        // A clock before the first traffic shows its slot, so that every slot has a root.
-        self.timeline.height(now).max(self.head).max(FIRST + FINALIZED)
-    }
-
-    pub(super) fn time(&self, slot: u64) -> Time {
-        self.timeline.time(slot)
+        // A clock before the first traffic shows a slot that has a root.
+        let first = FIRST + FINALIZED;
+        let rules = BlockRules { base: BASE, slot_ms: SLOT_MS, jitter_ms: JITTER_MS, first, kept: u64::MAX };
+        Ledger::new(seed, rules, ResidentTraffic::new(seed, 16, 2, FIRST, 900_000_000))
     }
 
     pub(super) fn hash(&self, slot: u64) -> String {
-        base58(&self.seed.hide("block", slot))
+        base58(&self.block_hash(slot))
     }
 
     /// Returns the number of blocks up to a slot.
@@ -92,16 +75,16 @@ impl Chain {
         slot - SKIPPED
     }
 
-    pub(super) fn turns(&self, slot: u64) -> impl Iterator<Item = Turn> {
-        self.barter.of_block(slot)
+    pub(super) fn payments(&self, slot: u64) -> impl Iterator<Item = Payment> {
+        self.state.of_block(slot)
     }
 
     pub(super) fn transactions(&self, slot: u64) -> u64 {
-        self.barter.passed(slot)
+        self.state.count_at(slot)
     }
 
     pub(super) fn residents(&self) -> u64 {
-        self.barter.residents()
+        self.state.residents()
     }
 
     pub(super) fn resident(&self, n: u64) -> Key {
@@ -111,37 +94,28 @@ impl Chain {
     /// Returns the lamports of an account as of a slot; 0 if it does not exist.
     pub(super) fn lamports(&self, key: &Key, slot: u64) -> u64 {
         let Some(n) = (0..self.residents()).find(|n| self.resident(*n) == *key) else { return 0 };
-        let standing = self.barter.standing(n, self.barter.passed(slot));
+        let balance = self.state.balance(n, self.state.count_at(slot));
         // Residents sometimes earn back their fees.
-        let paid = standing.sent * FEE % (RESIDENT_BALANCE / 4);
-        (RESIDENT_BALANCE - paid).saturating_add_signed(standing.gain)
+        let paid = balance.sent * FEE % (RESIDENT_BALANCE / 4);
+        (RESIDENT_BALANCE - paid).saturating_add_signed(balance.gain)
     }
 
     /// Returns a resident's tokens at a slot. Each resident starts with `start`, and only transfers change the amount.
     pub(super) fn tokens(&self, start: u64, n: u64, slot: u64) -> u64 {
-        start.saturating_add_signed(self.barter.standing(n, self.barter.passed(slot)).gain)
+        start.saturating_add_signed(self.state.balance(n, self.state.count_at(slot)).gain)
     }
 
-    pub(super) fn signature(&self, turn: Turn) -> TransactionSignature {
+    pub(super) fn signature(&self, payment: Payment) -> TransactionSignature {
         let mut out = [0; 64];
-        out[..32].copy_from_slice(&self.seed.hide("transaction", turn.number));
-        out[32..].copy_from_slice(&self.seed.bytes::<32>("signature", turn.number));
+        out[..32].copy_from_slice(&self.seed.hide("transaction", payment.number));
+        out[32..].copy_from_slice(&self.seed.bytes::<32>("signature", payment.number));
         out
     }
 
     /// Returns the slot of a transfer, by its signature, if its status is still known.
     pub(super) fn slot_of(&self, signature: &TransactionSignature) -> Option<u64> {
         let (first, _) = signature.split_first_chunk::<32>()?;
-        let (slot, _) = self.barter.place(self.seed.reveal("transaction", first)?);
+        let (slot, _) = self.state.position(self.seed.reveal("transaction", first)?);
         (slot + STATUSES > self.head && slot <= self.head).then_some(slot)
     }
-}
-
-pub(super) fn base58(bytes: &[u8]) -> String {
-    bs58::encode(bytes).into_string()
-}
-
-/// Reads exactly `N` bytes in base58.
-pub(super) fn from_base58<const N: usize>(text: &str) -> Option<[u8; N]> {
-    bs58::decode(text).into_vec().ok()?.try_into().ok()
 }

@@ -1,7 +1,8 @@
 //! The methods of a Solana node, and its accounts as JSON.
 
-use super::chain::{Chain, Commitment, EPOCH_SLOTS, FIRST, Key, SYSTEM, base58, from_base58};
+use super::chain::{Chain, Commitment, EPOCH_SLOTS, FIRST, Key, SYSTEM};
 use crate::envelope::Fault;
+use crate::hash::{base58, from_base58};
 use crate::json::{Json, object};
 use serde_json::Value;
 

@@ -2,23 +2,23 @@
 //! subscriptions that a validator disables by default (blocks, votes, slot updates).
 
 use super::SolanaNode;
-use super::chain::{Chain, Commitment, Key, SYSTEM, TransactionSignature, base58, from_base58};
+use super::chain::{Chain, Commitment, Key, SYSTEM, TransactionSignature};
 use super::method::{Encoding, commitment, invalid, key, parameter};
-use crate::barter::Turn;
 use crate::envelope::{Fault, Request};
+use crate::hash::{base58, from_base58};
 use crate::json::{Json, object};
-use crate::stream::{PUSHES, SUBSCRIPTIONS, Sessions, StreamCall, StreamNode, StreamRpc, TOLD, answer};
+use crate::ledger::{Payment, ResidentTraffic};
+use crate::stream::{
+    BlockStream, BlockSubscription, SUBSCRIPTIONS, Sessions, StreamCall, StreamRpc, Subscriptions, answer,
+};
 use rpcgate_core::clock::Time;
 use serde_json::Value;
 
 /// The subscriptions of one client.
-#[derive(Debug, Default)]
-pub(crate) struct Session {
-    open: Vec<Subscription>,
-}
+pub(crate) type Session = Subscriptions<Subscription>;
 
 #[derive(Debug)]
-struct Subscription {
+pub(crate) struct Subscription {
     id: u64,
     subject: Subject,
     commitment: Commitment,
@@ -102,8 +102,8 @@ fn in_context(slot: u64, value: Json) -> Json {
 }
 
 impl Chain {
-    fn concerns(&self, turn: Turn, key: &Key) -> bool {
-        [turn.payer, turn.payee].iter().any(|n| self.resident(*n) == *key)
+    fn concerns(&self, payment: Payment, key: &Key) -> bool {
+        [payment.payer, payment.payee].iter().any(|n| self.resident(*n) == *key)
     }
 
     /// Returns the notifications for a slot.
@@ -115,13 +115,13 @@ impl Chain {
             }
             Subject::Root => vec![slot.into()],
             Subject::Account(key, encoding) => {
-                let is_changed = self.turns(slot).any(|turn| self.concerns(turn, key));
+                let is_changed = self.payments(slot).any(|payment| self.concerns(payment, key));
                 let account = is_changed.then(|| self.account(key, slot, *encoding)).flatten();
                 account.map(|account| in_context(slot, account)).into_iter().collect()
             }
             Subject::Program { is_system: false, .. } => Vec::new(),
             Subject::Program { is_system: true, encoding } => {
-                let changed = self.turns(slot).flat_map(|turn| [turn.payer, turn.payee]);
+                let changed = self.payments(slot).flat_map(|payment| [payment.payer, payment.payee]);
                 let shown = changed.filter_map(|n| {
                     let key = self.resident(n);
                     let account = self.account(&key, slot, *encoding)?;
@@ -130,12 +130,13 @@ impl Chain {
                 shown.collect()
             }
             Subject::Logs(mentioned) => {
-                let turns = self.turns(slot);
-                let turns = turns.filter(|turn| mentioned.is_none_or(|key| self.mentions(*turn, &key)));
-                let shown = turns.map(|turn| {
+                let payments = self.payments(slot);
+                let payments =
+                    payments.filter(|payment| mentioned.is_none_or(|key| self.mentions(*payment, &key)));
+                let shown = payments.map(|payment| {
                     let value = object! {
-                        "signature": base58(&self.signature(turn)), "err": Json::Null,
-                        "logs": self.logs(turn),
+                        "signature": base58(&self.signature(payment)), "err": Json::Null,
+                        "logs": self.logs(payment),
                     };
                     in_context(slot, value)
                 });
@@ -205,47 +206,39 @@ impl StreamRpc for SolanaNode {
     }
 }
 
-impl StreamNode for SolanaNode {
-    type Session = Session;
+impl BlockStream for SolanaNode {
+    type Subscription = Subscription;
 
-    fn sessions(&mut self) -> &mut Sessions<Session> {
+    fn clients(&mut self) -> &mut Sessions<Session> {
         &mut self.sessions
     }
 
-    fn receive(&mut self, session: &mut Session, message: &[u8], now: Time, out: &mut Vec<String>) {
-        self.chain.advance(now);
+    fn hear(&mut self, session: &mut Session, message: &[u8], now: Time, out: &mut Vec<String>) {
         answer(self, session, message, now, out);
     }
+}
 
-    fn push(&mut self, session: &mut Session, now: Time, out: &mut Vec<String>) {
-        self.chain.advance(now);
-        let chain = &self.chain;
-        let newest = |commitment: Commitment| chain.head - commitment.lag();
-        while out.len() < PUSHES {
-            let behind = session.open.iter_mut().filter(|open| open.told < newest(open.commitment));
-            let Some(open) = behind.min_by_key(|open| open.told) else { break };
-            open.told = open.told.max(newest(open.commitment).saturating_sub(TOLD)) + 1;
-            for result in chain.of_slot(&open.subject, open.told) {
-                let params = object! { "result": result, "subscription": open.id };
-                let method = open.subject.notification();
-                out.push(object! { "jsonrpc": "2.0", "method": method, "params": params }.text());
-                // A signature is reported once.
-                open.is_over = matches!(open.subject, Subject::Signature(_));
-            }
-            session.open.retain(|open| !open.is_over);
-        }
+impl BlockSubscription<ResidentTraffic> for Subscription {
+    fn sent(&mut self) -> &mut u64 {
+        &mut self.told
     }
 
-    fn next_push(&mut self, session: &Session, now: Time) -> Option<Time> {
-        let head = self.chain.slot_at(now);
-        let next = session.open.iter().map(|open| open.told + open.commitment.lag() + 1).min()?;
-        Some(if next <= head { now } else { self.chain.time(next) })
+    fn lag(&self) -> u64 {
+        self.commitment.lag()
     }
 
-    fn rewind(&mut self, session: &mut Session) {
-        let head = self.chain.head;
-        for open in &mut session.open {
-            open.told = open.told.min(head - open.commitment.lag()) - 1;
-        }
+    fn of_block(&mut self, chain: &Chain, slot: u64) -> Vec<String> {
+        let results = chain.of_slot(&self.subject, slot);
+        // A signature is reported once.
+        self.is_over = !results.is_empty() && matches!(self.subject, Subject::Signature(_));
+        let message = |result| {
+            let params = object! { "result": result, "subscription": self.id };
+            object! { "jsonrpc": "2.0", "method": self.subject.notification(), "params": params }.text()
+        };
+        results.into_iter().map(message).collect()
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over
     }
 }

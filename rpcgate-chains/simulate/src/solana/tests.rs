@@ -1,6 +1,6 @@
-use super::chain::{base58, from_base58};
 use crate::SimulatedRequest;
 use crate::golden::{NOW, post};
+use crate::hash::{base58, from_base58};
 use crate::stream::SUBSCRIPTIONS;
 use crate::stream::client::Client;
 use serde_json::{Value, json};

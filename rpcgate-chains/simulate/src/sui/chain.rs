@@ -1,11 +1,9 @@
 //! Checkpoints, coins and the transactions that move them.
 
 use super::program::{Change, Coin};
-use super::tx::{Id, Program, Reference, Tx, blake};
-use crate::barter::{Barter, Turn};
-use crate::inbox::Inbox;
+use super::tx::{Id, Program, Reference, Tx, blake, unpack};
+use crate::ledger::{BlockRules, EPOCH, Ledger, LedgerState, Payment, ResidentTraffic};
 use crate::seed::Seed;
-use crate::timeline::{EPOCH, Timeline};
 use rpcgate_core::clock::Time;
 use std::collections::{BTreeMap, HashMap};
 
@@ -91,13 +89,10 @@ pub(crate) struct Recorded {
     pub(crate) value: u64,
 }
 
+/// The objects, which are coins.
 #[derive(Debug)]
-pub(crate) struct Chain {
-    pub(crate) seed: Seed,
-    pub(crate) head: u64,
-    pub(crate) inbox: Inbox,
-    timeline: Timeline,
-    barter: Barter,
+pub(crate) struct Objects {
+    pub(crate) traffic: ResidentTraffic,
     addresses: Vec<Id>,
     /// Residents' coins by id: `true` for one that pays gas, and its owner.
     ids: HashMap<Id, (bool, u64)>,
@@ -105,8 +100,18 @@ pub(crate) struct Chain {
     pub(crate) coins: BTreeMap<Id, (Option<Coin>, Id)>,
     /// The last version of deleted coins.
     pub(crate) gone: HashMap<Id, u64>,
-    pub(crate) entries: HashMap<Id, Entry>,
-    pub(crate) included: BTreeMap<u64, Vec<Id>>,
+}
+
+pub(crate) type Chain = Ledger<Objects>;
+
+impl LedgerState for Objects {
+    type Entry = Entry;
+
+    fn resubmit(chain: &mut Chain, raw: &[u8], moment: Time) {
+        if let Some([tx, signatures @ ..]) = unpack(raw).as_deref() {
+            let _ = chain.execute(tx, signatures.to_vec(), moment);
+        }
+    }
 }
 
 /// Returns the digest of a coin's content at a version.
@@ -119,13 +124,13 @@ pub(crate) fn reference(id: Id, version: u64) -> Reference {
 }
 
 impl Chain {
-    pub(crate) fn new(seed: u64) -> Self {
+    pub(crate) fn of_seed(seed: u64) -> Self {
         let seed = Seed::of("sui", seed);
-        let barter = Barter::new(seed, 8, 1, FIRST, 1);
+        let traffic = ResidentTraffic::new(seed, 8, 1, FIRST, 1);
         let key = |n| seed.bytes::<32>("key", n);
-        let addresses: Vec<Id> = (0..barter.residents()).map(|n| blake(&[&[0], &key(n)])).collect();
+        let addresses: Vec<Id> = (0..traffic.residents()).map(|n| blake(&[&[0], &key(n)])).collect();
         let mut ids = HashMap::new();
-        for n in 0..barter.residents() {
+        for n in 0..traffic.residents() {
             ids.insert(seed.bytes("gas", n), (true, n));
             ids.insert(seed.bytes("coin", n / 2), (false, n / 2));
         }
@@ -136,100 +141,69 @@ impl Chain {
                 (seed.bytes("faucet", n), (Some(coin), seed.bytes("genesis", 0)))
             })
             .collect();
-        Chain {
-            seed,
-            head: 0,
-            inbox: Inbox::default(),
-            timeline: Timeline::paced(seed, BASE, 250, 90),
-            barter,
-            addresses,
-            ids,
-            coins,
-            gone: HashMap::new(),
-            entries: HashMap::new(),
-            included: BTreeMap::new(),
-        }
-    }
-
-    /// Advances to the checkpoints of `now`. Does nothing if time stepped back.
-    pub(crate) fn advance(&mut self, now: Time) {
-        self.head = self.height(now);
-    }
-
-    pub(crate) fn height(&self, now: Time) -> u64 {
-        // A clock before the first traffic shows its checkpoint, so that every checkpoint has a predecessor.
-        self.timeline.height(now).max(self.head).max(FIRST)
-    }
-
-    /// Returns `now`, or the time of the newest checkpoint if the clock stepped back behind it.
-    pub(crate) fn moment(&self, now: Time) -> Time {
-        now.max(self.timeline.time(self.head))
-    }
-
-    pub(crate) fn oldest(&self) -> u64 {
-        self.head.saturating_sub(KEPT).max(FIRST)
-    }
-
-    pub(crate) fn millis(&self, checkpoint: u64) -> u64 {
-        self.timeline.time(checkpoint).millis()
+        let rules = BlockRules { base: BASE, slot_ms: 250, jitter_ms: 90, first: FIRST, kept: KEPT };
+        Ledger::new(seed, rules, Objects { traffic, addresses, ids, coins, gone: HashMap::new() })
     }
 
     /// Returns the epoch of a checkpoint; an epoch lasts a day.
     pub(crate) fn epoch(&self, checkpoint: u64) -> u64 {
-        (BASE_EPOCH + self.timeline.time(checkpoint).day()).saturating_sub(EPOCH.day())
+        (BASE_EPOCH + self.time(checkpoint).day()).saturating_sub(EPOCH.day())
     }
 
     /// Returns the gas of all transactions of an epoch, up to a checkpoint.
     pub(crate) fn rolling(&self, checkpoint: u64) -> Gas {
-        let day = self.timeline.time(checkpoint).day();
-        let before = self.timeline.height(Time::from_secs(day * 86_400 - 1)).max(FIRST - 1);
-        let count = self.barter.passed(checkpoint) - self.barter.passed(before);
+        let day = self.time(checkpoint).day();
+        let before = self.height_at(Time::from_secs(day * 86_400 - 1)).max(FIRST - 1);
+        let count = self.state.traffic.count_at(checkpoint) - self.state.traffic.count_at(before);
         let own = Gas::of(PRICE, 2 * count, 2 * count);
         let mut sum = Gas { computation: PRICE * UNITS * count, ..own };
-        for entry in self.included.range(before + 1..=checkpoint).flat_map(|(_, all)| all) {
-            if let Some(Entry { gas, .. }) = self.entries.get(entry) {
-                sum.computation += gas.computation;
-                sum.storage += gas.storage;
-                sum.rebate += gas.rebate;
-                sum.lost += gas.lost;
-            }
+        for entry in self.included_in(before + 1..=checkpoint).flat_map(|(_, entries)| entries) {
+            sum.computation += entry.gas.computation;
+            sum.storage += entry.gas.storage;
+            sum.rebate += entry.gas.rebate;
+            sum.lost += entry.gas.lost;
         }
         sum
     }
 
     /// Returns the number of transactions up to a checkpoint.
     pub(crate) fn total(&self, checkpoint: u64) -> u64 {
-        let clients: usize = self.included.range(..=checkpoint).map(|(_, all)| all.len()).sum();
-        EARLIER + self.barter.passed(checkpoint) + clients as u64
+        let clients: usize = self.included_in(..=checkpoint).map(|(_, entries)| entries.len()).sum();
+        EARLIER + self.state.traffic.count_at(checkpoint) + clients as u64
     }
 
     pub(crate) fn checkpoint_digest(&self, checkpoint: u64) -> Id {
         self.seed.hide("checkpoint", checkpoint)
     }
 
-    /// Returns a checkpoint that is kept, by its digest.
-    pub(crate) fn find(&self, digest: &Id) -> Option<u64> {
+    /// Returns the number of a checkpoint, by its digest.
+    pub(crate) fn checkpoint_of(&self, digest: &Id) -> Option<u64> {
         self.seed.reveal("checkpoint", digest)
     }
 
     /// Returns the digests of a checkpoint's transactions.
     pub(crate) fn listed(&self, checkpoint: u64) -> Vec<Id> {
-        let mut out: Vec<Id> =
-            self.barter.of_block(checkpoint).map(|turn| self.seed.hide("transaction", turn.number)).collect();
-        out.extend(self.included.get(&checkpoint).into_iter().flatten());
+        let mut out: Vec<Id> = self
+            .state
+            .traffic
+            .of_block(checkpoint)
+            .map(|payment| self.seed.hide("transaction", payment.number))
+            .collect();
+        out.extend(self.included(checkpoint).iter().map(|entry| entry.digest));
         out
     }
 
     /// Returns an executed transaction, in a checkpoint or not yet.
     pub(crate) fn transaction(&self, digest: &Id) -> Option<Entry> {
-        if let Some(entry) = self.entries.get(digest) {
+        if let Some((_, entry)) = self.find(digest) {
             return Some(entry.clone());
         }
         let number = self.seed.reveal("transaction", digest)?;
-        let (checkpoint, _) = self.barter.place(number);
+        let traffic = self.state.traffic;
+        let (checkpoint, _) = traffic.position(number);
         (self.oldest()..=self.head)
             .contains(&checkpoint)
-            .then(|| self.resident_entry(self.barter.turn(number)))
+            .then(|| self.resident_entry(traffic.payment(number)))
     }
 
     /// Returns the package that records payments. Only residents can call it.
@@ -238,7 +212,7 @@ impl Chain {
     }
 
     fn resident(&self, n: u64) -> Id {
-        self.addresses.get(n as usize).copied().unwrap_or_default()
+        self.state.addresses.get(n as usize).copied().unwrap_or_default()
     }
 
     /// Returns the coin with which resident `n` pays gas, after its pair's first `rounds` turns.
@@ -260,8 +234,8 @@ impl Chain {
         (Coin { version: FIRST_VERSION + rounds, owner, balance }, rounds.checked_sub(1))
     }
 
-    fn resident_entry(&self, turn: Turn) -> Entry {
-        let Turn { pair, round, payer, payee, .. } = turn;
+    fn resident_entry(&self, payment: Payment) -> Entry {
+        let Payment { pair, round, payer, payee, number, .. } = payment;
         let (traded, gas_id): (Id, Id) = (self.seed.bytes("coin", pair), self.seed.bytes("gas", payer));
         let ((before, last), (after, _)) = (self.traded_coin(pair, round), self.traded_coin(pair, round + 1));
         let ((paid, paid_last), (left, _)) = (self.gas_coin(payer, round), self.gas_coin(payer, round + 1));
@@ -292,14 +266,14 @@ impl Chain {
             expires: None,
         });
         let mut signature = vec![0];
-        signature.extend_from_slice(&self.seed.bytes::<64>("signature", turn.number));
+        signature.extend_from_slice(&self.seed.bytes::<64>("signature", number));
         signature.extend_from_slice(&self.seed.bytes::<32>("key", payer));
         let of_round = |round: u64| self.seed.hide("transaction", round * 8 + pair);
         let mut dependencies: Vec<Id> = last.into_iter().chain(paid_last).map(of_round).collect();
         dependencies.dedup();
         Entry {
-            digest: self.seed.hide("transaction", turn.number),
-            checkpoint: self.barter.place(turn.number).0,
+            digest: self.seed.hide("transaction", number),
+            checkpoint: self.state.traffic.position(number).0,
             failure: None,
             gas: Gas::of(PRICE, 2, 2),
             gas_coin: gas_id,
@@ -318,12 +292,12 @@ impl Chain {
 
     /// Returns the current state of a coin, and the transaction that last changed it.
     pub(crate) fn coin(&self, id: &Id) -> Option<(Coin, Id)> {
-        if let Some((coin, digest)) = self.coins.get(id) {
+        if let Some((coin, digest)) = self.state.coins.get(id) {
             return coin.map(|coin| (coin, *digest));
         }
-        let (is_gas, n) = *self.ids.get(id)?;
+        let (is_gas, n) = *self.state.ids.get(id)?;
         let pair = if is_gas { n / 2 } else { n };
-        let rounds = self.barter.rounds(pair, self.barter.passed(self.head));
+        let rounds = self.state.traffic.rounds(pair, self.state.traffic.count_at(self.head));
         let (coin, last) = if is_gas { self.gas_coin(n, rounds) } else { self.traded_coin(n, rounds) };
         let digest = last.map_or_else(
             || self.seed.bytes("genesis", 0),
@@ -333,13 +307,14 @@ impl Chain {
     }
 
     pub(crate) fn last_version(&self, id: &Id) -> Option<u64> {
-        self.gone.get(id).copied()
+        self.state.gone.get(id).copied()
     }
 
     /// Returns all coins of an owner, ordered by id.
     pub(crate) fn coins_of(&self, owner: &Id) -> Vec<(Id, Coin, Id)> {
-        let own = self.coins.iter().filter_map(|(id, (coin, digest))| Some((*id, (*coin)?, *digest)));
+        let own = self.state.coins.iter().filter_map(|(id, (coin, digest))| Some((*id, (*coin)?, *digest)));
         let theirs = self
+            .state
             .addresses
             .iter()
             .zip(0..)

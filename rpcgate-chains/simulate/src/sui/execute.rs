@@ -2,7 +2,8 @@
 
 use super::chain::{Chain, Entry, Gas, PRICE, UNITS, object_digest, reference};
 use super::program::{Change, Coin, Run};
-use super::tx::{Command, Id, Input, Program, Reference, Tx, base58, blake, digest, hex_id, signer};
+use super::tx::{Command, Id, Input, Program, Reference, Tx, blake, digest, hex_id, signer};
+use crate::hash::base58;
 use rpcgate_core::clock::Time;
 use std::collections::BTreeMap;
 
@@ -276,7 +277,7 @@ impl Chain {
         if let Some(missing) = wanted.iter().find(|wanted| !signers.contains(wanted)) {
             return Err(invalid(&format!("Expect signer {} but got none of it", hex_id(missing))));
         }
-        if let Some(entry) = self.entries.get(&digest(raw)) {
+        if let Some((_, entry)) = self.find(&digest(raw)) {
             // The same transaction again has the same effects.
             return Ok(Some(entry.clone()));
         }
@@ -287,30 +288,17 @@ impl Chain {
             kept.extend_from_slice(&(signature.len() as u32).to_le_bytes());
             kept.extend_from_slice(signature);
         }
-        if self.inbox.take(self.moment(now), kept).is_none() {
+        if self.accept(kept, now).is_none() {
             return Ok(None);
         }
         entry.signatures = signatures;
         for change in &entry.changes {
-            self.coins.insert(change.id, (change.after, entry.digest));
+            self.state.coins.insert(change.id, (change.after, entry.digest));
             if let (Some(before), None) = (change.before, change.after) {
-                self.gone.insert(change.id, before.version + 1);
+                self.state.gone.insert(change.id, before.version + 1);
             }
         }
-        self.included.entry(entry.checkpoint).or_default().push(entry.digest);
-        self.entries.insert(entry.digest, entry.clone());
+        self.include(entry.checkpoint, entry.digest, entry.clone());
         Ok(Some(entry))
     }
-}
-
-/// Splits a submission into transaction and signatures, as [`Chain::execute`] stores them: each after its length.
-pub(crate) fn unpack(kept: &[u8]) -> Option<Vec<Vec<u8>>> {
-    let (mut rest, mut out) = (kept, Vec::new());
-    while !rest.is_empty() {
-        let (length, more) = rest.split_first_chunk::<4>()?;
-        let (part, more) = more.split_at_checked(u32::from_le_bytes(*length) as usize)?;
-        out.push(part.to_vec());
-        rest = more;
-    }
-    Some(out)
 }

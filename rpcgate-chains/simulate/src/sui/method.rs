@@ -3,8 +3,9 @@
 use super::SuiNode;
 use super::chain::{Chain, PRICE};
 use super::show::{COIN_TYPE, OBJECT_TYPE, Options, coin_bytes};
-use super::tx::{Id, LONGEST, Program, Tx, base58, hex_id, parse_digest, parse_id};
+use super::tx::{Id, LONGEST, Program, Tx, hex_id, parse_id};
 use crate::envelope::Fault;
+use crate::hash::{base58, from_base58};
 use crate::json::{Json, object};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -78,7 +79,7 @@ fn object_id(text: &str) -> Result<Id, Fault> {
 
 fn transaction_digest(value: &Value) -> Result<Id, Fault> {
     let text = value.as_str().unwrap_or_default();
-    parse_digest(text).ok_or_else(|| invalid(format!("Invalid digest: {text} is not 32 bytes of base58")))
+    from_base58(text).ok_or_else(|| invalid(format!("Invalid digest: {text} is not 32 bytes of base58")))
 }
 
 fn refused(why: String) -> Fault {
@@ -167,9 +168,9 @@ impl SuiNode {
                 kept.then_some(number)
             }
             Err(_) => {
-                let digest = parse_digest(&id)
+                let digest = from_base58(&id)
                     .ok_or_else(|| invalid("data did not match any variant of untagged enum CheckpointId"))?;
-                let number = if id == super::show::GENESIS { Some(0) } else { chain.find(&digest) };
+                let number = if id == super::show::GENESIS { Some(0) } else { chain.checkpoint_of(&digest) };
                 number.filter(|number| *number == 0 || (chain.oldest()..=chain.head).contains(number))
             }
         };

@@ -2,7 +2,9 @@
 
 use super::chain::{Chain, Entry, Gas, Recorded, object_digest};
 use super::program::{Change, Coin};
-use super::tx::{Id, RECORD, base58, hex_id, reference_json};
+use super::tx::{Id, RECORD, hex_id, reference_json};
+use crate::bytes::put_length;
+use crate::hash::base58;
 use crate::json::{Json, object};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -28,17 +30,22 @@ impl Options<'_> {
     }
 }
 
-fn owner_json(owner: &Id) -> Json {
-    object! { "AddressOwner": hex_id(owner) }
+/// An object at its current version.
+pub(super) struct Object {
+    pub(super) kind: &'static str,
+    pub(super) version: u64,
+    pub(super) owner: Json,
+    pub(super) previous: Id,
+    pub(super) rebate: &'static str,
+    /// `true` if its owner can transfer it.
+    pub(super) is_public: bool,
+    pub(super) fields: Json,
+    /// The content after the id in BCS: a number.
+    pub(super) content: u64,
 }
 
-/// Writes a length in the variable form (ULEB128), seven bits per byte.
-fn put_length(mut length: usize, out: &mut Vec<u8>) {
-    while length >= 0x80 {
-        out.push((length & 0x7f) as u8 | 0x80);
-        length >>= 7;
-    }
-    out.push(length as u8);
+fn owner_json(owner: &Id) -> Json {
+    object! { "AddressOwner": hex_id(owner) }
 }
 
 impl Gas {
@@ -240,12 +247,26 @@ impl Chain {
         }
     }
 
+    /// Returns the current state of an object: a coin or a system object.
+    fn object(&self, id: &Id) -> Option<Object> {
+        self.system(id).or_else(|| {
+            let (coin, previous) = self.coin(id)?;
+            Some(Object {
+                kind: OBJECT_TYPE,
+                version: coin.version,
+                owner: owner_json(&coin.owner),
+                previous,
+                rebate: "988000",
+                is_public: true,
+                fields: object! { "balance": coin.balance.to_string(), "id": object! { "id": hex_id(id) } },
+                content: coin.balance,
+            })
+        })
+    }
+
     /// Returns an object, or the error for one that does not exist.
     pub(crate) fn object_json(&self, id: &Id, options: Options<'_>) -> Json {
-        if let Some(system) = self.system_json(id, options) {
-            return system;
-        }
-        let Some((coin, last)) = self.coin(id) else {
+        let Some(object) = self.object(id) else {
             let error = match self.last_version(id) {
                 Some(version) => object! {
                     "code": "deleted", "object_id": hex_id(id), "version": version, "digest": GONE,
@@ -254,39 +275,29 @@ impl Chain {
             };
             return object! { "error": error };
         };
+        let Object { kind, version, owner, previous, rebate, is_public, fields, content } = object;
         let mut out = object! {
-            "objectId": hex_id(id), "version": coin.version.to_string(),
-            "digest": base58(&object_digest(id, coin.version)),
+            "objectId": hex_id(id), "version": version.to_string(), "digest": base58(&object_digest(id, version)),
         };
-        if options.wants("showType") {
-            out.put("type", OBJECT_TYPE);
-        }
-        if options.wants("showOwner") {
-            out.put("owner", owner_json(&coin.owner));
-        }
-        if options.wants("showPreviousTransaction") {
-            out.put("previousTransaction", base58(&last));
-        }
-        if options.wants("showStorageRebate") {
-            out.put("storageRebate", "988000");
-        }
-        if options.wants("showDisplay") {
-            out.put("display", object! { "data": Json::Null, "error": Json::Null });
-        }
-        if options.wants("showContent") {
-            let fields = object! { "balance": coin.balance.to_string(), "id": object! { "id": hex_id(id) } };
-            out.put("content", object! {
-                "dataType": "moveObject", "type": OBJECT_TYPE, "hasPublicTransfer": true, "fields": fields,
-            });
-        }
-        if options.wants("showBcs") {
-            out.put(
-                "bcs",
-                object! {
-                    "dataType": "moveObject", "type": OBJECT_TYPE, "hasPublicTransfer": true,
-                    "version": coin.version, "bcsBytes": STANDARD.encode(coin_bytes(id, coin.balance)),
-                },
-            );
+        let bcs = object! {
+            "dataType": "moveObject", "type": kind, "hasPublicTransfer": is_public, "version": version,
+            "bcsBytes": STANDARD.encode(coin_bytes(id, content)),
+        };
+        let fields = object! {
+            "dataType": "moveObject", "type": kind, "hasPublicTransfer": is_public, "fields": fields,
+        };
+        for (option, name, part) in [
+            ("showType", "type", kind.into()),
+            ("showOwner", "owner", owner),
+            ("showPreviousTransaction", "previousTransaction", base58(&previous).into()),
+            ("showStorageRebate", "storageRebate", rebate.into()),
+            ("showDisplay", "display", object! { "data": Json::Null, "error": Json::Null }),
+            ("showContent", "content", fields),
+            ("showBcs", "bcs", bcs),
+        ] {
+            if options.wants(option) {
+                out.put(name, part);
+            }
         }
         object! { "data": out }
     }

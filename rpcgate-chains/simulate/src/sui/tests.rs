@@ -1,6 +1,7 @@
 use super::SuiNode;
-use super::tx::{Id, base58, blake, digest, parse_digest, parse_id};
+use super::tx::{Id, blake, digest, parse_id};
 use crate::golden::{NOW, assert_shape, call, post, refusal, result};
+use crate::hash::{base58, from_base58};
 use crate::{EPOCH, Simulated};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -36,7 +37,7 @@ fn balance(node: &mut SuiNode, owner: &str, now: Time) -> u64 {
 fn coin(node: &mut SuiNode, n: usize, now: Time) -> Vec<u8> {
     let coin = &result(node, "suix_getCoins", json!([FAUCET]), now)["data"][n];
     let id = parse_id(coin["coinObjectId"].as_str().expect("an id")).expect("an id");
-    let digest = parse_digest(coin["digest"].as_str().expect("a digest")).expect("a digest");
+    let digest = from_base58::<32>(coin["digest"].as_str().expect("a digest")).expect("a digest");
     [&id[..], &number(&coin["version"]).to_le_bytes(), &[32], &digest[..]].concat()
 }
 
@@ -113,7 +114,7 @@ fn checkpoints_link_and_list_transactions_that_are_found() {
     assert_eq!(page["data"][0], parent.expect("a checkpoint"));
     assert_eq!((&page["nextCursor"], &page["hasNextPage"]), (&json!((head - 2).to_string()), &json!(true)));
     let first = result(node, "sui_getCheckpoint", json!(["0"]), NOW)["digest"].clone();
-    let bytes = parse_digest(first.as_str().expect("a digest")).expect("32 bytes");
+    let bytes = from_base58::<32>(first.as_str().expect("a digest")).expect("32 bytes");
     assert_eq!(result(node, "sui_getChainIdentifier", json!([]), NOW), hex::encode(&bytes[..4]));
     assert!(number(&result(node, "suix_getReferenceGasPrice", json!([]), NOW)) > 0);
 }

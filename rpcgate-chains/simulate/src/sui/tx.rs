@@ -1,5 +1,7 @@
 //! Transactions: their BCS encoding, their digest, their signers and their JSON.
 
+use crate::bytes::Reader;
+use crate::hash::{base58, is_signed_ed25519, sha256};
 use crate::json::{Json, object};
 use blake2::Blake2b;
 use blake2::digest::{Digest, consts::U32};
@@ -76,19 +78,6 @@ pub(crate) fn blake(parts: &[&[u8]]) -> Id {
     hash.finalize().into()
 }
 
-/// Returns bytes in base58, the form of digests.
-pub(crate) fn base58(bytes: &[u8]) -> String {
-    bs58::encode(bytes).into_string()
-}
-
-/// Reads a digest in base58.
-pub(crate) fn parse_digest(text: &str) -> Option<Id> {
-    if text.len() > 44 {
-        return None;
-    }
-    bs58::decode(text).into_vec().ok()?.try_into().ok()
-}
-
 /// Returns an address or an id in hex.
 pub(crate) fn hex_id(id: &Id) -> String {
     format!("0x{}", hex::encode(id))
@@ -100,65 +89,14 @@ pub(crate) fn parse_id(text: &str) -> Option<Id> {
     hex::decode(format!("{digits:0>64}")).ok()?.try_into().ok()
 }
 
-struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
-        let (head, rest) = self.0.split_at_checked(count)?;
-        self.0 = rest;
-        Some(head)
-    }
-
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        self.take(N)?.try_into().ok()
-    }
-
-    fn byte(&mut self) -> Option<u8> {
-        self.take(1).map(|one| one[0])
-    }
-
-    fn u16(&mut self) -> Option<u16> {
-        self.array().map(u16::from_le_bytes)
-    }
-
-    fn u64(&mut self) -> Option<u64> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    /// Reads a length in the variable form (ULEB128), seven bits per byte.
-    fn length(&mut self) -> Option<usize> {
-        let mut out = 0;
-        for shift in [0, 7, 14, 21] {
-            let byte = self.byte()?;
-            out |= usize::from(byte & 0x7f) << shift;
-            if byte & 0x80 == 0 {
-                return Some(out);
-            }
-        }
-        None
-    }
-
-    fn list<T>(&mut self, mut one: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
-        let count = self.length()?;
-        (0..count).map(|_| one(self)).collect()
-    }
-
-    fn bytes(&mut self) -> Option<Vec<u8>> {
-        let length = self.length()?;
-        self.take(length).map(<[u8]>::to_vec)
-    }
-
-    fn text(&mut self) -> Option<String> {
-        String::from_utf8(self.bytes()?).ok()
-    }
-
+impl Reader<'_> {
     fn reference(&mut self) -> Option<Reference> {
-        Some((self.array()?, self.u64()?, self.bytes()?.try_into().ok()?))
+        Some((self.array()?, self.u64()?, self.sized()?.try_into().ok()?))
     }
 
     fn input(&mut self) -> Option<Input> {
-        Some(match (self.byte()?, self.0.first()) {
-            (0, _) => Input::Pure(self.bytes()?),
+        Some(match (self.byte()?, self.rest().first()) {
+            (0, _) => Input::Pure(self.sized()?),
             (1, Some(0)) => {
                 self.byte()?;
                 Input::Owned(self.reference()?)
@@ -174,14 +112,6 @@ impl<'a> Reader<'a> {
             }
             _ => return None,
         })
-    }
-
-    fn flag(&mut self) -> Option<bool> {
-        match self.byte()? {
-            0 => Some(false),
-            1 => Some(true),
-            _ => None,
-        }
     }
 
     fn argument(&mut self) -> Option<Argument> {
@@ -237,7 +167,7 @@ impl<'a> Reader<'a> {
             2 => Command::Split(self.argument()?, self.list(Reader::argument)?),
             3 => Command::Merge(self.argument()?, self.list(Reader::argument)?),
             4 => {
-                self.list(Reader::bytes)?;
+                self.list(Reader::sized)?;
                 Command::Publish(self.list(Reader::array)?)
             }
             5 => {
@@ -245,7 +175,7 @@ impl<'a> Reader<'a> {
                 Command::Vector(element, self.list(Reader::argument)?)
             }
             6 => {
-                self.list(Reader::bytes)?;
+                self.list(Reader::sized)?;
                 Command::Upgrade(self.list(Reader::array)?, self.array()?, self.argument()?)
             }
             _ => return None,
@@ -264,16 +194,16 @@ impl<'a> Reader<'a> {
 impl Program {
     /// Decodes a whole program, as an inspection sends it without a sender.
     pub(crate) fn decode(raw: &[u8]) -> Option<Program> {
-        let mut reader = Reader(raw);
+        let mut reader = Reader::new(raw);
         let program = reader.program()?;
-        reader.0.is_empty().then_some(program)
+        reader.rest().is_empty().then_some(program)
     }
 }
 
 impl Tx {
     /// Decodes a whole transaction.
     pub(crate) fn decode(raw: &[u8]) -> Option<Tx> {
-        let mut reader = Reader(raw);
+        let mut reader = Reader::new(raw);
         if raw.len() > LONGEST || reader.byte()? != 0 {
             return None;
         }
@@ -281,7 +211,7 @@ impl Tx {
         let (payment, owner) = (reader.list(Reader::reference)?, reader.array()?);
         let (price, budget) = (reader.u64()?, reader.u64()?);
         let expires = if reader.flag()? { Some(reader.u64()?) } else { None };
-        reader.0.is_empty().then_some(Tx { program, sender, payment, owner, price, budget, expires })
+        reader.rest().is_empty().then_some(Tx { program, sender, payment, owner, price, budget, expires })
     }
 
     /// Returns the bytes of a transaction that transfers one object. With a `recorder`, it first passes the object to
@@ -343,6 +273,18 @@ pub(crate) fn digest(raw: &[u8]) -> Id {
     blake(&[b"TransactionData::", raw])
 }
 
+/// Splits a submission into transaction and signatures, as a node stores them: each after its length.
+pub(crate) fn unpack(kept: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let (mut rest, mut out) = (kept, Vec::new());
+    while !rest.is_empty() {
+        let (length, more) = rest.split_first_chunk::<4>()?;
+        let (part, more) = more.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+        out.push(part.to_vec());
+        rest = more;
+    }
+    Some(out)
+}
+
 /// Recovers the signer of a transaction's bytes; `None` if the signature is invalid or its scheme unknown.
 pub(crate) fn signer(raw: &[u8], signature: &[u8]) -> Option<Id> {
     // The intent: a transaction, version 0, of Sui.
@@ -351,14 +293,14 @@ pub(crate) fn signer(raw: &[u8], signature: &[u8]) -> Option<Id> {
     let (signature, key) = rest.split_at_checked(64)?;
     match (scheme, key.len()) {
         (0, 32) => {
-            let key = ring::signature::UnparsedPublicKey::new(&ring::signature::ED25519, key);
-            key.verify(&message, signature).ok()?;
+            if !is_signed_ed25519(key, &message, signature) {
+                return None;
+            }
         }
         (1, 33) => {
             let point = k256::ecdsa::VerifyingKey::from_sec1_bytes(key).ok()?;
             let signature = k256::ecdsa::Signature::from_slice(signature).ok()?;
-            let hash = ring::digest::digest(&ring::digest::SHA256, &message);
-            point.verify_prehash(hash.as_ref(), &signature).ok()?;
+            point.verify_prehash(&sha256(&message), &signature).ok()?;
         }
         _ => return None,
     }

@@ -3,10 +3,9 @@
 use super::address::Address;
 use super::cell::{Builder, Cell};
 use super::message::{Message, Order, Step};
-use crate::inbox::Inbox;
+use crate::hash::is_signed_ed25519;
+use crate::ledger::{BlockRules, Ledger, LedgerState};
 use crate::seed::Seed;
-use crate::timeline::Timeline;
-use ring::signature::{ED25519, UnparsedPublicKey};
 use rpcgate_core::clock::Time;
 use std::sync::Arc;
 
@@ -71,17 +70,23 @@ pub(super) struct Entry {
     pub(super) hash: [u8; 32],
 }
 
+/// The wallets, and what their owners ordered.
 #[derive(Debug)]
-pub(super) struct Chain {
-    pub(super) seed: Seed,
-    timeline: Timeline,
-    /// The height of the masterchain.
-    pub(super) head: u64,
+pub(crate) struct Wallets {
     developers: Vec<Wallet>,
     residents: Vec<Wallet>,
-    pub(super) inbox: Inbox,
     /// The transactions of clients' messages, by logical time.
     steps: Vec<Step>,
+}
+
+pub(super) type Chain = Ledger<Wallets>;
+
+impl LedgerState for Wallets {
+    type Entry = ();
+
+    fn resubmit(chain: &mut Chain, raw: &[u8], moment: Time) {
+        let _ = chain.submit(raw, moment);
+    }
 }
 
 fn key(text: &str) -> Option<[u8; 32]> {
@@ -89,42 +94,25 @@ fn key(text: &str) -> Option<[u8; 32]> {
 }
 
 impl Chain {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(super) fn of_seed(seed: u64) -> Self {
         let seed = Seed::of("ton", seed);
         let developer = |(account, public): &(&str, &str)| {
             Some(Wallet { address: Address::base(key(account)?), key: key(public)? })
         };
         let resident =
             |n| Wallet { address: Address::base(seed.bytes("resident", n)), key: seed.bytes("key", n) };
-        Chain {
-            seed,
-            timeline: Timeline::paced(seed, BASE, SLOT_MS, JITTER_MS),
-            head: 0,
+        let wallets = Wallets {
             developers: DEVELOPERS.iter().filter_map(developer).collect(),
             residents: (0..2 * PAIRS).map(resident).collect(),
-            inbox: Inbox::default(),
             steps: Vec::new(),
-        }
-    }
-
-    /// Returns the height of the masterchain at `now`.
-    pub(super) fn height(&self, now: Time) -> u64 {
-        self.timeline.height(now).max(self.head)
-    }
-
-    /// Returns `now`, or the time of the newest block if the clock stepped back behind it.
-    pub(super) fn moment(&self, now: Time) -> Time {
-        now.max(self.timeline.time(self.head))
-    }
-
-    /// Returns the Unix time in seconds.
-    pub(super) fn utime(&self, height: u64) -> u64 {
-        self.timeline.time(height).secs()
+        };
+        let rules = BlockRules { slot_ms: SLOT_MS, jitter_ms: JITTER_MS, ..BlockRules::of(BASE) };
+        Ledger::new(seed, rules, wallets)
     }
 
     /// Returns the newest block at or before a Unix time in seconds.
     pub(super) fn at(&self, secs: u64) -> u64 {
-        self.timeline.height(Time::from_millis(secs.saturating_mul(1_000).saturating_add(999)))
+        self.height_at(Time::from_millis(secs.saturating_mul(1_000).saturating_add(999)))
     }
 
     /// Returns the logical time at which block `height` starts.
@@ -148,7 +136,7 @@ impl Chain {
     }
 
     fn wallet(&self, address: &Address) -> Option<&Wallet> {
-        self.developers.iter().chain(&self.residents).find(|wallet| wallet.address == *address)
+        self.state.developers.iter().chain(&self.state.residents).find(|wallet| wallet.address == *address)
     }
 
     /// Returns the number of the last turn of a resident's pair up to block `height`.
@@ -164,9 +152,9 @@ impl Chain {
     fn own(&self, height: u64) -> [Step; 2] {
         let (pair, turn) = (height % PAIRS, height / PAIRS);
         let side = turn & 1;
-        let payer = self.residents[(2 * pair + side) as usize].address;
-        let payee = self.residents[(2 * pair + 1 - side) as usize].address;
-        let (lt, utime) = (Chain::lt(height) + 1, self.utime(height));
+        let payer = self.state.residents[(2 * pair + side) as usize].address;
+        let payee = self.state.residents[(2 * pair + 1 - side) as usize].address;
+        let (lt, utime) = (Chain::lt(height) + 1, self.secs(height));
         let order = Builder::default()
             .bytes(&self.seed.bytes::<32>("r", height))
             .bytes(&self.seed.bytes::<32>("s", height));
@@ -194,7 +182,7 @@ impl Chain {
     }
 
     pub(super) fn block(&self, height: u64) -> Vec<Step> {
-        let clients = self.steps.iter().filter(|step| step.height == height).cloned();
+        let clients = self.state.steps.iter().filter(|step| step.height == height).cloned();
         self.own(height).into_iter().chain(clients).collect()
     }
 
@@ -203,12 +191,13 @@ impl Chain {
     pub(super) fn history(&self, account: &Address, lt: Option<u64>, to_lt: u64, count: usize) -> Vec<Entry> {
         let most = lt.unwrap_or(u64::MAX);
         let clients = self
+            .state
             .steps
             .iter()
             .rev()
             .filter(|step| step.account == *account && step.height <= self.head && step.lt <= most);
         let mut clients = clients.peekable();
-        let resident = self.residents.iter().position(|wallet| wallet.address == *account);
+        let resident = self.state.residents.iter().position(|wallet| wallet.address == *account);
         let pair = resident.map(|place| place as u64 / 2);
         let start = self.head.min(Chain::of_lt(most));
         let mut next = pair.and_then(|pair| start.checked_sub((start + PAIRS - pair) % PAIRS));
@@ -254,11 +243,13 @@ impl Chain {
 
     /// Returns the balance of an account in nanotons; `None` if it never received coins.
     pub(super) fn balance(&self, account: &Address) -> Option<u64> {
-        let steps = self.steps.iter().filter(|step| step.account == *account && step.height <= self.head);
+        let steps =
+            self.state.steps.iter().filter(|step| step.account == *account && step.height <= self.head);
         let mut origin = None;
-        if self.developers.iter().any(|wallet| wallet.address == *account) {
+        if self.state.developers.iter().any(|wallet| wallet.address == *account) {
             origin = Some(10_000 * TON);
-        } else if let Some(place) = self.residents.iter().position(|wallet| wallet.address == *account) {
+        } else if let Some(place) = self.state.residents.iter().position(|wallet| wallet.address == *account)
+        {
             let (pair, side) = (place as u64 / 2, place as i64 % 2);
             let turn = Chain::turn(pair, self.head);
             let count = turn.cast_signed() + 1 - (BASE / PAIRS).cast_signed();
@@ -280,10 +271,10 @@ impl Chain {
     /// Returns the state of a wallet that exists from the start: its sequence number and public key.
     pub(super) fn wallet_state(&self, address: &Address) -> Option<(u64, [u8; 32])> {
         let wallet = self.wallet(address)?;
-        let own = self.residents.iter().position(|resident| resident.address == *address);
+        let own = self.state.residents.iter().position(|resident| resident.address == *address);
         let paid = |place: usize| (Chain::turn(place as u64 / 2, self.head) + 2 - place as u64 % 2) / 2;
         let turns = own.map_or(0, paid);
-        let orders = self.steps.iter().filter(|step| {
+        let orders = self.state.steps.iter().filter(|step| {
             step.account == *address && step.height <= self.head && step.incoming.source.is_none()
         });
         Some((turns + orders.count() as u64, wallet.key))
@@ -299,7 +290,7 @@ impl Chain {
     }
 
     /// Takes an external message as the bytes of a bag; returns its hash, or the lite server's reason for refusing it.
-    pub(super) fn take(&mut self, bag: &[u8], now: Time) -> Result<[u8; 32], String> {
+    pub(super) fn submit(&mut self, bag: &[u8], now: Time) -> Result<[u8; 32], String> {
         let root = Cell::of_bag(bag).map_err(|why| format!("cannot deserialize bag-of-cells: {why}"))?;
         let message = Message::external(&root).map_err(str::to_owned)?;
         let moment = self.moment(now);
@@ -329,21 +320,21 @@ impl Chain {
         if order.wallet_id != WALLET_ID {
             return exit(34);
         }
-        if UnparsedPublicKey::new(&ED25519, key).verify(&order.hash, &order.signature).is_err() {
+        if !is_signed_ed25519(&key, &order.hash, &order.signature) {
             return exit(35);
         }
         if self.balance(&account).is_none_or(|balance| balance < RUN_FEE) {
             return Err(rejected(String::new()));
         }
-        let is_waiting = self
-            .steps
-            .iter()
-            .any(|step| step.account == account && step.height > self.head && step.incoming.source.is_none());
+        let is_waiting =
+            self.state.steps.iter().any(|step| {
+                step.account == account && step.height > self.head && step.incoming.source.is_none()
+            });
         if is_waiting {
             // A second message with the same number is forwarded, but never enters a block.
             return Ok(root.hash);
         }
-        if self.inbox.take(moment, bag.to_vec()).is_none() {
+        if self.accept(bag.to_vec(), moment).is_none() {
             return Err("too many external messages in the queue".into());
         }
         self.run(message, &order);
@@ -354,8 +345,8 @@ impl Chain {
     fn run(&mut self, incoming: Message, order: &Order) {
         let account = incoming.destination;
         let height = self.head + 1;
-        let utime = self.utime(height);
-        let taken = self.steps.iter().filter(|step| step.height == height).count() as u64;
+        let utime = self.secs(height);
+        let taken = self.state.steps.iter().filter(|step| step.height == height).count() as u64;
         let mut lt = Chain::lt(height) + 10 * (1 + taken);
         let mut left = self.balance(&account).unwrap_or(0).saturating_sub(RUN_FEE);
         let mut fee = RUN_FEE;
@@ -390,7 +381,16 @@ impl Chain {
                 is_active,
             });
         }
-        self.steps.push(Step { account, lt: first, height, utime, incoming, outgoing, fee, is_active: true });
-        self.steps.extend(arrivals);
+        self.state.steps.push(Step {
+            account,
+            lt: first,
+            height,
+            utime,
+            incoming,
+            outgoing,
+            fee,
+            is_active: true,
+        });
+        self.state.steps.extend(arrivals);
     }
 }

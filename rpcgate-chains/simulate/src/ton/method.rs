@@ -56,7 +56,7 @@ impl TonNode {
                 "@extra": extra(),
             }),
             "getConsensusBlock" => Ok(object! {
-                "consensus_block": chain.head, "timestamp": chain.utime(chain.head),
+                "consensus_block": chain.head, "timestamp": chain.secs(chain.head),
             }),
             "lookupBlock" => {
                 let (workchain, height) = self.find_block(params)?;
@@ -112,7 +112,7 @@ impl TonNode {
             }
             _ => {
                 let bytes = bag(params, "boc")?;
-                let hash = self.chain.take(&bytes, now).map_err(server)?;
+                let hash = self.chain.submit(&bytes, now).map_err(server)?;
                 Ok(if method == "sendBoc" {
                     object! { "@type": "ok", "@extra": extra() }
                 } else {
@@ -263,7 +263,7 @@ impl TonNode {
             "last_transaction_id": last_id(last.as_ref()),
             "block_id": chain.block_id(-1, chain.head),
             "frozen_hash": "",
-            "sync_utime": chain.utime(chain.head).min(now.secs()),
+            "sync_utime": chain.secs(chain.head).min(now.secs()),
             "@extra": extra,
             "state": if wallet.is_some() { "active" } else { "uninitialized" },
         }
@@ -377,7 +377,7 @@ impl Chain {
             "prev_key_block_seqno": if height == key { key.saturating_sub(16_384) } else { key },
             "start_lt": lt.to_string(),
             "end_lt": (lt + 999_999).to_string(),
-            "gen_utime": self.utime(height),
+            "gen_utime": self.secs(height),
             "vert_seqno": 1u64,
             "prev_blocks": vec![self.block_id(workchain, height.saturating_sub(1))],
         }

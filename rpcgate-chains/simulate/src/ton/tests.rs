@@ -1,4 +1,5 @@
 use super::*;
+use crate::Simulated;
 use crate::golden::{NOW, assert_shape};
 use serde_json::{Value, json};
 use std::time::Duration;

@@ -1,19 +1,13 @@
 //! Addresses: 20 bytes of a public key's hash, written in hex behind `41` or in Base58 with a checksum.
 
+use crate::hash::sha256;
 use crate::json::Json;
-use ring::digest::{SHA256, digest};
 
 /// The first byte of every address of the main network.
 const PREFIX: u8 = 0x41;
 
 /// An address without its first byte, which is always the same.
 pub(super) type Address = [u8; 20];
-
-pub(super) fn sha256(bytes: &[u8]) -> [u8; 32] {
-    let mut out = [0; 32];
-    out.copy_from_slice(digest(&SHA256, bytes).as_ref());
-    out
-}
 
 /// Returns the 21 bytes of an address in messages.
 pub(super) fn long(address: &Address) -> Vec<u8> {

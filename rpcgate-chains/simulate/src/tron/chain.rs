@@ -1,15 +1,15 @@
 //! The chain: blocks, accounts and submitted transactions.
 
-use super::address::{Address, from_base58, long, sha256, short};
+use super::address::{Address, from_base58, long, short};
 use super::network::FOUNDATION;
 use super::token::{self, TOKEN};
 use super::tx::{Body, Contract, Tx, address_of};
-use crate::inbox::Inbox;
+use crate::hash::sha256;
+use crate::ledger::{BlockRules, Ledger, LedgerState};
 use crate::seed::Seed;
-use crate::timeline::Timeline;
 use k256::ecdsa::SigningKey;
 use rpcgate_core::clock::Time;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 /// The id of the first block of the main network.
 const GENESIS: [u8; 32] = [
@@ -38,7 +38,7 @@ const DAY_MS: u64 = 86_400_000;
 
 /// The result of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(crate) enum Outcome {
     Success,
     Revert,
     OutOfEnergy,
@@ -46,7 +46,7 @@ pub(super) enum Outcome {
 
 /// The cost and effect of a transaction.
 #[derive(Debug, Clone)]
-pub(super) struct Receipt {
+pub(crate) struct Receipt {
     pub(super) outcome: Outcome,
     /// The total of burnt sun.
     pub(super) fee: i64,
@@ -62,7 +62,7 @@ pub(super) struct Receipt {
 
 /// A transaction in a block, with its result.
 #[derive(Debug, Clone)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     pub(super) tx: Tx,
     pub(super) receipt: Receipt,
 }
@@ -91,20 +91,25 @@ pub(super) struct Account {
 }
 
 #[derive(Debug)]
-pub(super) struct Chain {
-    seed: Seed,
-    pub(super) timeline: Timeline,
-    /// The height of the newest block.
-    pub(super) head: u64,
+pub(crate) struct Accounts {
     developers: Vec<Address>,
     residents: Vec<Address>,
     /// Accounts of the first block: name and balance.
     foundation: Vec<(Address, &'static str, i64)>,
     pub(super) witnesses: Vec<Address>,
     pub(super) changes: HashMap<Address, Change>,
-    pub(super) inbox: Inbox,
-    pub(super) blocks: BTreeMap<u64, Vec<Entry>>,
-    pub(super) places: HashMap<[u8; 32], (u64, usize)>,
+}
+
+pub(super) type Chain = Ledger<Accounts>;
+
+impl LedgerState for Accounts {
+    type Entry = Entry;
+
+    fn resubmit(chain: &mut Chain, raw: &[u8], moment: Time) {
+        if let Ok(tx) = Tx::read(raw) {
+            let _ = chain.submit(tx, moment);
+        }
+    }
 }
 
 /// Returns the address of the secret key that is the number `n`.
@@ -115,12 +120,9 @@ fn developer(n: u8) -> Option<Address> {
 }
 
 impl Chain {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(super) fn of_seed(seed: u64) -> Self {
         let seed = Seed::of("tron", seed);
-        Chain {
-            seed,
-            timeline: Timeline::paced(seed, BASE, SLOT_MS, 1),
-            head: 0,
+        let accounts = Accounts {
             developers: (1..=10).filter_map(developer).collect(),
             residents: (0..RESIDENTS).map(|n| seed.bytes("resident", n)).collect(),
             foundation: FOUNDATION
@@ -129,25 +131,9 @@ impl Chain {
                 .collect(),
             witnesses: (0..WITNESSES).map(|n| seed.bytes("witness", n)).collect(),
             changes: HashMap::new(),
-            inbox: Inbox::default(),
-            blocks: BTreeMap::new(),
-            places: HashMap::new(),
-        }
-    }
-
-    /// Returns the height of the newest block at `now`.
-    pub(super) fn height(&self, now: Time) -> u64 {
-        self.timeline.height(now).max(self.head)
-    }
-
-    /// Returns `now`, or the time of the newest block if the clock stepped back behind it.
-    pub(super) fn moment(&self, now: Time) -> Time {
-        now.max(self.timeline.time(self.head))
-    }
-
-    /// Returns the Unix time of block `height` in milliseconds.
-    pub(super) fn time(&self, height: u64) -> u64 {
-        self.timeline.time(height).millis()
+        };
+        let rules = BlockRules { slot_ms: SLOT_MS, jitter_ms: 1, ..BlockRules::of(BASE) };
+        Ledger::new(seed, rules, accounts)
     }
 
     pub(super) fn solid(&self) -> u64 {
@@ -169,7 +155,7 @@ impl Chain {
 
     /// Returns the producer of block `height`: producers take turns by the clock.
     pub(super) fn witness(&self, height: u64) -> Address {
-        self.witnesses[(self.time(height) / SLOT_MS % WITNESSES) as usize]
+        self.state.witnesses[(self.millis(height) / SLOT_MS % WITNESSES) as usize]
     }
 
     /// Returns the producer's signature of block `height`.
@@ -207,14 +193,14 @@ impl Chain {
         let to = (from + 1 + self.seed.below("to", id, RESIDENTS - 1)) % RESIDENTS;
         let amount = 1 + self.seed.below("amount", id, 2_000_000_000).cast_signed();
         let (from, to) = if first == height { (from, to) } else { (to, from) };
-        (self.residents[from as usize], self.residents[to as usize], amount, index % 2 == 1)
+        (self.state.residents[from as usize], self.state.residents[to as usize], amount, index % 2 == 1)
     }
 
     fn resident_entry(&self, height: u64, index: u64) -> Entry {
         let id = height << 8 | index;
         let (from, to, amount, is_token) = self.payment(height, index);
         let (ref_bytes, ref_hash) = self.reference(height.saturating_sub(SOLID_DEPTH + 2));
-        let made = self.time(height).saturating_sub(SLOT_MS + self.seed.below("made", id, 2_000));
+        let made = self.millis(height).saturating_sub(SLOT_MS + self.seed.below("made", id, 2_000));
         let contract = if is_token {
             let data = token::transfer(&to, amount);
             Contract::Trigger { owner: long(&from), contract: long(&TOKEN), value: 0, data }
@@ -246,18 +232,17 @@ impl Chain {
 
     pub(super) fn entries(&self, height: u64) -> Vec<Entry> {
         let own = (0..self.traffic(height)).map(|index| self.resident_entry(height, index));
-        own.chain(self.blocks.get(&height).into_iter().flatten().cloned()).collect()
+        own.chain(self.included(height).iter().cloned()).collect()
     }
 
     pub(super) fn count(&self, height: u64) -> usize {
-        self.traffic(height) as usize + self.blocks.get(&height).map_or(0, Vec::len)
+        self.traffic(height) as usize + self.included(height).len()
     }
 
     /// Returns a transaction in a block, and the block's height.
-    pub(super) fn find(&self, id: &[u8; 32]) -> Option<(u64, Entry)> {
-        if let Some((height, index)) = self.places.get(id) {
-            let entry = self.blocks.get(height)?.get(*index)?;
-            return (*height <= self.head).then(|| (*height, entry.clone()));
+    pub(super) fn transaction(&self, id: &[u8; 32]) -> Option<(u64, Entry)> {
+        if let Some((height, entry)) = self.find(id) {
+            return (height <= self.head).then(|| (height, entry.clone()));
         }
         let place = self.seed.reveal("transaction", id)?;
         let (height, index) = (place >> 8, place & 0xff);
@@ -265,36 +250,28 @@ impl Chain {
         is_there.then(|| (height, self.resident_entry(height, index)))
     }
 
-    /// Reports whether a client has sent this transaction.
-    pub(super) fn has(&self, id: &[u8; 32]) -> bool {
-        self.places.contains_key(id)
-    }
-
     /// Returns a client's transaction that is not in a block yet.
     pub(super) fn waiting(&self, id: &[u8; 32]) -> Option<&Tx> {
-        let (height, index) = self.places.get(id)?;
-        if *height <= self.head {
-            return None;
-        }
-        Some(&self.blocks.get(height)?.get(*index)?.tx)
+        let (height, entry) = self.find(id)?;
+        (height > self.head).then_some(&entry.tx)
     }
 
     /// Returns the number of clients' transactions that are not in a block yet.
     pub(super) fn waiting_count(&self) -> usize {
-        self.blocks.range(self.head + 1..).map(|(_, entries)| entries.len()).sum()
+        self.included_in(self.head + 1..).map(|(_, entries)| entries.len()).sum()
     }
 
     /// Returns an account after all sent transactions; `None` if it never received coins.
     pub(super) fn account(&self, address: &Address) -> Option<Account> {
-        let change = self.changes.get(address).copied().unwrap_or_default();
-        let witness = self.witnesses.contains(address);
-        let origin = if self.developers.contains(address) {
+        let change = self.state.changes.get(address).copied().unwrap_or_default();
+        let witness = self.state.witnesses.contains(address);
+        let origin = if self.state.developers.contains(address) {
             10_000 * TRX
-        } else if self.residents.contains(address) {
+        } else if self.state.residents.contains(address) {
             1_000_000 * TRX + self.swing(address).0
         } else if witness {
             50_000 * TRX
-        } else if let Some((_, _, sun)) = self.foundation.iter().find(|(known, ..)| known == address) {
+        } else if let Some((_, _, sun)) = self.state.foundation.iter().find(|(known, ..)| known == address) {
             *sun
         } else if *address == TOKEN || change.created.is_some() {
             0
@@ -314,15 +291,15 @@ impl Chain {
 
     /// Returns the name of a genesis account.
     pub(super) fn name(&self, address: &Address) -> Option<&'static str> {
-        self.foundation.iter().find(|(known, ..)| known == address).map(|(_, name, _)| *name)
+        self.state.foundation.iter().find(|(known, ..)| known == address).map(|(_, name, _)| *name)
     }
 
     /// Returns the tokens of an address, in millionths.
     pub(super) fn tokens(&self, address: &Address) -> i64 {
-        let change = self.changes.get(address).map_or(0, |change| change.tokens);
-        let origin = if self.developers.contains(address) {
+        let change = self.state.changes.get(address).map_or(0, |change| change.tokens);
+        let origin = if self.state.developers.contains(address) {
             10_000 * TRX
-        } else if self.residents.contains(address) {
+        } else if self.state.residents.contains(address) {
             1_000_000 * TRX + self.swing(address).1
         } else {
             0

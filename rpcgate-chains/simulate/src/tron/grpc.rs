@@ -13,15 +13,13 @@ use rpcgate_core::clock::Time;
 use std::sync::LazyLock;
 
 #[expect(clippy::expect_used, reason = "a test reads the files as well")]
-static SCHEMA: LazyLock<Schema> = LazyLock::new(|| schema().expect("proto/tron is in the known syntax"));
+static SCHEMA: LazyLock<Schema> =
+    LazyLock::new(|| Schema::read(FILES, JsonForm::Hex).expect("proto/tron compiles"));
 
-fn schema() -> Result<Schema, String> {
-    let files = [
-        ("google/protobuf/any.proto", include_str!("../../proto/google/protobuf/any.proto")),
-        ("tron/wallet.proto", include_str!("../../proto/tron/wallet.proto")),
-    ];
-    Schema::read(&files, JsonForm::Hex)
-}
+const FILES: &[(&str, &str)] = &[
+    ("google/protobuf/any.proto", include_str!("../../proto/google/protobuf/any.proto")),
+    ("tron/wallet.proto", include_str!("../../proto/tron/wallet.proto")),
+];
 
 /// The difference between the answer's message and the JSON of the HTTP method.
 #[derive(Debug, Clone, Copy)]
@@ -88,7 +86,7 @@ impl TronNode {
         let method = SCHEMA.method(path).ok_or_else(unknown)?;
         if method.name == "BroadcastTransaction" {
             let tx = Tx::read(message).map_err(|broken| GrpcFailure::invalid_argument(broken.message()))?;
-            let json = match self.take(tx, now) {
+            let json = match self.chain.submit(tx, now) {
                 Ok(()) => object! { "result": true },
                 Err(refusal) => refused(refusal),
             };

@@ -2,8 +2,8 @@
 
 use super::TronNode;
 use super::address::{from_base58, long, short};
-use super::chain::SOLID_DEPTH;
-use super::network::{BANDWIDTH_PRICES, ENERGY_PRICES, PARAMETERS};
+use super::chain::{Chain, SOLID_DEPTH};
+use super::network::{BANDWIDTH_PRICES, ENERGY_PRICES, parameters};
 use super::params::Params;
 use super::signatures::signatures;
 use super::token::{self, Ask, TOKEN};
@@ -62,6 +62,48 @@ pub(super) const METHODS: MethodNames = MethodNames {
 /// The reason for a refusal: its name and its text.
 type Refusal = (&'static str, String);
 
+impl Chain {
+    /// Takes a transaction that the node receives at `now`.
+    pub(super) fn submit(&mut self, tx: Tx, now: Time) -> Result<(), Refusal> {
+        let invalid = |why: &str| ("CONTRACT_VALIDATE_ERROR", format!("Contract validate error : {why}"));
+        let expired = || ("TRANSACTION_EXPIRATION_ERROR", "Transaction expired".to_owned());
+        let Some(contract) = tx.body.contracts.first() else {
+            return Err(invalid("No contract!"));
+        };
+        let newest = self.millis(self.head).cast_signed();
+        if tx.body.expiration < newest + 3_000 {
+            return Err(expired());
+        }
+        let owner = tx
+            .owner()
+            .ok_or_else(|| invalid(self.check(contract).err().unwrap_or("Invalid ownerAddress!")))?;
+        tx.signed_by(&owner).map_err(|why| ("SIGERROR", format!("Validate signature error: {why}")))?;
+        if !self.knows(&tx.body) {
+            return Err(("TAPOS_ERROR", "Tapos check error.".into()));
+        }
+        let bytes = tx.write(None);
+        if bytes.len() > TX_BYTES {
+            let why = format!("Too big transaction, the size is {} bytes", bytes.len());
+            return Err(("TOO_BIG_TRANSACTION_ERROR", why));
+        }
+        if tx.body.expiration > newest + FAR_MS {
+            return Err(expired());
+        }
+        if tx.body.contracts.len() > 1 {
+            return Err((
+                "OTHER_ERROR",
+                "Error: act size should be exactly 1, this is extend feature".into(),
+            ));
+        }
+        if self.place(&tx.id).is_some() {
+            return Err(("DUP_TRANSACTION_ERROR", "Dup transaction.".into()));
+        }
+        self.check(contract).map_err(invalid)?;
+        let moment = self.moment(now);
+        self.take(tx, bytes, moment).map_err(|(code, words)| (code, words.to_owned()))
+    }
+}
+
 impl TronNode {
     /// Runs a method; an error is the content of the member `Error`.
     pub(super) fn call(&mut self, method: &str, params: &Params, now: Time) -> Result<Json, String> {
@@ -113,11 +155,11 @@ impl TronNode {
                 count.map_or_else(|| object! { "count": -1i64 }, |count| object! { "count": count })
             }
             "gettransactionbyid" => {
-                let found = params.hash("value")?.and_then(|id| chain.find(&id));
+                let found = params.hash("value")?.and_then(|id| chain.transaction(&id));
                 found.map_or_else(nothing, |(_, entry)| entry.json(visible))
             }
             "gettransactioninfobyid" => {
-                let found = params.hash("value")?.and_then(|id| chain.find(&id));
+                let found = params.hash("value")?.and_then(|id| chain.transaction(&id));
                 found.map_or_else(nothing, |(height, entry)| entry.info(chain, height, visible))
             }
             "gettransactioninfobyblocknum" => {
@@ -160,10 +202,10 @@ impl TronNode {
             "validateaddress" => validate(params.text("address")),
             "listwitnesses" => chain.witnesses_json(visible),
             "getchainparameters" => {
-                let rows = PARAMETERS.iter().map(|(key, value)| {
-                    let mut row = object! { "key": *key };
-                    if *value != 0 {
-                        row.put("value", *value);
+                let rows = parameters().map(|(key, value)| {
+                    let mut row = object! { "key": key };
+                    if value != 0 {
+                        row.put("value", value);
                     }
                     row
                 });
@@ -172,15 +214,15 @@ impl TronNode {
             "getenergyprices" => object! { "prices": ENERGY_PRICES },
             "getbandwidthprices" => object! { "prices": BANDWIDTH_PRICES },
             "getnextmaintenancetime" => {
-                let interval = PARAMETERS.first().map_or(1, |(_, interval)| interval.cast_unsigned());
-                object! { "num": (chain.time(chain.head) / interval + 1) * interval }
+                let interval = parameters().next().map_or(1, |(_, interval)| interval.cast_unsigned());
+                object! { "num": (chain.millis(chain.head) / interval + 1) * interval }
             }
             "getnodeinfo" => self.node_info(),
             "createtransaction" => self.create(params, moment)?,
             "broadcasttransaction" => {
                 let tx = Tx::from_json(&params.whole, visible)?;
                 let txid = hex::encode(tx.id);
-                match self.take(tx, now) {
+                match self.chain.submit(tx, now) {
                     Ok(()) => object! { "result": true, "txid": txid },
                     Err((code, words)) => {
                         let words = if visible { words } else { hex::encode(words) };
@@ -196,47 +238,6 @@ impl TronNode {
         })
     }
 
-    /// Takes a transaction that the node receives at `now`.
-    pub(super) fn take(&mut self, tx: Tx, now: Time) -> Result<(), Refusal> {
-        let chain = &mut self.chain;
-        let invalid = |why: &str| ("CONTRACT_VALIDATE_ERROR", format!("Contract validate error : {why}"));
-        let expired = || ("TRANSACTION_EXPIRATION_ERROR", "Transaction expired".to_owned());
-        let Some(contract) = tx.body.contracts.first() else {
-            return Err(invalid("No contract!"));
-        };
-        let newest = chain.time(chain.head).cast_signed();
-        if tx.body.expiration < newest + 3_000 {
-            return Err(expired());
-        }
-        let owner = tx
-            .owner()
-            .ok_or_else(|| invalid(chain.check(contract).err().unwrap_or("Invalid ownerAddress!")))?;
-        tx.signed_by(&owner).map_err(|why| ("SIGERROR", format!("Validate signature error: {why}")))?;
-        if !chain.knows(&tx.body) {
-            return Err(("TAPOS_ERROR", "Tapos check error.".into()));
-        }
-        let bytes = tx.write(None);
-        if bytes.len() > TX_BYTES {
-            let why = format!("Too big transaction, the size is {} bytes", bytes.len());
-            return Err(("TOO_BIG_TRANSACTION_ERROR", why));
-        }
-        if tx.body.expiration > newest + FAR_MS {
-            return Err(expired());
-        }
-        if tx.body.contracts.len() > 1 {
-            return Err((
-                "OTHER_ERROR",
-                "Error: act size should be exactly 1, this is extend feature".into(),
-            ));
-        }
-        if chain.has(&tx.id) {
-            return Err(("DUP_TRANSACTION_ERROR", "Dup transaction.".into()));
-        }
-        chain.check(contract).map_err(invalid)?;
-        let moment = chain.moment(now);
-        chain.take(tx, bytes, moment).map_err(|(code, words)| (code, words.to_owned()))
-    }
-
     fn broadcast_hex(&mut self, params: &Params, now: Time) -> Result<Json, String> {
         let bytes = hex::decode(params.text("transaction")).map_err(|_| {
             "class org.bouncycastle.util.encoders.DecoderException : exception decoding Hex string: invalid characters \
@@ -247,7 +248,7 @@ impl TronNode {
         })?;
         let (txid, mut shown) = (hex::encode(tx.id), String::new());
         tx.json(None, true).write(&mut shown);
-        let taken = self.take(tx, now);
+        let taken = self.chain.submit(tx, now);
         let is_taken = taken.is_ok();
         let (code, words) = taken.err().unwrap_or(("SUCCESS", String::new()));
         Ok(object! {
@@ -262,7 +263,7 @@ impl TronNode {
         Tx::new(Body {
             ref_bytes,
             ref_hash,
-            expiration: chain.time(chain.head).cast_signed() + LIFE_MS,
+            expiration: chain.millis(chain.head).cast_signed() + LIFE_MS,
             timestamp: moment.cast_signed(),
             fee_limit,
             data: Vec::new(),
@@ -376,7 +377,7 @@ impl TronNode {
     fn node_info(&self) -> Json {
         let chain = &self.chain;
         let place = |height: u64| format!("Num:{height},ID:{}", hex::encode(chain.id(height)));
-        let minute = chain.time(chain.head) / 60_000;
+        let minute = chain.millis(chain.head) / 60_000;
         let free = 20_000_000_000 + minute % 977 * 4_096_000;
         let pool = |name: &'static str, used: u64, most: u64| {
             object! {

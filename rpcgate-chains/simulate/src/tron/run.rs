@@ -121,8 +121,9 @@ impl Chain {
         if left < 0 {
             return Err(POOR);
         }
-        self.inbox.take(moment, bytes).ok_or(("SERVER_BUSY", "Server busy."))?;
-        let change = self.changes.entry(owner).or_default();
+        self.accept(bytes, moment).ok_or(("SERVER_BUSY", "Server busy."))?;
+        let created = self.millis(height);
+        let change = self.state.changes.entry(owner).or_default();
         change.sun -= account.balance - left;
         change.last = millis;
         change.net = used + receipt.net_usage;
@@ -130,17 +131,15 @@ impl Chain {
             change.tokens -= tokens;
             // Tokens alone do not create an account.
             let is_known = makes.is_none();
-            let other = self.changes.entry(to).or_default();
+            let other = self.state.changes.entry(to).or_default();
             other.sun += sun;
             other.tokens += tokens;
             if !is_known {
-                other.created = Some(self.timeline.time(height).millis());
+                other.created = Some(created);
             }
         }
         let id = tx.id;
-        let entries = self.blocks.entry(height).or_default();
-        self.places.insert(id, (height, entries.len()));
-        entries.push(Entry { tx, receipt });
+        self.include(height, id, Entry { tx, receipt });
         Ok(())
     }
 

@@ -1,9 +1,10 @@
 //! Blocks, accounts and receipts as JSON.
 
-use super::address::{Address, long, sha256, shown};
+use super::address::{Address, long, shown};
 use super::chain::{Account, Chain, Entry, FREE_NET, Outcome, WITNESSES};
 use super::network::OPERATIONS;
 use super::token::{self, TOKEN};
+use crate::hash::sha256;
 use crate::json::{Json, object};
 
 impl Outcome {
@@ -30,7 +31,7 @@ impl Entry {
         let mut out = object! { "id": hex::encode(self.tx.id) };
         put_unless_zero(&mut out, "fee", receipt.fee);
         out.put("blockNumber", height);
-        out.put("blockTimeStamp", chain.time(height));
+        out.put("blockTimeStamp", chain.millis(height));
         let done = if receipt.moved.is_some() { hex::encode(token::word(1)) } else { String::new() };
         out.put("contractResult", vec![done]);
         if is_call {
@@ -106,7 +107,7 @@ impl Chain {
         let parent = height.checked_sub(1).map_or([0; 32], |parent| self.id(parent));
         data.put("parentHash", hex::encode(parent));
         data.put("version", 32u64);
-        data.put("timestamp", self.time(height));
+        data.put("timestamp", self.millis(height));
         let mut out = object! {
             "blockID": hex::encode(self.id(height)),
             "block_header": object! {
@@ -196,7 +197,7 @@ impl Chain {
 
     /// Returns the producers, with their statistics up to now.
     pub(super) fn witnesses_json(&self, visible: bool) -> Json {
-        let rows = self.witnesses.iter().enumerate().map(|(place, address)| {
+        let rows = self.state.witnesses.iter().enumerate().map(|(place, address)| {
             let behind = (0..WITNESSES).find(|back| {
                 self.head.checked_sub(*back).is_some_and(|height| self.witness(height) == *address)
             });
@@ -208,7 +209,7 @@ impl Chain {
                 "totalProduced": last / WITNESSES,
                 "totalMissed": 100 + place as u64,
                 "latestBlockNum": last,
-                "latestSlotNum": self.time(last) / 3_000,
+                "latestSlotNum": self.millis(last) / 3_000,
                 "isJobs": true,
             }
         });

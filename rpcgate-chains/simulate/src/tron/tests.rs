@@ -1,6 +1,8 @@
 use super::*;
+use crate::Simulated;
 use crate::golden::{NOW, assert_shape};
-use crate::tron::address::{base58, long, sha256};
+use crate::hash::sha256;
+use crate::tron::address::{base58, long};
 use k256::ecdsa::SigningKey;
 use serde_json::{Value, json};
 use std::time::Duration;

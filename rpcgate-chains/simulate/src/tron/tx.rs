@@ -1,7 +1,8 @@
 //! Transactions: their encoding, their JSON, their id and their signers.
 
-use super::address::{Address, base58, from_base58, long, sha256, short, shown};
+use super::address::{Address, base58, from_base58, long, short, shown};
 use super::proto::{Broken, Message, fields};
+use crate::hash::sha256;
 use crate::json::{Json, object};
 use k256::ecdsa::{RecoveryId, Signature, VerifyingKey};
 use serde_json::Value;
@@ -36,7 +37,7 @@ pub(super) struct Body {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Tx {
+pub(crate) struct Tx {
     pub(super) body: Body,
     /// The body's bytes, as they were sent.
     pub(super) raw: Vec<u8>,

@@ -5,7 +5,6 @@ use super::coin::Kind;
 use super::pool::Waiting;
 use super::script::Form;
 use super::tx::Tx;
-use crate::{SUBMISSION_BYTES, SUBMISSIONS};
 use rpcgate_core::clock::Time;
 use std::collections::HashSet;
 
@@ -38,38 +37,35 @@ fn money(value: u64) -> String {
 }
 
 impl Chain {
-    /// Puts a checked transaction into the pool for the next block.
-    pub(crate) fn hold(&mut self, waiting: Waiting) {
-        self.held.0 += 1;
-        self.held.1 += waiting.bytes;
-        self.pool.push(waiting);
-    }
-
     /// Puts a transaction back into the pool without a check: it was checked when it was first accepted. The search
     /// range for outputs depends on earlier reads, and a transaction that failed a new check would change its block.
     pub(crate) fn retake(&mut self, raw: &[u8], moment: Time) {
-        let kind = self.coin.kind;
+        let kind = self.state.coin.kind;
         let Some(tx) = Tx::decode(kind, raw).filter(|tx| !tx.is_coinbase()) else {
             return;
         };
         let (txid, bytes) = (tx.txid(kind), raw.len());
-        if self.pool.find(&txid).is_none() && self.home(&txid).is_none() && self.has_room(bytes) {
+        if self.state.pool.find(&txid).is_none()
+            && self.place(&txid).is_none()
+            && self.submissions.has_space(bytes)
+        {
             let since = (moment.secs(), self.head);
-            self.hold(Waiting { tx, txid, fee: 0, since, bytes });
+            let _ = self.accept(raw.to_vec(), moment);
+            self.state.pool.push(Waiting { tx, txid, fee: 0, since });
         }
     }
 
     /// Computes the fees of the transactions that [`Chain::retake`] put into the pool.
     pub(crate) fn weigh_waiting(&mut self) {
-        let waiting: Vec<Tx> = self.pool.iter().map(|waiting| waiting.tx.clone()).collect();
+        let waiting: Vec<Tx> = self.state.pool.iter().map(|waiting| waiting.tx.clone()).collect();
         let fees: Vec<u64> = waiting.iter().map(|tx| self.fee(tx)).collect();
-        for (waiting, fee) in self.pool.iter_mut().zip(fees) {
+        for (waiting, fee) in self.state.pool.iter_mut().zip(fees) {
             waiting.fee = fee;
         }
     }
 
     fn fee(&mut self, tx: &Tx) -> u64 {
-        let kind = self.coin.kind;
+        let kind = self.state.coin.kind;
         if kind == Kind::Liquid {
             return liquid_fee(tx);
         }
@@ -78,16 +74,12 @@ impl Chain {
         tx.outputs.iter().fold(value, |left, output| left.saturating_sub(output.value))
     }
 
-    fn has_room(&self, bytes: usize) -> bool {
-        self.held.0 < SUBMISSIONS && self.held.1.saturating_add(bytes) <= SUBMISSION_BYTES
-    }
-
     /// Checks whether a transaction may enter the pool; returns its fee. Scripts are not run: an input only needs bytes
     /// with the shape of a signature.
     pub(crate) fn check(&mut self, tx: &Tx) -> Result<u64, Reject> {
-        let kind = self.coin.kind;
+        let kind = self.state.coin.kind;
         let txid = tx.txid(kind);
-        if self.pool.find(&txid).is_some() {
+        if self.state.pool.find(&txid).is_some() {
             return Err(Reject::new("txn-already-in-mempool"));
         }
         if tx.is_coinbase() {
@@ -106,7 +98,7 @@ impl Chain {
         let mut value = 0u64;
         for input in &tx.inputs {
             let index = input.index(kind);
-            if self.pool.spends(kind, &input.txid, index) {
+            if self.state.pool.spends(kind, &input.txid, index) {
                 return Err(Reject::new("txn-mempool-conflict"));
             }
             let coins = self.unspent(&input.txid, index, true).ok_or(Reject::new("missing-inputs"))?;
@@ -153,11 +145,11 @@ impl Chain {
     }
 
     fn check_fee(&self, tx: &Tx, fee: u64) -> Result<u64, Reject> {
-        let least = self.coin.fees.0 * self.size(tx) as u64 / 1_000;
+        let least = self.state.coin.fees.0 * self.size(tx) as u64 / 1_000;
         if fee < least {
             return Err(Reject { reason: "min relay fee not met", detail: format!(", {fee} < {least}") });
         }
-        if !self.has_room(tx.encode(self.coin.kind, true).len()) {
+        if !self.submissions.has_space(tx.encode(self.state.coin.kind, true).len()) {
             return Err(Reject::new("mempool full"));
         }
         Ok(fee)
@@ -165,7 +157,7 @@ impl Chain {
 
     /// Returns the size on which fees are based.
     pub(crate) fn size(&self, tx: &Tx) -> usize {
-        tx.weight(self.coin.kind).div_ceil(4)
+        tx.weight(self.state.coin.kind).div_ceil(4)
     }
 }
 

@@ -4,10 +4,10 @@ use super::coin::{Coin, DEVELOPER, Hash, Kind};
 use super::pool::Pool;
 use super::script::{to_key_hash, to_script_hash, to_witness};
 use super::tx::{Input, Output, Tx, merkle_root, parse_hash, put_bytes, put_count, sha256d};
+use crate::ledger::{BlockRules, Ledger, LedgerState};
 use crate::seed::Seed;
-use crate::timeline::Timeline;
 use rpcgate_core::clock::Time;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 /// The number of blocks in a run, whose hashes are computed together. The hash of a run's newest block does not derive
 /// from its header; otherwise a block could only be computed after all blocks below it.
@@ -50,78 +50,54 @@ struct Run {
 }
 
 #[derive(Debug)]
-pub(crate) struct Chain {
+pub(crate) struct UtxoState {
     pub(crate) coin: &'static Coin,
-    pub(crate) seed: Seed,
     pub(crate) pool: Pool,
-    /// The height of the newest block.
-    pub(crate) head: u64,
-    timeline: Timeline,
     runs: HashMap<u64, Run>,
     uses: u64,
-    included: BTreeMap<u64, Vec<Tx>>,
-    /// The block of each transaction in `included`, and its index there.
-    homes: HashMap<Hash, (u64, usize)>,
-    /// The number of clients' transactions in blocks and in the pool, and their total size in bytes.
-    pub(super) held: (usize, usize),
     /// Outputs that clients' transactions in blocks have spent.
     spent: HashSet<(Hash, u32)>,
 }
 
-impl Chain {
-    pub(crate) fn new(coin: &'static Coin, seed: u64) -> Self {
-        let seed = Seed::of(coin.name, seed);
-        Chain {
-            coin,
-            seed,
-            pool: Pool::default(),
-            head: 0,
-            timeline: Timeline::new(seed, coin.base),
-            runs: HashMap::new(),
-            uses: 0,
-            included: BTreeMap::new(),
-            homes: HashMap::new(),
-            held: (0, 0),
-            spent: HashSet::new(),
-        }
-    }
+pub(crate) type Chain = Ledger<UtxoState>;
 
-    /// Advances to the blocks of `now`; the next block includes the whole pool.
-    pub(crate) fn advance(&mut self, now: Time) {
-        let target = self.timeline.height(now);
-        if target <= self.head {
+impl LedgerState for UtxoState {
+    type Entry = Tx;
+
+    /// Includes the whole pool in the next block.
+    fn advance(chain: &mut Chain, target: u64) {
+        if target <= chain.head {
             return;
         }
-        let txs = self.pool.drain();
-        if !txs.is_empty() {
-            for input in txs.iter().flat_map(|tx| &tx.inputs) {
-                self.spent.insert((input.txid, input.index(self.coin.kind)));
+        let (next, kind) = (chain.head + 1, chain.state.coin.kind);
+        for tx in chain.state.pool.drain() {
+            for input in &tx.inputs {
+                chain.state.spent.insert((input.txid, input.index(kind)));
             }
-            for (index, tx) in txs.iter().enumerate() {
-                self.homes.insert(tx.txid(self.coin.kind), (self.head + 1, index));
-            }
-            self.included.insert(self.head + 1, txs);
+            chain.include(next, tx.txid(kind), tx);
         }
-        self.head = target;
+        chain.head = target;
     }
 
-    pub(crate) fn height(&self, now: Time) -> u64 {
-        self.timeline.height(now).max(self.head)
+    fn resubmit(chain: &mut Chain, raw: &[u8], moment: Time) {
+        chain.retake(raw, moment);
     }
 
-    /// Returns `now`, or the time of the newest block if the clock stepped back behind it.
-    pub(crate) fn moment(&self, now: Time) -> Time {
-        now.max(self.timeline.time(self.head))
+    fn replayed(chain: &mut Chain) {
+        chain.weigh_waiting();
     }
+}
 
-    /// Returns the Unix time of a block in seconds.
-    pub(crate) fn timestamp(&self, height: u64) -> u64 {
-        self.timeline.time(height).secs()
+impl Chain {
+    pub(crate) fn of_coin(coin: &'static Coin, seed: u64) -> Self {
+        let seed = Seed::of(coin.name, seed);
+        let (pool, runs, spent) = (Pool::default(), HashMap::new(), HashSet::new());
+        Ledger::new(seed, BlockRules::of(coin.base), UtxoState { coin, pool, runs, uses: 0, spent })
     }
 
     /// Returns the median time of a block and the ten before it.
     pub(crate) fn median_time(&self, height: u64) -> u64 {
-        self.timestamp(height.saturating_sub(5.min(height / 2)))
+        self.secs(height.saturating_sub(5.min(height / 2)))
     }
 
     /// Returns block `height`, which is not above the newest.
@@ -135,15 +111,15 @@ impl Chain {
     /// Returns the hash of block `height`, which is not above the newest.
     pub(crate) fn hash(&mut self, height: u64) -> Hash {
         self.run(height / RUN, height);
-        let hashes = self.runs.get(&(height / RUN)).map_or(&[][..], |run| &run.hashes);
+        let hashes = self.state.runs.get(&(height / RUN)).map_or(&[][..], |run| &run.hashes);
         hashes.get((height % RUN) as usize).copied().unwrap_or_default()
     }
 
     /// Computes run `number` up to block `height`.
     fn run(&mut self, number: u64, height: u64) {
-        self.uses += 1;
-        let mut run = self.runs.remove(&number).unwrap_or_default();
-        run.used = self.uses;
+        self.state.uses += 1;
+        let mut run = self.state.runs.remove(&number).unwrap_or_default();
+        run.used = self.state.uses;
         let first = number * RUN;
         while first + (run.hashes.len() as u64) <= height {
             let next = first + run.hashes.len() as u64;
@@ -154,7 +130,7 @@ impl Chain {
             };
             let block = self.make(next, previous);
             for (index, tx) in block.txs.iter().enumerate() {
-                run.places.insert(tx.txid(self.coin.kind), (next, index));
+                run.places.insert(tx.txid(self.state.coin.kind), (next, index));
             }
             run.hashes.push(match self.known(next) {
                 Some(hash) => hash,
@@ -162,16 +138,16 @@ impl Chain {
                 None => block.hash,
             });
         }
-        self.runs.insert(number, run);
-        if self.runs.len() > RUNS {
-            let oldest = self.runs.iter().min_by_key(|(_, run)| run.used).map(|(number, _)| *number);
-            oldest.and_then(|number| self.runs.remove(&number));
+        self.state.runs.insert(number, run);
+        if self.state.runs.len() > RUNS {
+            let oldest = self.state.runs.iter().min_by_key(|(_, run)| run.used).map(|(number, _)| *number);
+            oldest.and_then(|number| self.state.runs.remove(&number));
         }
     }
 
     /// Returns the hash of the network's own block at this height, if clients know it.
     fn known(&self, height: u64) -> Option<Hash> {
-        let (known, hash) = self.coin.known;
+        let (known, hash) = self.state.coin.known;
         if height == known { parse_hash(hash) } else { None }
     }
 
@@ -191,7 +167,7 @@ impl Chain {
 
     /// Returns the position of a client's transaction, however old.
     pub(crate) fn home(&self, txid: &Hash) -> Option<(u64, usize)> {
-        let (height, index) = *self.homes.get(txid)?;
+        let (height, index) = self.place(txid)?;
         let traffic = self.spends(height).is_some();
         Some((height, 1 + usize::from(traffic) + index))
     }
@@ -208,14 +184,14 @@ impl Chain {
     fn search<T>(&mut self, look: impl Fn(&Run, u64) -> Option<T>) -> Option<T> {
         let newest = self.head / RUN;
         self.run(newest, self.head);
-        if let Some(found) = self.runs.iter().find_map(|(number, run)| look(run, number * RUN)) {
+        if let Some(found) = self.state.runs.iter().find_map(|(number, run)| look(run, number * RUN)) {
             return Some(found);
         }
         for number in (0..newest).rev().take(SEARCHED - 1) {
             let last = number * RUN + RUN - 1;
-            if self.runs.get(&number).is_none_or(|run| run.hashes.len() as u64 != RUN) {
+            if self.state.runs.get(&number).is_none_or(|run| run.hashes.len() as u64 != RUN) {
                 self.run(number, last);
-                let found = self.runs.get(&number).and_then(|run| look(run, number * RUN));
+                let found = self.state.runs.get(&number).and_then(|run| look(run, number * RUN));
                 if found.is_some() {
                     return found;
                 }
@@ -230,16 +206,16 @@ impl Chain {
 
     /// Returns an output that no block has spent and, if `with_pool`, no transaction in the pool.
     pub(crate) fn unspent(&mut self, txid: &Hash, vout: u32, with_pool: bool) -> Option<Coins> {
-        let kind = self.coin.kind;
-        if with_pool && self.pool.spends(kind, txid, vout) {
+        let kind = self.state.coin.kind;
+        if with_pool && self.state.pool.spends(kind, txid, vout) {
             return None;
         }
-        if with_pool && let Some(waiting) = self.pool.find(txid) {
+        if with_pool && let Some(waiting) = self.state.pool.find(txid) {
             let output = waiting.tx.outputs.get(vout as usize)?.clone();
             return Some(Coins { output, height: None, coinbase: false });
         }
         let (height, index) = self.find_tx(txid)?;
-        let taken = self.spent.contains(&(*txid, vout))
+        let taken = self.state.spent.contains(&(*txid, vout))
             || (index == 0 && vout == 0 && self.is_traffic(height) && height + MATURITY < self.head);
         let output = self.tx_at(height, index)?.outputs.get(vout as usize)?.clone();
         let lost = output.script.first() == Some(&0x6a) || height == 0;
@@ -248,7 +224,7 @@ impl Chain {
 
     /// Returns an output, spent or not.
     pub(crate) fn output(&mut self, txid: &Hash, vout: u32) -> Option<Coins> {
-        if let Some(waiting) = self.pool.find(txid) {
+        if let Some(waiting) = self.state.pool.find(txid) {
             let output = waiting.tx.outputs.get(vout as usize)?.clone();
             return Some(Coins { output, height: None, coinbase: false });
         }
@@ -273,14 +249,14 @@ impl Chain {
         if let Some(made) = self.spends(height) {
             txs.push(self.traffic(height, made));
         }
-        txs.extend(self.included.get(&height).into_iter().flatten().cloned());
+        txs.extend_from_slice(self.included(height));
         txs.insert(0, self.coinbase(height, &txs));
         txs
     }
 
     /// Returns a payment from the coinbase of block `made`.
     fn traffic(&self, height: u64, made: u64) -> Tx {
-        let (kind, seed) = (self.coin.kind, self.seed);
+        let (kind, seed) = (self.state.coin.kind, self.seed);
         let funds = self.transactions(made)[0].txid(kind);
         let hash = seed.bytes("payee", height);
         let payee = match seed.below("form", height, 3) {
@@ -299,11 +275,11 @@ impl Chain {
         let mut script = Vec::new();
         put_bytes(&signature, &mut script);
         put_bytes(&hex::decode(PUBLIC_KEY).unwrap_or_default(), &mut script);
-        let fee = self.coin.fees.1 / 4;
-        let paid = 1 + seed.below("paid", height, self.coin.reward / 2);
+        let fee = self.state.coin.fees.1 / 4;
+        let paid = 1 + seed.below("paid", height, self.state.coin.reward / 2);
         let mut outputs = vec![
             Output::new(kind, paid, payee),
-            Output::new(kind, self.coin.reward - paid - fee, to_key_hash(&DEVELOPER)),
+            Output::new(kind, self.state.coin.reward - paid - fee, to_key_hash(&DEVELOPER)),
         ];
         // Where no coinbase has an output with data.
         if !kind.segwit() && seed.below("memo", height, 2) == 0 {
@@ -318,7 +294,7 @@ impl Chain {
     }
 
     fn coinbase(&self, height: u64, others: &[Tx]) -> Tx {
-        let kind = self.coin.kind;
+        let kind = self.state.coin.kind;
         let mut script = Vec::new();
         let digits = height.to_le_bytes();
         // The height as a script number (BIP 34), whose highest bit is the sign.
@@ -332,7 +308,7 @@ impl Chain {
         } else {
             to_key_hash(&DEVELOPER)
         };
-        let mut outputs = vec![Output::new(kind, self.coin.reward, payee)];
+        let mut outputs = vec![Output::new(kind, self.state.coin.reward, payee)];
         let (mut version, mut tail) = (2, Vec::new());
         if kind.segwit() {
             let reserved = [0; 32];
@@ -360,17 +336,17 @@ impl Chain {
     /// Creates a block on top of `previous`, with the hash of its header.
     fn make(&self, height: u64, previous: Hash) -> Block {
         let txs = self.transactions(height);
-        let merkle_root = merkle_root(txs.iter().map(|tx| tx.txid(self.coin.kind)).collect());
+        let merkle_root = merkle_root(txs.iter().map(|tx| tx.txid(self.state.coin.kind)).collect());
         let nonce = self.seed.word("nonce", height) as u32;
-        let mut header = self.coin.block_version.to_le_bytes().to_vec();
+        let mut header = self.state.coin.block_version.to_le_bytes().to_vec();
         header.extend(previous);
         header.extend(merkle_root);
-        header.extend((self.timestamp(height) as u32).to_le_bytes());
-        if self.coin.kind == Kind::Liquid {
+        header.extend((self.secs(height) as u32).to_le_bytes());
+        if self.state.coin.kind == Kind::Liquid {
             header.extend((height as u32).to_le_bytes());
             put_bytes(&self.challenge(), &mut header);
         } else {
-            header.extend(self.coin.bits.to_le_bytes());
+            header.extend(self.state.coin.bits.to_le_bytes());
             header.extend(nonce.to_le_bytes());
         }
         Block { height, hash: sha256d(&header), previous, merkle_root, header, nonce, txs }
@@ -398,7 +374,7 @@ impl Chain {
     /// Returns the part between a block's hashed header and its transactions.
     pub(crate) fn header_tail(&self, block: &Block) -> Vec<u8> {
         let mut out = Vec::new();
-        match self.coin.kind {
+        match self.state.coin.kind {
             Kind::Liquid => put_bytes(&self.solution(block.height), &mut out),
             Kind::Doge => {
                 let (tx, parent) = self.merged(block);
@@ -428,8 +404,8 @@ impl Chain {
         let mut parent = 0x2000_0000u32.to_le_bytes().to_vec();
         parent.extend(self.seed.bytes::<32>("parent", block.height));
         parent.extend(tx.txid(Kind::Doge));
-        parent.extend((self.timestamp(block.height) as u32).to_le_bytes());
-        parent.extend(self.coin.bits.to_le_bytes());
+        parent.extend((self.secs(block.height) as u32).to_le_bytes());
+        parent.extend(self.state.coin.bits.to_le_bytes());
         parent.extend(block.nonce.to_le_bytes());
         (tx, parent)
     }
@@ -438,7 +414,7 @@ impl Chain {
         let mut out = block.header.clone();
         out.extend(self.header_tail(block));
         put_count(block.txs.len(), &mut out);
-        block.txs.iter().for_each(|tx| out.extend(tx.encode(self.coin.kind, true)));
+        block.txs.iter().for_each(|tx| out.extend(tx.encode(self.state.coin.kind, true)));
         out
     }
 }

@@ -106,7 +106,7 @@ impl UtxoNode {
 
     fn payee(&self, n: u64) -> String {
         let form = Form::KeyHash(self.chain.seed.bytes("masternode", n));
-        form.address(self.chain.coin).unwrap_or_default()
+        form.address(self.chain.state.coin).unwrap_or_default()
     }
 
     /// Returns the masternodes by their collateral, in the mode of argument `index`.
@@ -124,7 +124,7 @@ impl UtxoNode {
                     "proTxHash": shown(&seed.bytes::<32>("protx", n)), "address": address, "payee": self.payee(n),
                     "status": "ENABLED", "type": if n % 6 == 5 { "Evo" } else { "Regular" },
                     "pospenaltyscore": 0u32, "consecutivePayments": 0u32,
-                    "lastpaidtime": self.chain.timestamp(paid), "lastpaidblock": paid,
+                    "lastpaidtime": self.chain.secs(paid), "lastpaidblock": paid,
                     "owneraddress": self.payee(n + 1_000), "votingaddress": self.payee(n + 1_000),
                     "collateraladdress": self.payee(n + 2_000),
                     "pubkeyoperator": hex::encode(seed.bytes::<48>("operator", n)),
@@ -133,7 +133,7 @@ impl UtxoNode {
                 "payee" => self.payee(n).into(),
                 "status" => "ENABLED".into(),
                 "lastpaidblock" => paid.into(),
-                "lastpaidtime" => self.chain.timestamp(paid).into(),
+                "lastpaidtime" => self.chain.secs(paid).into(),
                 "protx-hash" => shown(&seed.bytes::<32>("protx", n)).into(),
                 "pubkeyoperator" => hex::encode(seed.bytes::<48>("operator", n)).into(),
                 _ => return Err(Fault::new(-1, "masternodelist ( \"mode\" \"filter\" )\n")),

@@ -51,23 +51,23 @@ impl UtxoNode {
 
     /// Hashes per second, from the work of a block and the time between blocks.
     fn hash_rate(&self) -> f64 {
-        difficulty(self.chain.coin.bits) * 4_294_967_296.0 / 3.5
+        difficulty(self.chain.state.coin.bits) * 4_294_967_296.0 / 3.5
     }
 
     fn blockchain_info(&mut self) -> Json {
-        let (kind, head) = (self.chain.coin.kind, self.chain.head);
+        let (kind, head) = (self.chain.state.coin.kind, self.chain.head);
         let chain = &mut self.chain;
         let mut out = object! {
-            "chain": chain.coin.chain,
+            "chain": chain.state.coin.chain,
             "blocks": head,
             "headers": head,
             "bestblockhash": shown(&chain.hash(head)),
         };
         if kind != Kind::Liquid {
-            out.put("difficulty", Json::float(difficulty(chain.coin.bits)));
+            out.put("difficulty", Json::float(difficulty(chain.state.coin.bits)));
         }
         if kind.single_address() {
-            out.put("time", chain.timestamp(head));
+            out.put("time", chain.secs(head));
         }
         out.put("mediantime", chain.median_time(head));
         out.put("verificationprogress", 1u32);
@@ -129,7 +129,7 @@ impl UtxoNode {
     }
 
     fn network_info(&self) -> Json {
-        let coin = self.chain.coin;
+        let coin = self.chain.state.coin;
         let network = |name: &'static str, reachable: bool| {
             object! {
                 "name": name, "limited": !reachable, "reachable": reachable, "proxy": "",
@@ -168,17 +168,17 @@ impl UtxoNode {
     }
 
     fn mempool_info(&self) -> Json {
-        let (chain, kind) = (&self.chain, self.chain.coin.kind);
-        let size = chain.pool.iter().count();
-        let bytes: usize = chain.pool.iter().map(|waiting| chain.size(&waiting.tx)).sum();
-        let least = Json::amount(chain.coin.fees.0);
+        let (chain, kind) = (&self.chain, self.chain.state.coin.kind);
+        let size = chain.state.pool.iter().count();
+        let bytes: usize = chain.state.pool.iter().map(|waiting| chain.size(&waiting.tx)).sum();
+        let least = Json::amount(chain.state.coin.fees.0);
         let mut out = object! {
             "loaded": true, "size": size, "bytes": bytes, "usage": bytes * 5, "maxmempool": 300_000_000u32,
             "mempoolminfee": least.clone(), "minrelaytxfee": least.clone(),
         };
         match kind {
             Kind::Btc | Kind::Liquid => {
-                let fees = chain.pool.iter().fold(0u64, |sum, waiting| sum.saturating_add(waiting.fee));
+                let fees = chain.state.pool.iter().fold(0u64, |sum, waiting| sum.saturating_add(waiting.fee));
                 out.put("total_fee", Json::amount(fees));
                 out.put("incrementalrelayfee", least);
                 out.put("unbroadcastcount", 0u32);
@@ -195,27 +195,27 @@ impl UtxoNode {
     }
 
     fn mining_info(&self) -> Json {
-        let (chain, kind) = (&self.chain, self.chain.coin.kind);
+        let (chain, kind) = (&self.chain, self.chain.state.coin.kind);
         let mut out = object! { "blocks": chain.head };
         match kind {
             Kind::Btc | Kind::Ltc | Kind::Liquid => {
                 out.put("currentblockweight", 4_000u32);
-                out.put("currentblocktx", chain.pool.iter().count());
+                out.put("currentblocktx", chain.state.pool.iter().count());
             }
             Kind::Bch | Kind::Doge | Kind::Dash => {
                 out.put("currentblocksize", 1_000u32);
-                out.put("currentblocktx", chain.pool.iter().count());
+                out.put("currentblocktx", chain.state.pool.iter().count());
             }
         }
         if kind == Kind::Ltc {
             out.put("currentblockmwebweight", 0u32);
         }
         if kind != Kind::Liquid {
-            out.put("difficulty", Json::float(difficulty(chain.coin.bits)));
+            out.put("difficulty", Json::float(difficulty(chain.state.coin.bits)));
             out.put("networkhashps", Json::float(self.hash_rate()));
         }
-        out.put("pooledtx", chain.pool.iter().count());
-        out.put("chain", chain.coin.chain);
+        out.put("pooledtx", chain.state.pool.iter().count());
+        out.put("chain", chain.state.coin.chain);
         out.put("warnings", "");
         out
     }
@@ -224,7 +224,7 @@ impl UtxoNode {
         let head = self.chain.head;
         let chain = &mut self.chain;
         let hash = shown(&chain.seed.bytes::<32>("outputs", head));
-        let name = if chain.coin.kind == Kind::Btc { "hash_serialized_3" } else { "hash_serialized_2" };
+        let name = if chain.state.coin.kind == Kind::Btc { "hash_serialized_3" } else { "hash_serialized_2" };
         let mut out = object! {
             "height": head,
             "bestblock": shown(&chain.hash(head)),
@@ -232,14 +232,14 @@ impl UtxoNode {
             "txouts": head + head / 3,
             "bogosize": head * 75,
             "disk_size": head * 60,
-            "total_amount": Json::amount(u128::from(chain.coin.reward) * u128::from(head)),
+            "total_amount": Json::amount(u128::from(chain.state.coin.reward) * u128::from(head)),
         };
         out.put(name, hash);
         out
     }
 
     fn peer(&self, id: u64, now: Time) -> Json {
-        let coin = self.chain.coin;
+        let coin = self.chain.state.coin;
         let byte = |n: u64| 1 + self.chain.seed.below("peer", id * 4 + n, 250);
         let since = self.since.unwrap_or(now).secs();
         object! {

@@ -8,7 +8,6 @@ use super::pool::Waiting;
 use super::script::{Form, asm};
 use super::show::{Detail, difficulty};
 use super::tx::{Tx, parse_hash, shown};
-use crate::Submission;
 use crate::envelope::Fault;
 use crate::json::{Json, object};
 use rpcgate_core::clock::Time;
@@ -16,7 +15,7 @@ use serde_json::Value;
 
 impl UtxoNode {
     pub(super) fn call(&mut self, name: &str, params: Value, now: Time) -> Result<Json, Fault> {
-        let kind = self.chain.coin.kind;
+        let kind = self.chain.state.coin.kind;
         let Some(method) = catalog::find(kind, name) else {
             return Err(Fault::new(-32601, "Method not found"));
         };
@@ -53,7 +52,7 @@ impl UtxoNode {
                 "height": head, "hash": shown(&self.chain.hash(head)), "branchlen": 0u32, "status": "active",
             }]
             .into()),
-            "getdifficulty" => Ok(Json::float(difficulty(self.chain.coin.bits))),
+            "getdifficulty" => Ok(Json::float(difficulty(self.chain.state.coin.bits))),
             "getrawmempool" => Ok(self.mempool(&args)),
             "getmempoolentry" => {
                 let txid = args.hash(0, "txid")?;
@@ -79,13 +78,13 @@ impl UtxoNode {
             }
             "sendrawtransaction" => self.send(&args, now),
             "testmempoolaccept" => self.test_accept(&args),
-            "estimatefee" => Ok(Json::amount(self.chain.coin.fees.1)),
+            "estimatefee" => Ok(Json::amount(self.chain.state.coin.fees.1)),
             "estimatesmartfee" => {
                 let target = args.integer(0)?.unwrap_or(0);
                 if !(1..=1_008).contains(&target) {
                     return Err(Fault::new(-8, "Invalid conf_target, must be between 1 and 1008"));
                 }
-                Ok(object! { "feerate": Json::amount(self.chain.coin.fees.1), "blocks": target.max(2) })
+                Ok(object! { "feerate": Json::amount(self.chain.state.coin.fees.1), "blocks": target.max(2) })
             }
             "validateaddress" => Ok(self.validate_address(args.text(0)?)),
             "help" => match args.list.first() {
@@ -112,14 +111,14 @@ impl UtxoNode {
     }
 
     fn entry(&self, txid: &Hash) -> Option<Json> {
-        let (chain, kind) = (&self.chain, self.chain.coin.kind);
-        let waiting = chain.pool.find(txid)?;
+        let (chain, kind) = (&self.chain, self.chain.state.coin.kind);
+        let waiting = chain.state.pool.find(txid)?;
         let (tx, fee) = (&waiting.tx, waiting.fee);
         let amount = Json::amount(fee);
         let parents =
-            chain.pool.iter().filter(|other| tx.inputs.iter().any(|input| input.txid == other.txid));
+            chain.state.pool.iter().filter(|other| tx.inputs.iter().any(|input| input.txid == other.txid));
         let children =
-            chain.pool.iter().filter(|other| other.tx.inputs.iter().any(|input| input.txid == *txid));
+            chain.state.pool.iter().filter(|other| other.tx.inputs.iter().any(|input| input.txid == *txid));
         let names = |list: Vec<&Waiting>| list.iter().map(|waiting| shown(&waiting.txid)).collect::<Vec<_>>();
         let (parents, children) = (names(parents.collect()), names(children.collect()));
         let size = chain.size(tx);
@@ -163,7 +162,7 @@ impl UtxoNode {
     }
 
     fn mempool(&self, args: &Args) -> Json {
-        let ids: Vec<Hash> = self.chain.pool.iter().map(|waiting| waiting.txid).collect();
+        let ids: Vec<Hash> = self.chain.state.pool.iter().map(|waiting| waiting.txid).collect();
         if args.list.first() == Some(&Value::Bool(true)) {
             let members = ids.iter().filter_map(|txid| Some((shown(txid).into(), self.entry(txid)?)));
             return Json::Object(members.collect());
@@ -178,12 +177,12 @@ impl UtxoNode {
     /// Returns the ancestors or descendants of a transaction in the pool.
     fn family(&self, args: &Args, up: bool) -> Result<Json, Fault> {
         let txid = args.hash(0, "parameter 1")?;
-        let Some(waiting) = self.chain.pool.find(&txid) else {
+        let Some(waiting) = self.chain.state.pool.find(&txid) else {
             return Err(Fault::new(-5, "Transaction not in mempool"));
         };
         let (mut open, mut found) = (vec![waiting], Vec::<Hash>::new());
         while let Some(waiting) = open.pop() {
-            for other in self.chain.pool.iter() {
+            for other in self.chain.state.pool.iter() {
                 let (child, parent) = if up { (waiting, other) } else { (other, waiting) };
                 let related = child.tx.inputs.iter().any(|input| input.txid == parent.txid);
                 if related && !found.contains(&other.txid) {
@@ -220,7 +219,7 @@ impl UtxoNode {
     }
 
     fn raw_transaction(&mut self, args: &Args) -> Result<Json, Fault> {
-        let kind = self.chain.coin.kind;
+        let kind = self.chain.state.coin.kind;
         let txid = args.hash(0, "parameter 1")?;
         let verbosity = args.verbosity(1, 0)?;
         let named = args.list.get(2).is_some_and(|value| !value.is_null());
@@ -232,7 +231,7 @@ impl UtxoNode {
                 self.chain.find_block(&hash).ok_or_else(|| Fault::new(-5, "Block hash not found"))?;
             let tx = self.chain.transactions(height).into_iter().find(|tx| tx.txid(kind) == txid);
             (tx.ok_or_else(|| missing("No such transaction found in the provided block"))?, Some(height))
-        } else if let Some(waiting) = self.chain.pool.find(&txid) {
+        } else if let Some(waiting) = self.chain.state.pool.find(&txid) {
             (waiting.tx.clone(), None)
         } else {
             let place = self.chain.find_tx(&txid);
@@ -257,7 +256,7 @@ impl UtxoNode {
     }
 
     fn send(&mut self, args: &Args, now: Time) -> Result<Json, Fault> {
-        let kind = self.chain.coin.kind;
+        let kind = self.chain.state.coin.kind;
         args.text(0)?;
         let failed = match kind {
             Kind::Doge => "TX decode failed",
@@ -274,14 +273,10 @@ impl UtxoNode {
                 }
                 let moment = self.chain.moment(now);
                 let raw = tx.encode(kind, true);
-                self.chain.hold(Waiting {
-                    tx,
-                    txid,
-                    fee,
-                    since: (moment.secs(), self.chain.head),
-                    bytes: raw.len(),
-                });
-                self.submitted.push(Submission { moment, raw });
+                let since = (moment.secs(), self.chain.head);
+                if self.chain.accept(raw, now).is_some() {
+                    self.chain.state.pool.push(Waiting { tx, txid, fee, since });
+                }
                 Ok(shown(&txid).into())
             }
             // A second submission of a transaction in the pool only announces it again.
@@ -299,7 +294,7 @@ impl UtxoNode {
     }
 
     fn test_accept(&mut self, args: &Args) -> Result<Json, Fault> {
-        let kind = self.chain.coin.kind;
+        let kind = self.chain.state.coin.kind;
         let Some(list) = args.list.first().and_then(Value::as_array) else {
             return Err(args.wrong_type("array", args.list.first()));
         };
@@ -333,7 +328,7 @@ impl UtxoNode {
     }
 
     fn validate_address(&self, text: &str) -> Json {
-        let coin = self.chain.coin;
+        let coin = self.chain.state.coin;
         let form = Form::from_address(coin, text);
         let script = form.as_ref().and_then(Form::script);
         let (Some(form), Some(script)) = (form, script) else {

@@ -11,8 +11,6 @@ pub(crate) struct Waiting {
     pub(crate) fee: u64,
     /// The Unix time of its arrival in seconds, and the newest block at that time.
     pub(crate) since: (u64, u64),
-    /// The length of its encoding, witnesses included.
-    pub(crate) bytes: usize,
 }
 
 /// The pool, in order of arrival.

@@ -24,15 +24,15 @@ pub(crate) fn difficulty(bits: u32) -> f64 {
 impl Chain {
     /// Returns the expected number of hashes up to a block, in 64 digits of hex.
     pub(crate) fn chainwork(&self, height: u64) -> String {
-        let each = (difficulty(self.coin.bits) * 4_295_032_833.0) as u128;
+        let each = (difficulty(self.state.coin.bits) * 4_295_032_833.0) as u128;
         format!("{:064x}", each.max(1).saturating_mul(u128::from(height) + 1))
     }
 
     pub(crate) fn script_json(&self, script: &[u8]) -> Json {
-        let form = Form::of(self.coin.kind, script);
-        let address = form.address(self.coin);
+        let form = Form::of(self.state.coin.kind, script);
+        let address = form.address(self.state.coin);
         let mut out = object! { "asm": asm(script, false) };
-        if matches!(self.coin.kind, Kind::Btc | Kind::Liquid) && form != Form::Fee {
+        if matches!(self.state.coin.kind, Kind::Btc | Kind::Liquid) && form != Form::Fee {
             let descriptor = match &address {
                 Some(address) => format!("addr({address})"),
                 None => format!("raw({})", hex::encode(script)),
@@ -41,7 +41,7 @@ impl Chain {
         }
         out.put("hex", hex::encode(script));
         match address {
-            Some(address) if self.coin.kind.single_address() => out.put("address", address),
+            Some(address) if self.state.coin.kind.single_address() => out.put("address", address),
             Some(address) => {
                 out.put("reqSigs", 1u32);
                 out.put("type", form.name());
@@ -55,12 +55,12 @@ impl Chain {
     }
 
     fn output_json(&self, n: usize, output: &Output) -> Json {
-        let mut out = match self.coin.kind {
+        let mut out = match self.state.coin.kind {
             Kind::Ltc => object! { "ismweb": false },
             _ => object! {},
         };
         self.put_value(&mut out, output);
-        if self.coin.kind == Kind::Dash {
+        if self.state.coin.kind == Kind::Dash {
             out.put("valueSat", output.value);
         }
         out.put("n", n);
@@ -87,7 +87,7 @@ impl Chain {
     }
 
     pub(crate) fn tx_json(&mut self, tx: &Tx, detail: Detail) -> Json {
-        let kind = self.coin.kind;
+        let kind = self.state.coin.kind;
         let raw = tx.encode(kind, true);
         let mut out = object! { "txid": shown(&tx.txid(kind)) };
         if kind == Kind::Dash {
@@ -170,15 +170,15 @@ impl Chain {
 
     /// Adds the members about a transaction's block, which are shown together with its bytes.
     pub(crate) fn put_place(&mut self, out: &mut Json, place: Option<u64>) {
-        let dash = self.coin.kind == Kind::Dash;
+        let dash = self.state.coin.kind == Kind::Dash;
         if let Some(height) = place {
             out.put("blockhash", shown(&self.hash(height)));
             if dash {
                 out.put("height", height);
             }
             out.put("confirmations", self.head - height + 1);
-            out.put("time", self.timestamp(height));
-            out.put("blocktime", self.timestamp(height));
+            out.put("time", self.secs(height));
+            out.put("blocktime", self.secs(height));
         }
         if dash {
             let locked = place.is_some_and(|height| self.is_locked(height));
@@ -194,15 +194,15 @@ impl Chain {
     }
 
     pub(crate) fn header_json(&mut self, block: &Block) -> Json {
-        let kind = self.coin.kind;
+        let kind = self.state.coin.kind;
         let mut out = object! {
             "hash": shown(&block.hash),
             "confirmations": self.head - block.height + 1,
             "height": block.height,
-            "version": self.coin.block_version,
-            "versionHex": format!("{:08x}", self.coin.block_version),
+            "version": self.state.coin.block_version,
+            "versionHex": format!("{:08x}", self.state.coin.block_version),
             "merkleroot": shown(&block.merkle_root),
-            "time": self.timestamp(block.height),
+            "time": self.secs(block.height),
             "mediantime": self.median_time(block.height),
         };
         if kind == Kind::Liquid {
@@ -212,8 +212,8 @@ impl Chain {
             out.put("signblock_challenge", hex::encode(&challenge));
         } else {
             out.put("nonce", block.nonce);
-            out.put("bits", format!("{:08x}", self.coin.bits));
-            out.put("difficulty", Json::float(difficulty(self.coin.bits)));
+            out.put("bits", format!("{:08x}", self.state.coin.bits));
+            out.put("difficulty", Json::float(difficulty(self.state.coin.bits)));
             out.put("chainwork", self.chainwork(block.height));
         }
         out.put("nTx", block.txs.len());
@@ -243,7 +243,7 @@ impl Chain {
 
     /// Returns a block, with the ids of its transactions or (from verbosity 2 on) the transactions.
     pub(crate) fn block_json(&mut self, block: &Block, verbosity: i64) -> Json {
-        let kind = self.coin.kind;
+        let kind = self.state.coin.kind;
         let mut out = self.header_json(block);
         let size = self.block_bytes(block).len();
         let stripped: usize = block.txs.iter().map(|tx| tx.encode(kind, false).len()).sum();

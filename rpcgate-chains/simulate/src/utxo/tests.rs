@@ -373,10 +373,10 @@ fn a_replay_skips_malformed_and_repeated_transactions() {
 fn a_node_is_full_once_it_holds_its_bytes() {
     let node = &mut node("btc");
     let (raw, _) = good(node, "btc", 0);
-    node.chain.held.1 = crate::SUBMISSION_BYTES - raw.len() / 2 + 1;
+    node.chain.submissions.bytes = crate::SUBMISSION_BYTES - raw.len() / 2 + 1;
     let full = refusal(node, "sendrawtransaction", json!([raw]), NOW);
     assert_eq!(full, (-26, "mempool full".into()));
-    node.chain.held.1 -= 1;
+    node.chain.submissions.bytes -= 1;
     result(node, "sendrawtransaction", json!([raw]), NOW);
 }
 

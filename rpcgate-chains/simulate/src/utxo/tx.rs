@@ -1,7 +1,8 @@
 //! Transactions and their encoding.
 
 use super::coin::{Hash, Kind};
-use ring::digest::{SHA256, digest};
+use crate::bytes::Reader;
+use crate::hash::sha256;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Tx {
@@ -42,9 +43,7 @@ pub(crate) struct Sealed {
 }
 
 pub(crate) fn sha256d(bytes: &[u8]) -> Hash {
-    let mut out = [0; 32];
-    out.copy_from_slice(digest(&SHA256, digest(&SHA256, bytes).as_ref()).as_ref());
-    out
+    sha256(&sha256(bytes))
 }
 
 /// Returns a hash in its displayed form.
@@ -94,25 +93,7 @@ pub(crate) fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend(bytes);
 }
 
-/// A reader of the protocol's encoding.
-#[derive(Debug)]
-struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
-        let (head, rest) = self.0.split_at_checked(count)?;
-        self.0 = rest;
-        Some(head)
-    }
-
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        self.take(N)?.try_into().ok()
-    }
-
-    fn u32(&mut self) -> Option<u32> {
-        self.array().map(u32::from_le_bytes)
-    }
-
+impl Reader<'_> {
     /// Reads a count in its shortest form, at most the number of unread bytes.
     fn count(&mut self) -> Option<usize> {
         let count = match self.take(1)?[0] {
@@ -121,21 +102,21 @@ impl<'a> Reader<'a> {
             0xff => return None,
             small => small.into(),
         };
-        usize::try_from(count).ok().filter(|count| *count <= self.0.len())
+        usize::try_from(count).ok().filter(|count| *count <= self.rest().len())
     }
 
-    fn bytes(&mut self) -> Option<Vec<u8>> {
+    fn counted(&mut self) -> Option<Vec<u8>> {
         let count = self.count()?;
         self.take(count).map(<[u8]>::to_vec)
     }
 
     fn stack(&mut self) -> Option<Vec<Vec<u8>>> {
-        (0..self.count()?).map(|_| self.bytes()).collect()
+        (0..self.count()?).map(|_| self.counted()).collect()
     }
 
     /// Reads a field of Elements: absent, explicit or a commitment, by its first byte.
     fn sealed(&mut self, explicit: usize) -> Option<Vec<u8>> {
-        let length = match self.0.first()? {
+        let length = match self.rest().first()? {
             0 => 1,
             1 => 1 + explicit,
             2..=11 => 33,
@@ -148,7 +129,7 @@ impl<'a> Reader<'a> {
 impl Tx {
     /// Decodes exactly one transaction; `None` for any other bytes.
     pub(crate) fn decode(kind: Kind, raw: &[u8]) -> Option<Self> {
-        let reader = &mut Reader(raw);
+        let reader = &mut Reader::new(raw);
         let version = i32::from_le_bytes(reader.array()?);
         let mut witnesses = false;
         if kind == Kind::Liquid {
@@ -157,7 +138,7 @@ impl Tx {
                 1 => true,
                 _ => return None,
             };
-        } else if kind.segwit() && reader.0.starts_with(&[0, 1]) {
+        } else if kind.segwit() && reader.rest().starts_with(&[0, 1]) {
             reader.take(2)?;
             witnesses = true;
         }
@@ -175,25 +156,31 @@ impl Tx {
             }
         }
         let locktime = reader.u32()?;
-        let rest = reader.0;
+        let rest = reader.rest();
         match kind {
-            Kind::Dash if version & 0xffff >= 3 && version >> 16 != 0 => tail = reader.bytes()?,
+            Kind::Dash if version & 0xffff >= 3 && version >> 16 != 0 => tail = reader.counted()?,
             Kind::Liquid if witnesses => {
                 for input in &mut inputs {
-                    reader.bytes()?;
-                    reader.bytes()?;
+                    reader.counted()?;
+                    reader.counted()?;
                     input.witness = reader.stack()?;
                     reader.stack()?;
                 }
                 for _ in 0..outputs.len() {
-                    reader.bytes()?;
-                    reader.bytes()?;
+                    reader.counted()?;
+                    reader.counted()?;
                 }
                 tail = rest.to_vec();
             }
             _ => {}
         }
-        (reader.0.is_empty() && !inputs.is_empty()).then_some(Tx { version, inputs, outputs, locktime, tail })
+        (reader.rest().is_empty() && !inputs.is_empty()).then_some(Tx {
+            version,
+            inputs,
+            outputs,
+            locktime,
+            tail,
+        })
     }
 
     /// Encodes the transaction, with or without witnesses.
@@ -272,14 +259,14 @@ impl Input {
 
     fn read(kind: Kind, reader: &mut Reader<'_>) -> Option<Self> {
         let (txid, vout) = (reader.array()?, reader.u32()?);
-        let mut input = Input::new(txid, vout, reader.bytes()?);
+        let mut input = Input::new(txid, vout, reader.counted()?);
         input.sequence = reader.u32()?;
         if kind == Kind::Liquid && vout != u32::MAX && vout & (1 << 31) != 0 {
-            let before = reader.0;
+            let before = reader.rest();
             reader.take(64)?;
             reader.sealed(8)?;
             reader.sealed(8)?;
-            input.issuance = before[..before.len() - reader.0.len()].to_vec();
+            input.issuance = before[..before.len() - reader.rest().len()].to_vec();
         }
         Some(input)
     }
@@ -304,7 +291,7 @@ impl Output {
     fn read(kind: Kind, reader: &mut Reader<'_>) -> Option<Self> {
         if kind != Kind::Liquid {
             let value = u64::from_le_bytes(reader.array()?);
-            return Some(Output { value, script: reader.bytes()?, sealed: None });
+            return Some(Output { value, script: reader.counted()?, sealed: None });
         }
         let sealed =
             Sealed { asset: reader.sealed(32)?, value: reader.sealed(8)?, nonce: reader.sealed(32)? };
@@ -312,6 +299,6 @@ impl Output {
             Some((1, bytes)) => u64::from_be_bytes(bytes.try_into().ok()?),
             _ => 0,
         };
-        Some(Output { value, script: reader.bytes()?, sealed: Some(sealed) })
+        Some(Output { value, script: reader.counted()?, sealed: Some(sealed) })
     }
 }

@@ -18,53 +18,23 @@ enum Kind {
     Histogram(u64),
 }
 
-/// The metrics by name: a domain, a type and a name. A request can select by domain or name.
-const METRICS: [(&str, Kind); 44] = [
-    ("app.post-on-background-thread.delay", Kind::Timer("calls", 12, 40)),
-    ("app.post-on-main-thread.delay", Kind::Timer("calls", 300, 250)),
-    ("bucket.batch.addtime", Kind::Timer("calls", 1, 9_000)),
-    ("bucket.batch.objectsadded", Kind::Meter("object", 900)),
-    ("bucket.memory.shared", Kind::Level(90)),
-    ("bucketlist.size.bytes", Kind::Level(14_000_000_000)),
-    ("crypto.verify.hit", Kind::Meter("signature", 1_500)),
-    ("crypto.verify.miss", Kind::Meter("signature", 500)),
-    ("crypto.verify.total", Kind::Meter("signature", 2_000)),
-    ("herder.pending-txs.age0", Kind::Level(210)),
-    ("herder.pending-txs.age1", Kind::Level(40)),
-    ("herder.pending-txs.banned", Kind::Level(18)),
-    ("history.publish.failure", Kind::Meter("event", 0)),
-    ("ledger.age.current-seconds", Kind::Level(3)),
-    ("ledger.apply.failure", Kind::Count(60)),
-    ("ledger.apply.success", Kind::Count(250)),
-    ("ledger.apply-soroban.success", Kind::Count(20)),
-    ("ledger.catchup.duration", Kind::Timer("calls", 0, 0)),
-    ("ledger.invariant.failure", Kind::Count(0)),
-    ("ledger.ledger.close", Kind::Timer("calls", 1, 220_000)),
-    ("ledger.operation.apply", Kind::Timer("calls", 800, 140)),
-    ("ledger.operation.count", Kind::Histogram(800)),
-    ("ledger.transaction.apply", Kind::Timer("calls", 310, 420)),
-    ("ledger.transaction.count", Kind::Histogram(310)),
-    ("ledger.transaction.internal-error", Kind::Count(0)),
-    ("overlay.byte.read", Kind::Meter("byte", 3_100_000)),
-    ("overlay.byte.write", Kind::Meter("byte", 2_400_000)),
-    ("overlay.connection.authenticated", Kind::Level(24)),
-    ("overlay.connection.latency", Kind::Timer("calls", 24, 70_000)),
-    ("overlay.connection.pending", Kind::Level(1)),
-    ("overlay.error.read", Kind::Meter("message", 0)),
-    ("overlay.flood.broadcast", Kind::Meter("message", 900)),
-    ("overlay.inbound.live", Kind::Level(16)),
-    ("overlay.message.read", Kind::Meter("message", 5_200)),
-    ("overlay.message.write", Kind::Meter("message", 4_700)),
-    ("process.file.handles", Kind::Level(160)),
-    ("scp.envelope.emit", Kind::Meter("envelope", 6)),
-    ("scp.envelope.receive", Kind::Meter("envelope", 420)),
-    ("scp.envelope.sign", Kind::Meter("envelope", 6)),
-    ("scp.memory.cumulative-statements", Kind::Level(5_100)),
-    ("scp.sync.lost", Kind::Meter("sync", 0)),
-    ("scp.timing.externalized", Kind::Timer("calls", 1, 95_000)),
-    ("scp.timing.nominated", Kind::Timer("calls", 1, 1_050_000)),
-    ("scp.value.valid", Kind::Meter("value", 40)),
-];
+/// Returns the metrics by name: a domain, a type and a name. A request can select by domain or name.
+fn all() -> impl Iterator<Item = (&'static str, Kind)> {
+    include_str!("metrics.txt").lines().filter_map(|line| {
+        let mut words = line.split(' ');
+        let (name, kind) = (words.next()?, words.next()?);
+        let event = if matches!(kind, "meter" | "timer") { words.next()? } else { "" };
+        let mut number = || words.next()?.parse().ok();
+        let kind = match kind {
+            "level" => Kind::Level(number()?),
+            "count" => Kind::Count(number()?),
+            "meter" => Kind::Meter(event, number()?),
+            "timer" => Kind::Timer(event, number()?, number()?),
+            _ => Kind::Histogram(number()?),
+        };
+        Some((name, kind))
+    })
+}
 
 /// The number of ledgers that the node has closed, the seconds since its start, and a number for the current random values.
 #[derive(Debug, Clone, Copy)]
@@ -109,12 +79,6 @@ impl Life {
     }
 
     fn metric(self, name: &str, kind: Kind) -> Json {
-        let extended = |mut one: Json, other: Json| {
-            if let (Json::Object(members), Json::Object(more)) = (&mut one, other) {
-                members.extend(more);
-            }
-            one
-        };
         match kind {
             Kind::Level(middle) => {
                 let count = match name {
@@ -127,18 +91,21 @@ impl Life {
             }
             Kind::Count(each) => object! { "type": "counter", "count": self.ledgers * each },
             Kind::Meter(event, each) => {
-                let count = object! { "type": "meter", "count": self.ledgers * each };
-                extended(count, self.rates(name, each, event))
+                let mut meter = object! { "type": "meter", "count": self.ledgers * each };
+                meter.extend(self.rates(name, each, event));
+                meter
             }
             Kind::Timer(event, each, micros) => {
-                let count = object! { "type": "timer", "count": self.ledgers * each };
-                let mut timer = extended(count, self.rates(name, each, event));
+                let mut timer = object! { "type": "timer", "count": self.ledgers * each };
+                timer.extend(self.rates(name, each, event));
                 timer.put("duration_unit", "ms");
-                extended(timer, self.samples(name, micros as f64 / 1_000.0, self.ledgers * each))
+                timer.extend(self.samples(name, micros as f64 / 1_000.0, self.ledgers * each));
+                timer
             }
             Kind::Histogram(middle) => {
-                let count = object! { "type": "histogram", "count": self.ledgers };
-                extended(count, self.samples(name, middle as f64, self.ledgers))
+                let mut histogram = object! { "type": "histogram", "count": self.ledgers };
+                histogram.extend(self.samples(name, middle as f64, self.ledgers));
+                histogram
             }
         }
     }
@@ -150,9 +117,19 @@ impl Life {
             wanted.is_none_or(|wanted| wanted.split(',').any(|one| one == name || one == domain))
         };
         let mut out = object! {};
-        for (name, kind) in METRICS.iter().filter(|(name, _)| chosen(name)) {
-            out.put(name, self.metric(name, *kind));
+        for (name, kind) in all().filter(|(name, _)| chosen(name)) {
+            out.put(name, self.metric(name, kind));
         }
         out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_of_the_file_is_a_metric() {
+        assert_eq!(all().count(), include_str!("metrics.txt").lines().count());
     }
 }

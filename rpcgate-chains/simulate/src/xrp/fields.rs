@@ -1,6 +1,8 @@
 //! Names and codes of the XRP Ledger's serialized fields, transaction types and results, as listed in its documentation
 //! ("Serialization Format", "Transaction Results").
 
+use std::sync::LazyLock;
+
 /// The type of a field, by its type code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
@@ -28,136 +30,42 @@ pub(crate) struct Field {
     pub(crate) name: &'static str,
 }
 
-/// Names by type. The table has the fields of transactions and account roots, without those of newer amendments.
-const NAMES: &[(Kind, &[(u8, &str)])] = &[
-    (Kind::Short, &[(1, "LedgerEntryType"), (2, "TransactionType"), (3, "SignerWeight"), (4, "TransferFee")]),
-    (
-        Kind::Int,
-        &[
-            (1, "NetworkID"),
-            (2, "Flags"),
-            (3, "SourceTag"),
-            (4, "Sequence"),
-            (5, "PreviousTxnLgrSeq"),
-            (10, "Expiration"),
-            (11, "TransferRate"),
-            (12, "WalletSize"),
-            (13, "OwnerCount"),
-            (14, "DestinationTag"),
-            (20, "QualityIn"),
-            (21, "QualityOut"),
-            (25, "OfferSequence"),
-            (27, "LastLedgerSequence"),
-            (28, "TransactionIndex"),
-            (33, "SetFlag"),
-            (34, "ClearFlag"),
-            (35, "SignerQuorum"),
-            (36, "CancelAfter"),
-            (37, "FinishAfter"),
-            (39, "SettleDelay"),
-            (40, "TicketCount"),
-            (41, "TicketSequence"),
-            (42, "NFTokenTaxon"),
-        ],
-    ),
-    (Kind::Long, &[(4, "OwnerNode"), (9, "DestinationNode")]),
-    (Kind::Hash128, &[(1, "EmailHash")]),
-    (
-        Kind::Hash256,
-        &[
-            (5, "PreviousTxnID"),
-            (6, "LedgerIndex"),
-            (7, "WalletLocator"),
-            (9, "AccountTxnID"),
-            (10, "NFTokenID"),
-            (17, "InvoiceID"),
-            (22, "Channel"),
-            (24, "CheckID"),
-            (28, "NFTokenBuyOffer"),
-            (29, "NFTokenSellOffer"),
-        ],
-    ),
-    (
-        Kind::Amount,
-        &[
-            (1, "Amount"),
-            (2, "Balance"),
-            (3, "LimitAmount"),
-            (4, "TakerPays"),
-            (5, "TakerGets"),
-            (8, "Fee"),
-            (9, "SendMax"),
-            (10, "DeliverMin"),
-            (18, "DeliveredAmount"),
-            (19, "NFTokenBrokerFee"),
-        ],
-    ),
-    (
-        Kind::Blob,
-        &[
-            (1, "PublicKey"),
-            (2, "MessageKey"),
-            (3, "SigningPubKey"),
-            (4, "TxnSignature"),
-            (5, "URI"),
-            (6, "Signature"),
-            (7, "Domain"),
-            (12, "MemoType"),
-            (13, "MemoData"),
-            (14, "MemoFormat"),
-            (16, "Fulfillment"),
-            (17, "Condition"),
-        ],
-    ),
-    (
-        Kind::Account,
-        &[
-            (1, "Account"),
-            (2, "Owner"),
-            (3, "Destination"),
-            (4, "Issuer"),
-            (5, "Authorize"),
-            (6, "Unauthorize"),
-            (8, "RegularKey"),
-            (9, "NFTokenMinter"),
-        ],
-    ),
-    (
-        Kind::Object,
-        &[
-            (3, "CreatedNode"),
-            (4, "DeletedNode"),
-            (5, "ModifiedNode"),
-            (6, "PreviousFields"),
-            (7, "FinalFields"),
-            (8, "NewFields"),
-            (10, "Memo"),
-            (11, "SignerEntry"),
-            (16, "Signer"),
-        ],
-    ),
-    (Kind::Array, &[(3, "Signers"), (4, "SignerEntries"), (8, "AffectedNodes"), (9, "Memos")]),
-    (Kind::Small, &[(3, "TransactionResult"), (16, "TickSize")]),
-    (
-        Kind::Hash160,
-        &[(1, "TakerPaysCurrency"), (2, "TakerPaysIssuer"), (3, "TakerGetsCurrency"), (4, "TakerGetsIssuer")],
-    ),
-    (Kind::Paths, &[(1, "Paths")]),
-    (Kind::Hashes, &[(4, "NFTokenOffers"), (5, "CredentialIDs")]),
+const KINDS: [Kind; 14] = [
+    Kind::Short,
+    Kind::Int,
+    Kind::Long,
+    Kind::Hash128,
+    Kind::Hash256,
+    Kind::Amount,
+    Kind::Blob,
+    Kind::Account,
+    Kind::Object,
+    Kind::Array,
+    Kind::Small,
+    Kind::Hash160,
+    Kind::Paths,
+    Kind::Hashes,
 ];
+
+/// The fields of transactions and account roots, without those of newer amendments. A line of the file has the type
+/// code, the field code and the name.
+static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
+    let field = |line: &'static str| {
+        let mut parts = line.split(' ');
+        let mut code = || parts.next()?.parse::<u8>().ok();
+        let (kind, code) = (code()?, code()?);
+        Some(Field { kind: KINDS.into_iter().find(|known| *known as u8 == kind)?, code, name: parts.next()? })
+    };
+    include_str!("fields.txt").lines().filter_map(field).collect()
+});
 
 impl Field {
     pub(crate) fn of(kind: u8, code: u8) -> Option<Field> {
-        let (kind, names) = NAMES.iter().find(|(known, _)| *known as u8 == kind)?;
-        let (code, name) = names.iter().find(|(known, _)| *known == code)?;
-        Some(Field { kind: *kind, code: *code, name })
+        FIELDS.iter().copied().find(|field| (field.kind as u8, field.code) == (kind, code))
     }
 
     pub(crate) fn named(name: &str) -> Option<Field> {
-        NAMES.iter().find_map(|(kind, names)| {
-            let (code, name) = names.iter().find(|(_, known)| *known == name)?;
-            Some(Field { kind: *kind, code: *code, name })
-        })
+        FIELDS.iter().copied().find(|field| field.name == name)
     }
 
     /// Reports whether the field is excluded from the signed bytes.
@@ -166,36 +74,15 @@ impl Field {
     }
 }
 
-const TYPES: &[(u64, &str)] = &[
-    (0, "Payment"),
-    (1, "EscrowCreate"),
-    (2, "EscrowFinish"),
-    (3, "AccountSet"),
-    (4, "EscrowCancel"),
-    (5, "SetRegularKey"),
-    (7, "OfferCreate"),
-    (8, "OfferCancel"),
-    (10, "TicketCreate"),
-    (12, "SignerListSet"),
-    (13, "PaymentChannelCreate"),
-    (14, "PaymentChannelFund"),
-    (15, "PaymentChannelClaim"),
-    (16, "CheckCreate"),
-    (17, "CheckCash"),
-    (18, "CheckCancel"),
-    (19, "DepositPreauth"),
-    (20, "TrustSet"),
-    (21, "AccountDelete"),
-    (25, "NFTokenMint"),
-    (26, "NFTokenBurn"),
-    (27, "NFTokenCreateOffer"),
-    (28, "NFTokenCancelOffer"),
-    (29, "NFTokenAcceptOffer"),
-];
+/// The transaction types, each with its code.
+fn types() -> impl Iterator<Item = (u64, &'static str)> {
+    let rows = include_str!("types.txt").lines().filter_map(|line| line.split_once(' '));
+    rows.filter_map(|(code, name)| Some((code.parse().ok()?, name)))
+}
 
 /// Returns the name of a transaction type.
 pub(crate) fn type_name(code: u64) -> Option<&'static str> {
-    TYPES.iter().find(|(known, _)| *known == code).map(|(_, name)| *name)
+    types().find(|(known, _)| *known == code).map(|(_, name)| name)
 }
 
 /// The result of a transaction: name, code and text.
@@ -249,4 +136,17 @@ pub(crate) fn result_of(code: u64) -> Engine {
         .into_iter()
         .find(|engine| engine.code as u64 == code)
         .unwrap_or(engine("tecCLAIM", 100, "Fee claimed. Sequence used. No action."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_of_the_files_is_a_field_or_a_type() {
+        assert_eq!(FIELDS.len(), include_str!("fields.txt").lines().count());
+        assert_eq!(types().count(), include_str!("types.txt").lines().count());
+        assert_eq!(Field::named("Account").map(|field| (field.kind, field.code)), Some((Kind::Account, 1)));
+        assert_eq!(type_name(3), Some("AccountSet"));
+    }
 }

@@ -4,16 +4,15 @@ use super::fields::{
     BAD_AMOUNT, BAD_AUTH, DISABLED, EARLY, Engine, FULL, LOW_FEE, NO_ACCOUNT, NO_FEE, OTHER_NETWORK, PAST,
     PATH_DRY, REDUNDANT, SUCCESS, TOO_LATE, TOO_LITTLE, UNFUNDED, type_name,
 };
-use super::keeper::Keeper;
 use super::root::{Root, meta};
+use super::settings::SettingsTraffic;
 use super::wire::{Account, Fields, Hash, Malformed, Value, account_of, drops, half};
-use crate::barter::{Barter, Turn};
-use crate::inbox::Inbox;
+use crate::hash::is_signed_ed25519;
+use crate::ledger::{BlockHistory, BlockRules, History, Ledger, LedgerState, Payment, ResidentTraffic};
 use crate::seed::Seed;
-use crate::timeline::Timeline;
 use k256::ecdsa::signature::hazmat::PrehashVerifier;
 use rpcgate_core::clock::Time;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 /// The index of the newest ledger at the epoch of the simulated chains.
 const BASE: u64 = 101_200_000;
@@ -44,7 +43,6 @@ const RESIDENT_BALANCE: u64 = 50_000_000_000;
 /// The changes of an account by clients.
 #[derive(Debug, Clone, Copy)]
 struct Change {
-    height: u64,
     /// The change of its balance over all time.
     gain: i64,
     sequence: Option<u64>,
@@ -83,76 +81,48 @@ pub(crate) struct Submitted {
     pub(crate) engine: Engine,
 }
 
+/// The accounts: residents, and the changes by clients.
 #[derive(Debug)]
-pub(crate) struct Chain {
-    pub(crate) seed: Seed,
-    /// The index of the newest validated ledger.
-    pub(crate) head: u64,
-    pub(crate) inbox: Inbox,
-    timeline: Timeline,
-    barter: Barter,
+pub(crate) struct Accounts {
+    pub(crate) traffic: ResidentTraffic,
     residents: HashMap<Account, u64>,
     keys: Vec<[u8; 33]>,
-    keeper: Keeper,
-    changes: HashMap<Account, Vec<Change>>,
-    /// Clients' transactions by ledger, and the position of each.
-    included: BTreeMap<u64, Vec<Entry>>,
-    places: HashMap<Hash, (u64, usize)>,
-    /// Fees of clients by ledger, cumulative.
-    burned: Vec<(u64, u64)>,
+    settings: SettingsTraffic,
+    changes: History<Account, Change>,
+    /// Fees of clients, cumulative.
+    burned: BlockHistory<u64>,
+}
+
+pub(crate) type Chain = Ledger<Accounts>;
+
+impl LedgerState for Accounts {
+    type Entry = Entry;
+
+    fn resubmit(chain: &mut Chain, raw: &[u8], moment: Time) {
+        let _ = chain.submit(raw, moment);
+    }
 }
 
 impl Chain {
-    pub(crate) fn new(seed: u64) -> Self {
+    pub(crate) fn of_seed(seed: u64) -> Self {
         let seed = Seed::of("xrp", seed);
-        let barter = Barter::new(seed, 32, 4, FIRST, 90_000_000);
+        let traffic = ResidentTraffic::new(seed, 32, 4, FIRST, 90_000_000);
         let key = |n| {
             let mut key: [u8; 33] = seed.bytes("key", n);
             key[0] = 2 + (key[0] & 1);
             key
         };
-        let keys: Vec<[u8; 33]> = (0..barter.residents()).map(key).collect();
-        let keeper = Keeper::new(seed, key(barter.residents()), FIRST);
+        let keys: Vec<[u8; 33]> = (0..traffic.residents()).map(key).collect();
+        let settings = SettingsTraffic::new(seed, key(traffic.residents()), FIRST);
         let residents = keys.iter().zip(0..).map(|(key, n)| (account_of(key), n)).collect();
-        Chain {
-            seed,
-            head: 0,
-            inbox: Inbox::default(),
-            timeline: Timeline::paced(seed, BASE, 4_000, 900),
-            barter,
-            residents,
-            keys,
-            keeper,
-            changes: HashMap::new(),
-            included: BTreeMap::new(),
-            places: HashMap::new(),
-            burned: Vec::new(),
-        }
-    }
-
-    /// Validates the ledgers up to `now`. Does nothing if time stepped back.
-    pub(crate) fn advance(&mut self, now: Time) {
-        self.head = self.height(now);
-    }
-
-    pub(crate) fn height(&self, now: Time) -> u64 {
-        // A clock before the first traffic shows its ledger, so that every ledger has a predecessor.
-        self.timeline.height(now).max(self.head).max(FIRST)
-    }
-
-    /// Returns `now`, or the time of the newest ledger if the clock stepped back behind it.
-    pub(crate) fn moment(&self, now: Time) -> Time {
-        now.max(self.timeline.time(self.head))
-    }
-
-    /// Returns the time at which a ledger is validated.
-    pub(crate) fn time(&self, index: u64) -> Time {
-        self.timeline.time(index)
+        let (changes, burned) = (History::default(), BlockHistory::default());
+        let rules = BlockRules { base: BASE, slot_ms: 4_000, jitter_ms: 900, first: FIRST, kept: KEPT };
+        Ledger::new(seed, rules, Accounts { traffic, residents, keys, settings, changes, burned })
     }
 
     /// Returns the index of the oldest ledger that the server keeps.
-    pub(crate) fn oldest(&self) -> u64 {
-        (self.head.saturating_sub(KEPT) / DROPPED * DROPPED).max(FIRST)
+    pub(crate) fn oldest_ledger(&self) -> u64 {
+        (self.oldest() / DROPPED * DROPPED).max(FIRST)
     }
 
     pub(crate) fn hash(&self, index: u64) -> Hash {
@@ -160,17 +130,17 @@ impl Chain {
     }
 
     /// Returns the index of a ledger that the server keeps.
-    pub(crate) fn find(&self, hash: &Hash) -> Option<u64> {
+    pub(crate) fn index_of(&self, hash: &Hash) -> Option<u64> {
         self.seed.reveal("ledger", hash).filter(|index| self.has(*index))
     }
 
     pub(crate) fn has(&self, index: u64) -> bool {
-        (self.oldest()..=self.head).contains(&index)
+        (self.oldest_ledger()..=self.head).contains(&index)
     }
 
     /// Returns the close time of a ledger, rounded to the resolution; equal times are moved apart by a second.
     fn close(&self, index: u64) -> u64 {
-        let rounded = |index| (self.timeline.time(index).secs() + RESOLUTION / 2) / RESOLUTION * RESOLUTION;
+        let rounded = |index| (self.time(index).secs() + RESOLUTION / 2) / RESOLUTION * RESOLUTION;
         let own = rounded(index);
         let alike = (1..RESOLUTION).take_while(|back| rounded(index - back) == own).count() as u64;
         own + alike - RIPPLE_EPOCH
@@ -178,7 +148,7 @@ impl Chain {
 
     /// Seconds since a ledger was closed.
     pub(crate) fn age(&self, index: u64, now: Time) -> u64 {
-        now.since(self.timeline.time(index)).as_secs()
+        now.since(self.time(index)).as_secs()
     }
 
     pub(crate) fn header(&self, index: u64) -> Header {
@@ -188,7 +158,7 @@ impl Chain {
             hash: self.hash(index),
             parent: self.hash(index - 1),
             coins: COINS
-                - TRAFFIC_FEE * (self.barter.passed(index) + self.keeper.turns(index))
+                - TRAFFIC_FEE * (self.state.traffic.count_at(index) + self.state.settings.count_at(index))
                 - self.burned(index),
             tx_hash: half(&[&hashes.concat()]),
             account_hash: self.seed.bytes("accounts", index),
@@ -198,58 +168,53 @@ impl Chain {
     }
 
     fn burned(&self, index: u64) -> u64 {
-        let count = self.burned.partition_point(|(height, _)| *height <= index);
-        count.checked_sub(1).and_then(|last| self.burned.get(last)).map_or(0, |(_, sum)| *sum)
+        self.state.burned.at(index).copied().unwrap_or(0)
     }
 
     /// Returns the transactions of a ledger, including the open one.
     pub(crate) fn entries(&self, index: u64) -> Vec<Entry> {
         let mut out: Vec<Entry> = Vec::new();
         if index <= self.head {
-            out.extend(self.barter.of_block(index).map(|turn| self.resident_entry(turn)));
-            out.extend(self.keeper_entry(index));
+            out.extend(self.state.traffic.of_block(index).map(|payment| self.resident_entry(payment)));
+            out.extend(self.settings_entry(index));
         }
-        if let Some(entries) = self.included.get(&index) {
-            out.extend(entries.iter().cloned());
-        }
+        out.extend_from_slice(self.included(index));
         out
     }
 
     /// Returns a transaction and its ledger, which is the open one while it waits.
     pub(crate) fn transaction(&self, hash: &Hash) -> Option<(u64, Entry)> {
-        if let Some((index, place)) = self.places.get(hash) {
-            return Some((*index, self.included.get(index)?.get(*place)?.clone()));
+        if let Some((index, entry)) = self.find(hash) {
+            return Some((index, entry.clone()));
         }
-        if let Some(index) = self.keeper.find(hash) {
-            return if self.has(index) { Some((index, self.keeper_entry(index)?)) } else { None };
+        if let Some(index) = self.state.settings.find(hash) {
+            return if self.has(index) { Some((index, self.settings_entry(index)?)) } else { None };
         }
         let number = self.seed.reveal("transaction", hash)?;
-        let (index, _) = self.barter.place(number);
-        self.has(index).then(|| (index, self.resident_entry(self.barter.turn(number))))
+        let (index, _) = self.state.traffic.position(number);
+        self.has(index).then(|| (index, self.resident_entry(self.state.traffic.payment(number))))
     }
 
     fn resident(&self, n: u64) -> Account {
-        self.keys.get(n as usize).map(|key| account_of(key)).unwrap_or_default()
+        self.state.keys.get(n as usize).map(|key| account_of(key)).unwrap_or_default()
     }
 
-    /// Returns resident `n` after the first `passed` turns, without the changes by clients.
+    /// Returns resident `n` after the first `count` payments, without the changes by clients.
     fn resident_root(&self, n: u64, passed: u64) -> Root {
-        let standing = self.barter.standing(n, passed);
-        let paid = standing.sent * TRAFFIC_FEE;
+        let balance = self.state.traffic.balance(n, passed);
+        let paid = balance.sent * TRAFFIC_FEE;
         Root {
-            balance: RESIDENT_BALANCE.saturating_sub(paid).saturating_add_signed(standing.gain),
-            sequence: self.seed.below("sequence", n, 9_000_000) + 70_000_000 + standing.sent,
-            last: standing
+            balance: RESIDENT_BALANCE.saturating_sub(paid).saturating_add_signed(balance.gain),
+            sequence: self.seed.below("sequence", n, 9_000_000) + 70_000_000 + balance.sent,
+            last: balance
                 .last
-                .map(|number| (self.seed.hide("transaction", number), self.barter.place(number).0))
+                .map(|number| (self.seed.hide("transaction", number), self.state.traffic.position(number).0))
                 .unwrap_or_default(),
         }
     }
 
     fn change(&self, account: &Account, index: u64) -> Option<Change> {
-        let changes = self.changes.get(account)?;
-        let count = changes.partition_point(|change| change.height <= index);
-        changes.get(count.checked_sub(1)?).copied()
+        self.state.changes.at(account, index).copied()
     }
 
     fn joined(base: Option<Root>, change: Option<Change>) -> Option<Root> {
@@ -266,52 +231,58 @@ impl Chain {
     pub(crate) fn root(&self, account: &Account, index: u64) -> Option<Root> {
         let base = if *account == GENESIS {
             Some(Root { balance: GENESIS_BALANCE, sequence: 1, last: ([0; 32], 0) })
-        } else if *account == self.keeper.account {
-            let turns = self.keeper.turns(index.min(self.head));
-            let balance = RESIDENT_BALANCE.saturating_sub(turns * TRAFFIC_FEE);
-            Some(Root { balance, sequence: self.keeper.sequence(turns), last: self.keeper.last(turns) })
+        } else if *account == self.state.settings.account {
+            let count = self.state.settings.count_at(index.min(self.head));
+            let balance = RESIDENT_BALANCE.saturating_sub(count * TRAFFIC_FEE);
+            Some(Root {
+                balance,
+                sequence: self.state.settings.sequence(count),
+                last: self.state.settings.last(count),
+            })
         } else {
-            let passed = self.barter.passed(index.min(self.head));
-            self.residents.get(account).map(|n| self.resident_root(*n, passed))
+            let passed = self.state.traffic.count_at(index.min(self.head));
+            self.state.residents.get(account).map(|n| self.resident_root(*n, passed))
         };
         Chain::joined(base, self.change(account, index))
     }
 
-    fn resident_entry(&self, turn: Turn) -> Entry {
-        let (index, place) = self.barter.place(turn.number);
-        let (from, to) = (self.resident(turn.payer), self.resident(turn.payee));
+    fn resident_entry(&self, payment: Payment) -> Entry {
+        let (index, place) = self.state.traffic.position(payment.number);
+        let (from, to) = (self.resident(payment.payer), self.resident(payment.payee));
         let root = |n, account: &Account, passed| {
             Chain::joined(Some(self.resident_root(n, passed)), self.change(account, index - 1))
         };
-        let signature: [u8; 70] = self.seed.bytes("signature", turn.number);
-        let before = root(turn.payer, &from, turn.number);
+        let signature: [u8; 70] = self.seed.bytes("signature", payment.number);
+        let before = root(payment.payer, &from, payment.number);
         let tx = Fields::default()
             .with("TransactionType", Value::Number(0))
             .with("Flags", Value::Number(0))
             .with("Sequence", Value::Number(before.map_or(0, |root| root.sequence)))
             .with("LastLedgerSequence", Value::Number(index + 18))
-            .with("Amount", drops(turn.amount))
+            .with("Amount", drops(payment.amount))
             .with("Fee", drops(TRAFFIC_FEE))
             .with(
                 "SigningPubKey",
-                Value::Bytes(self.keys.get(turn.payer as usize).map(|key| key.to_vec()).unwrap_or_default()),
+                Value::Bytes(
+                    self.state.keys.get(payment.payer as usize).map(|key| key.to_vec()).unwrap_or_default(),
+                ),
             )
             .with("TxnSignature", Value::Bytes(signature.to_vec()))
             .with("Account", Value::Bytes(from.to_vec()))
             .with("Destination", Value::Bytes(to.to_vec()));
         let nodes = [
-            (from, before, root(turn.payer, &from, turn.number + 1)),
-            (to, root(turn.payee, &to, turn.number), root(turn.payee, &to, turn.number + 1)),
+            (from, before, root(payment.payer, &from, payment.number + 1)),
+            (to, root(payment.payee, &to, payment.number), root(payment.payee, &to, payment.number + 1)),
         ];
-        let hash = self.seed.hide("transaction", turn.number);
-        Entry { tx, hash, meta: meta(&nodes, place, SUCCESS), delivered: Some(turn.amount) }
+        let hash = self.seed.hide("transaction", payment.number);
+        Entry { tx, hash, meta: meta(&nodes, place, SUCCESS), delivered: Some(payment.amount) }
     }
 
-    fn keeper_entry(&self, index: u64) -> Option<Entry> {
-        let (account, place) = (self.keeper.account, self.barter.of_block(index).count());
+    fn settings_entry(&self, index: u64) -> Option<Entry> {
+        let (account, place) = (self.state.settings.account, self.state.traffic.of_block(index).count());
         let before = self.root(&account, index - 1);
         let sequence = before.map_or(0, |root| root.sequence);
-        let (tx, hash) = self.keeper.transaction(index, sequence, TRAFFIC_FEE)?;
+        let (tx, hash) = self.state.settings.transaction(index, sequence, TRAFFIC_FEE)?;
         let after = before.map(|root| Root {
             balance: root.balance.saturating_sub(TRAFFIC_FEE),
             sequence: sequence + 1,
@@ -337,11 +308,11 @@ impl Chain {
         let engine = self.check(&tx, kind, account, fee, sequence, &key)?;
         let mut submitted = Submitted { tx, hash, engine };
         if engine.enters() {
-            if self.inbox.take(self.moment(now), raw.to_vec()).is_none() {
+            if self.accept(raw.to_vec(), now).is_none() {
                 submitted.engine = FULL;
                 return Ok(submitted);
             }
-            self.include(&submitted, account, fee, sequence, open);
+            self.apply(&submitted, account, fee, sequence, open);
         }
         Ok(submitted)
     }
@@ -403,7 +374,7 @@ impl Chain {
         Ok(if root.balance < amount.saturating_add(fee.max(RESERVE)) { UNFUNDED } else { SUCCESS })
     }
 
-    fn include(&mut self, submitted: &Submitted, account: Account, fee: u64, sequence: u64, open: u64) {
+    fn apply(&mut self, submitted: &Submitted, account: Account, fee: u64, sequence: u64, open: u64) {
         let Submitted { tx, hash, engine } = submitted;
         let moved = match (engine == &SUCCESS, tx.drops("Amount"), tx.account("Destination")) {
             (true, Some(amount), Some(to)) => Some((amount, to)),
@@ -421,25 +392,24 @@ impl Chain {
             self.alter(to, open, amount as i64, before.is_none().then_some(open), last);
             nodes.push((to, before, self.root(&to, open)));
         }
-        let entries = self.included.entry(open).or_default();
-        let place =
-            entries.len() + self.barter.of_block(open).count() + usize::from(self.keeper.has_turn(open));
-        self.places.insert(*hash, (open, entries.len()));
+        let place = self.included(open).len()
+            + self.state.traffic.of_block(open).count()
+            + usize::from(self.state.settings.is_due(open));
         let delivered = moved.map(|(amount, _)| amount);
-        entries.push(Entry { tx: tx.clone(), hash: *hash, meta: meta(&nodes, place, *engine), delivered });
-        let sum = self.burned.last().map_or(0, |(_, sum)| *sum) + fee;
-        self.burned.push((open, sum));
+        let meta = meta(&nodes, place, *engine);
+        self.include(open, *hash, Entry { tx: tx.clone(), hash: *hash, meta, delivered });
+        let sum = self.burned(open) + fee;
+        self.state.burned.set(open, sum);
     }
 
     fn alter(&mut self, account: Account, height: u64, gain: i64, sequence: Option<u64>, last: (Hash, u64)) {
         let before = self.change(&account, height);
         let change = Change {
-            height,
             gain: before.map_or(0, |change| change.gain).saturating_add(gain),
             sequence: sequence.or(before.and_then(|change| change.sequence)),
             last,
         };
-        self.changes.entry(account).or_default().push(change);
+        self.state.changes.set(account, height, change);
     }
 }
 
@@ -448,8 +418,7 @@ fn is_signed(tx: &Fields, key: &[u8]) -> bool {
     let Some(signature) = tx.bytes("TxnSignature") else { return false };
     let body = [b"STX\0", tx.unsigned().as_slice()].concat();
     if let [0xed, point @ ..] = key {
-        let key = ring::signature::UnparsedPublicKey::new(&ring::signature::ED25519, point);
-        return key.verify(&body, signature).is_ok();
+        return is_signed_ed25519(point, &body, signature);
     }
     let key = k256::ecdsa::VerifyingKey::from_sec1_bytes(key);
     let signature = k256::ecdsa::Signature::from_der(signature);

@@ -120,7 +120,7 @@ impl XrpNode {
         if let Some(hash) = params.get("ledger_hash") {
             let text = hash.as_str().ok_or_else(|| Trouble::invalid("ledgerHashNotString"))?;
             let hash = parse_hash(text).ok_or_else(|| Trouble::invalid("ledgerHashMalformed"))?;
-            return chain.find(&hash).map(View::Closed).ok_or_else(not_found);
+            return chain.index_of(&hash).map(View::Closed).ok_or_else(not_found);
         }
         let malformed = || Trouble::invalid("ledgerIndexMalformed");
         let index = match params.get("ledger_index").or_else(|| params.get("ledger")) {

@@ -238,7 +238,7 @@ impl Chain {
         let full = now.since(since).as_micros() as u64;
         let mut out = object! {
             "build_version": VERSION,
-            "complete_ledgers": format!("{}-{}", self.oldest(), self.head),
+            "complete_ledgers": format!("{}-{}", self.oldest_ledger(), self.head),
             "initial_sync_duration_us": "187604823",
             "io_latency_ms": 1u64,
             "jq_trans_overflow": "0",

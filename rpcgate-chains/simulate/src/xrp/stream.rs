@@ -4,13 +4,13 @@
 //! order books) stay silent.
 
 use super::fields::result_of;
-use super::ledger::{Chain, Entry, FEE, RESERVE, RESERVE_INCREMENT, RIPPLE_EPOCH};
+use super::ledger::{Accounts, Chain, Entry, FEE, RESERVE, RESERVE_INCREMENT, RIPPLE_EPOCH};
 use super::method::{Params, Trouble};
 use super::show::{NETWORK, iso};
 use super::wire::{Account, parse_address, upper};
 use super::{Context, XrpNode, from_value, method, repeated, version};
 use crate::json::{Json, object};
-use crate::stream::{PUSHES, SUBSCRIPTIONS, Sessions, StreamNode, TOLD};
+use crate::stream::{BlockStream, BlockSubscription, SUBSCRIPTIONS, Sessions, Subscriptions};
 use rpcgate_core::clock::Time;
 use serde_json::Value;
 
@@ -31,13 +31,10 @@ const STREAMS: [&str; 10] = [
 const PEER_STATUS: &str = "peer_status";
 
 /// The subscriptions of one client.
-#[derive(Debug, Default)]
-pub(crate) struct Session {
-    open: Vec<Subscription>,
-}
+pub(crate) type Session = Subscriptions<Subscription>;
 
 #[derive(Debug)]
-struct Subscription {
+pub(crate) struct Subscription {
     subject: Subject,
     /// The API version of the command that subscribed.
     version: u64,
@@ -86,7 +83,7 @@ impl Chain {
             "network_id": NETWORK,
             "reserve_base": RESERVE,
             "reserve_inc": RESERVE_INCREMENT,
-            "validated_ledgers": format!("{}-{index}", self.oldest()),
+            "validated_ledgers": format!("{}-{index}", self.oldest_ledger()),
         };
         if is_message {
             out.put("txn_count", self.entries(index).len());
@@ -263,16 +260,14 @@ fn bare(name: &'static str) -> Trouble {
     Trouble { name, words: None, more: Vec::new() }
 }
 
-impl StreamNode for XrpNode {
-    type Session = Session;
+impl BlockStream for XrpNode {
+    type Subscription = Subscription;
 
-    fn sessions(&mut self) -> &mut Sessions<Session> {
+    fn clients(&mut self) -> &mut Sessions<Session> {
         &mut self.sessions
     }
 
-    fn receive(&mut self, session: &mut Session, message: &[u8], now: Time, out: &mut Vec<String>) {
-        self.chain.inbox.begin_request();
-        self.chain.advance(now);
+    fn hear(&mut self, session: &mut Session, message: &[u8], now: Time, out: &mut Vec<String>) {
         let answer = match serde_json::from_slice::<Params>(message) {
             Ok(frame) => self.answer_frame(session, &frame, now),
             Err(_) => object! {
@@ -282,29 +277,15 @@ impl StreamNode for XrpNode {
         };
         out.push(answer.text());
     }
+}
 
-    fn push(&mut self, session: &mut Session, now: Time, out: &mut Vec<String>) {
-        self.chain.advance(now);
-        let chain = &self.chain;
-        while out.len() < PUSHES {
-            let behind = session.open.iter_mut().filter(|subscription| subscription.told < chain.head);
-            let Some(subscription) = behind.min_by_key(|subscription| subscription.told) else { break };
-            subscription.told = subscription.told.max(chain.head.saturating_sub(TOLD)) + 1;
-            let Subscription { subject, version, told } = subscription;
-            out.extend(subject.of_ledger(chain, *told, *version).iter().map(Json::text));
-        }
+impl BlockSubscription<Accounts> for Subscription {
+    fn sent(&mut self) -> &mut u64 {
+        &mut self.told
     }
 
-    fn next_push(&mut self, session: &Session, now: Time) -> Option<Time> {
-        let head = self.chain.height(now);
-        let told = session.open.iter().map(|subscription| subscription.told).min()?;
-        Some(if told < head { now } else { self.chain.time(head + 1) })
-    }
-
-    fn rewind(&mut self, session: &mut Session) {
-        for subscription in &mut session.open {
-            subscription.told = subscription.told.min(self.chain.head).saturating_sub(1);
-        }
+    fn of_block(&mut self, chain: &Chain, index: u64) -> Vec<String> {
+        self.subject.of_ledger(chain, index, self.version).iter().map(Json::text).collect()
     }
 }
 

@@ -7,20 +7,18 @@ use super::show::tx_result;
 use crate::cosmos::CosmosNode;
 use crate::cosmos::chain::{Chain, Entry};
 use crate::cosmos::page::base64;
+use crate::cosmos::state::State;
 use crate::envelope::Fault;
 use crate::json::{Json, object};
 use crate::json_rpc;
-use crate::stream::{PUSHES, SUBSCRIPTIONS, Sessions, StreamNode, TOLD, answer};
+use crate::stream::{BlockStream, BlockSubscription, SUBSCRIPTIONS, Sessions, Subscriptions, answer};
 use rpcgate_core::clock::Time;
 
 /// The subscriptions of one client.
-#[derive(Debug, Default)]
-pub(crate) struct Session {
-    open: Vec<Subscription>,
-}
+pub(crate) type Session = Subscriptions<Subscription>;
 
 #[derive(Debug)]
-struct Subscription {
+pub(crate) struct Subscription {
     /// The id of the request that subscribed, which its events repeat.
     id: String,
     text: String,
@@ -80,7 +78,7 @@ fn attributes(entry: &Entry, shown: &Json) -> Vec<(String, String)> {
 
 impl Subscription {
     /// Returns the events of a block for the client.
-    fn of_block(&self, chain: &Chain, height: u64) -> Vec<String> {
+    fn events(&self, chain: &Chain, height: u64) -> Vec<String> {
         let mut out = Vec::new();
         let plain = |kind: &str| vec![("tm.event".to_owned(), kind.to_owned())];
         if self.query.holds(&plain("NewBlock")) {
@@ -127,39 +125,24 @@ impl Subscription {
     }
 }
 
-impl StreamNode for CosmosNode {
-    type Session = Session;
+impl BlockStream for CosmosNode {
+    type Subscription = Subscription;
 
-    fn sessions(&mut self) -> &mut Sessions<Session> {
+    fn clients(&mut self) -> &mut Sessions<Session> {
         &mut self.sessions
     }
 
-    fn receive(&mut self, session: &mut Session, message: &[u8], now: Time, out: &mut Vec<String>) {
-        self.chain.inbox.begin_request();
-        self.chain.advance(now);
+    fn hear(&mut self, session: &mut Session, message: &[u8], now: Time, out: &mut Vec<String>) {
         answer(self, session, message, now, out);
     }
+}
 
-    fn push(&mut self, session: &mut Session, now: Time, out: &mut Vec<String>) {
-        self.chain.advance(now);
-        let chain = &self.chain;
-        while out.len() < PUSHES {
-            let behind = session.open.iter_mut().filter(|subscription| subscription.told < chain.head);
-            let Some(subscription) = behind.min_by_key(|subscription| subscription.told) else { break };
-            subscription.told = subscription.told.max(chain.head.saturating_sub(TOLD)) + 1;
-            out.extend(subscription.of_block(chain, subscription.told));
-        }
+impl BlockSubscription<State> for Subscription {
+    fn sent(&mut self) -> &mut u64 {
+        &mut self.told
     }
 
-    fn next_push(&mut self, session: &Session, now: Time) -> Option<Time> {
-        let head = self.chain.height(now);
-        let told = session.open.iter().map(|subscription| subscription.told).min()?;
-        Some(if told < head { now } else { self.chain.time(head + 1) })
-    }
-
-    fn rewind(&mut self, session: &mut Session) {
-        for subscription in &mut session.open {
-            subscription.told = subscription.told.min(self.chain.head).saturating_sub(1);
-        }
+    fn of_block(&mut self, chain: &Chain, height: u64) -> Vec<String> {
+        self.events(chain, height)
     }
 }

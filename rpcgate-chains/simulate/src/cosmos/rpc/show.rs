@@ -129,16 +129,14 @@ impl Chain {
             out.put(name[0], hex::encode_upper(self.seed.hide("block", height)));
             out.put(name[1], self.upper_word("app", height));
             out.put(name[2], height.to_string());
-            out.put(name[3], self.moment(height));
+            out.put(name[3], self.time_text(height));
             out
         };
         let latest = ["latest_block_hash", "latest_app_hash", "latest_block_height", "latest_block_time"];
         let earliest =
             ["earliest_block_hash", "earliest_app_hash", "earliest_block_height", "earliest_block_time"];
         let mut sync = block(self.head, latest);
-        if let (Json::Object(members), Json::Object(more)) = (&mut sync, block(self.lowest(), earliest)) {
-            members.extend(more);
-        }
+        sync.extend(block(self.oldest(), earliest));
         sync.put("catching_up", false);
         // A node that does not validate has a key as well, without voting power.
         let key = self.seed.bytes::<32>("node key", 0);
@@ -155,7 +153,7 @@ impl Chain {
             },
             "sync_info": sync,
             "validator_info": object! {
-                "address": hex::encode_upper(&crate::cosmos::address::sha256(&key)[..20]),
+                "address": hex::encode_upper(&crate::hash::sha256(&key)[..20]),
                 "pub_key": object! { "type": "tendermint/PubKeyEd25519", "value": base64(key) },
                 "voting_power": "0",
             },

@@ -1,17 +1,22 @@
 use super::*;
+use crate::grpc::protobuf::Message;
 use crate::json::object;
 use serde_json::json;
 
-const TEXT: &str = "package p; import \"google/protobuf/any.proto\"; enum E { ZERO = 0; SEVEN = 7; } \
+/// The maximum nesting of messages in a request, which prost bounds so that a client cannot overflow the stack.
+const DEPTH: usize = 101;
+
+const TEXT: &str = "syntax = \"proto3\"; package p; import \"known.proto\"; enum E { ZERO = 0; SEVEN = 7; } \
     message M { string text = 1; bytes data = 2; int64 signed = 3; uint64 large = 4; int32 small = 5; uint32 plain = 6; \
     bool yes = 7; double share = 8; E kind = 9; M inner = 10; repeated uint64 list = 11; repeated E kinds = 12; \
     repeated string texts = 13; repeated M more = 14; google.protobuf.Any any = 15; string rate = 16; \
     google.protobuf.Timestamp time = 17; google.protobuf.Duration span = 18; }";
-const KNOWN: &str = "package google.protobuf; message Any { string type_url = 1; bytes value = 2; } \
+const KNOWN: &str = "syntax = \"proto3\"; package google.protobuf; message Any { string type_url = 1; bytes value = 2; } \
     message Timestamp { int64 seconds = 1; int32 nanos = 2; } message Duration { int64 seconds = 1; }";
 
 fn schema(form: JsonForm) -> Schema {
-    Schema::read(&[("p.proto", TEXT), ("known.proto", KNOWN)], form).unwrap()
+    const FILES: &[(&str, &str)] = &[("p.proto", TEXT), ("known.proto", KNOWN)];
+    Schema::read(FILES, form).unwrap()
 }
 
 fn canonical() -> Schema {

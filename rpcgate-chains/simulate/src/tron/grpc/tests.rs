@@ -1,6 +1,6 @@
 use super::*;
 use crate::golden::NOW;
-use crate::tron::address::sha256;
+use crate::hash::sha256;
 use crate::{Simulated, SimulatedRequest};
 use k256::ecdsa::SigningKey;
 use serde_json::{Value, json};
@@ -70,7 +70,7 @@ fn essential(value: Value) -> Value {
 
 #[test]
 fn the_files_are_in_the_known_syntax_and_each_call_is_served() {
-    let schema = schema().unwrap();
+    let schema = Schema::read(FILES, JsonForm::Hex).unwrap();
     assert_eq!(schema.services(), ["protocol.Wallet"]);
     let mut node = TronNode::new(7);
     for (name, http, _) in CALLS {

@@ -1,19 +1,20 @@
 //! The node of the XRP Ledger: the JSON-RPC and the WebSocket of rippled, API versions 1 and 2.
 
 mod fields;
-mod keeper;
 mod ledger;
 mod method;
 mod root;
+mod settings;
 mod show;
 mod stream;
 mod wire;
 
 use super::envelope::{Body, Request};
 use super::json::{Json, object};
+use super::ledger::{LedgerNode, ledger_of};
 use super::stream::Sessions;
-use super::{NodeReply, Simulated, SimulatedRequest, SimulatedStreams, Submission};
-use ledger::Chain;
+use super::{NodeReply, SimulatedRequest, SimulatedStreams};
+use ledger::{Accounts, Chain};
 use method::Trouble;
 use rpcgate_core::clock::Time;
 use serde_json::{Map, Value};
@@ -43,7 +44,7 @@ struct Context {
 impl XrpNode {
     /// Creates a node from a seed.
     pub fn new(seed: u64) -> Self {
-        XrpNode { chain: Chain::new(seed), since: None, sessions: Sessions::default() }
+        XrpNode { chain: Chain::of_seed(seed), since: None, sessions: Sessions::default() }
     }
 
     fn answer(&mut self, request: &Request, now: Time) -> NodeReply {
@@ -145,35 +146,18 @@ fn refused(status: u16, why: &str) -> NodeReply {
     NodeReply { status, content_type: "text/plain; charset=UTF-8", body }
 }
 
-impl Simulated for XrpNode {
-    fn handle(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
-        self.chain.inbox.begin_request();
-        self.chain.advance(now);
+impl LedgerNode for XrpNode {
+    ledger_of!(Accounts);
+
+    fn respond(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
         match Body::read(request.body) {
             Body::Single(request) if request.object => self.answer(&request, now),
             _ => refused(400, "Unable to parse request: "),
         }
     }
 
-    fn height(&self, now: Time) -> u64 {
-        self.chain.height(now)
-    }
-
-    fn streams(&mut self) -> Option<&mut dyn SimulatedStreams> {
+    fn web_socket(&mut self) -> Option<&mut dyn SimulatedStreams> {
         Some(self)
-    }
-
-    fn submitted(&mut self) -> Vec<Submission> {
-        self.chain.inbox.newest()
-    }
-
-    fn replay(&mut self, past: &[Submission]) {
-        for Submission { moment, raw } in past {
-            self.chain.advance(*moment);
-            // If the list was edited, a later transaction may lack its sequence number or its coins.
-            let _ = self.chain.submit(raw, *moment);
-        }
-        self.chain.inbox.begin_request();
     }
 }
 

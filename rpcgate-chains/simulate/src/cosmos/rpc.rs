@@ -115,7 +115,7 @@ impl<'a> Arguments<'a> {
 impl CosmosNode {
     /// Reads the height that a call selects; the newest by default.
     fn height_in(&self, arguments: Arguments<'_>) -> Result<u64, Fault> {
-        let (head, lowest) = (self.chain.head, self.chain.lowest());
+        let (head, lowest) = (self.chain.head, self.chain.oldest());
         let Some(height) = arguments.number("height")? else { return Ok(head) };
         match u64::try_from(height) {
             Ok(height) if (lowest..=head).contains(&height) => Ok(height),
@@ -167,7 +167,7 @@ impl CosmosNode {
             }
             "blockchain" => {
                 let arguments = take(&["minHeight", "maxHeight"])?;
-                let (head, lowest) = (self.chain.head, self.chain.lowest());
+                let (head, lowest) = (self.chain.head, self.chain.oldest());
                 let bound = |name, default: u64| {
                     let given = arguments.number(name)?.filter(|height| *height != 0);
                     given.map_or(Ok(default), |height| {
@@ -210,7 +210,7 @@ impl CosmosNode {
                 )
             }
             "num_unconfirmed_txs" | "unconfirmed_txs" => {
-                let waiting: Vec<_> = self.chain.waiting().collect();
+                let waiting: Vec<_> = self.chain.state.waiting.iter().collect();
                 let bytes: usize = waiting.iter().map(|tx| tx.raw.len()).sum();
                 let txs = (method == "unconfirmed_txs")
                     .then(|| waiting.iter().map(|tx| super::page::base64(&tx.raw)).collect::<Vec<_>>());
@@ -224,7 +224,7 @@ impl CosmosNode {
                 if raw.is_empty() {
                     return Err(internal("tx is empty"));
                 }
-                let hash = hex::encode_upper(super::address::sha256(&raw));
+                let hash = hex::encode_upper(crate::hash::sha256(&raw));
                 let (_, outcome) = self.chain.submit(&raw, now);
                 let is_sync = method == "broadcast_tx_sync";
                 Ok(object! {
@@ -237,7 +237,7 @@ impl CosmosNode {
             }
             "tx" => {
                 let hash = take(&["hash", "prove"])?.hash("hash")?;
-                let entry = self.chain.find(&hash);
+                let entry = self.chain.committed(&hash);
                 let entry =
                     entry.ok_or_else(|| internal(format!("tx ({}) not found", hex::encode_upper(hash))))?;
                 Ok(self.chain.comet_tx(&entry))

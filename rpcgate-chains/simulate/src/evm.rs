@@ -17,9 +17,10 @@ mod tx;
 use super::envelope::{Fault, Request};
 use super::json::Json;
 use super::json_rpc::{self, JsonRpc};
+use super::ledger::{LedgerNode, ledger_of};
 use super::stream::Sessions;
-use super::{NodeReply, Simulated, SimulatedRequest, SimulatedStreams, Submission};
-use chain::Chain;
+use super::{NodeReply, SimulatedRequest, SimulatedStreams};
+use chain::{Chain, EvmState};
 use logs::Filters;
 use network::NETWORKS;
 use rpcgate_core::clock::Time;
@@ -39,8 +40,6 @@ pub struct EvmNode {
     sessions: Sessions<stream::Session>,
     /// The number of subscriptions of all streams, from the start.
     subscribed: u64,
-    /// Submissions of the last request.
-    submitted: Vec<Submission>,
 }
 
 impl EvmNode {
@@ -48,11 +47,10 @@ impl EvmNode {
     pub fn new(chain: &str, seed: u64) -> Option<Self> {
         let network = NETWORKS.iter().find(|network| network.name == chain)?;
         Some(EvmNode {
-            chain: Chain::new(network, seed),
+            chain: Chain::of_network(network, seed),
             filters: Filters::default(),
             sessions: Sessions::default(),
             subscribed: 0,
-            submitted: Vec::new(),
         })
     }
 }
@@ -89,9 +87,10 @@ impl JsonRpc for EvmNode {
     }
 }
 
-impl Simulated for EvmNode {
-    fn handle(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
-        self.submitted.clear();
+impl LedgerNode for EvmNode {
+    ledger_of!(EvmState);
+
+    fn respond(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
         if *request.method != http::Method::POST {
             // go-ethereum answers an empty GET, which load balancers use as a health check.
             let status =
@@ -99,28 +98,11 @@ impl Simulated for EvmNode {
             let body = if status == 200 { Vec::new() } else { b"method not allowed\n".to_vec() };
             return NodeReply { status, content_type: "text/plain; charset=utf-8", body };
         }
-        self.chain.advance(now);
         json_rpc::serve(self, request.body, now)
     }
 
-    fn height(&self, now: Time) -> u64 {
-        self.chain.height(now)
-    }
-
-    fn streams(&mut self) -> Option<&mut dyn SimulatedStreams> {
+    fn web_socket(&mut self) -> Option<&mut dyn SimulatedStreams> {
         Some(self)
-    }
-
-    fn submitted(&mut self) -> Vec<Submission> {
-        std::mem::take(&mut self.submitted)
-    }
-
-    fn replay(&mut self, past: &[Submission]) {
-        for Submission { moment, raw } in past {
-            self.chain.advance(*moment);
-            // If the list was edited, a later transaction may lack its nonce or its coins.
-            let _ = self.take(raw);
-        }
     }
 }
 

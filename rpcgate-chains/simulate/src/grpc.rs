@@ -1,10 +1,7 @@
 //! The gRPC services of simulated nodes. The messages are read from `.proto` files, and the answers are written from
 //! the JSON that the same node answers over HTTP, so that both show one chain.
 
-mod descriptor;
-mod file;
 mod message;
-mod parse;
 pub(crate) mod protobuf;
 pub(crate) mod schema;
 

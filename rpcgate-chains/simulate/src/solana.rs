@@ -8,8 +8,9 @@ mod stream;
 use super::envelope::{Fault, Request};
 use super::json::Json;
 use super::json_rpc::{self, JsonRpc};
+use super::ledger::{LedgerNode, ResidentTraffic, ledger_of};
 use super::stream::Sessions;
-use super::{NodeReply, Simulated, SimulatedRequest, SimulatedStreams, Submission};
+use super::{NodeReply, SimulatedRequest, SimulatedStreams};
 use chain::Chain;
 use rpcgate_core::clock::Time;
 use serde_json::Value;
@@ -28,7 +29,7 @@ pub struct SolanaNode {
 impl SolanaNode {
     /// Creates a node from a seed.
     pub fn new(seed: u64) -> Self {
-        SolanaNode { chain: Chain::new(seed), sessions: Sessions::default(), subscribed: 0 }
+        SolanaNode { chain: Chain::of_seed(seed), sessions: Sessions::default(), subscribed: 0 }
     }
 }
 
@@ -56,18 +57,14 @@ impl JsonRpc for SolanaNode {
     }
 
     fn write(request: &Request, result: Result<Json, Fault>, out: &mut String) {
-        out.push_str("{\"jsonrpc\":\"2.0\",");
-        out.push_str(if result.is_ok() { "\"result\":" } else { "\"error\":" });
-        result.unwrap_or_else(Fault::json).write(out);
-        out.push_str(",\"id\":");
-        out.push_str(request.id.as_deref().unwrap_or("null"));
-        out.push('}');
+        json_rpc::write_id_last(request.id.as_deref(), result.map_err(Fault::json), out);
     }
 }
 
-impl Simulated for SolanaNode {
-    fn handle(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
-        self.chain.advance(now);
+impl LedgerNode for SolanaNode {
+    ledger_of!(ResidentTraffic);
+
+    fn respond(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
         match (request.method.as_str(), request.path) {
             ("GET", "/health") => NodeReply { status: 200, content_type: "text/plain", body: b"ok".to_vec() },
             ("POST", _) => json_rpc::serve(self, request.body, now),
@@ -79,19 +76,9 @@ impl Simulated for SolanaNode {
         }
     }
 
-    fn height(&self, now: Time) -> u64 {
-        self.chain.slot_at(now)
-    }
-
-    fn streams(&mut self) -> Option<&mut dyn SimulatedStreams> {
+    fn web_socket(&mut self) -> Option<&mut dyn SimulatedStreams> {
         Some(self)
     }
-
-    fn submitted(&mut self) -> Vec<Submission> {
-        Vec::new()
-    }
-
-    fn replay(&mut self, _: &[Submission]) {}
 }
 
 #[cfg(test)]

@@ -12,9 +12,10 @@ mod tx;
 use super::envelope::{Fault, Request};
 use super::json::Json;
 use super::json_rpc::{self, JsonRpc};
+use super::ledger::{LedgerNode, ledger_of};
 use super::stream::Sessions;
-use super::{NodeReply, Simulated, SimulatedRequest, SimulatedStreams, Submission};
-use chain::Chain;
+use super::{NodeReply, SimulatedRequest, SimulatedStreams};
+use chain::{Chain, Outputs};
 use rpcgate_core::clock::Time;
 use serde_json::Value;
 
@@ -37,14 +38,7 @@ pub struct CardanoNode {
 impl CardanoNode {
     /// Creates a node from a seed.
     pub fn new(seed: u64) -> Self {
-        CardanoNode { chain: Chain::new(seed), since: None, sessions: Sessions::default() }
-    }
-
-    /// Begins a request or a message.
-    fn begin(&mut self, now: Time) {
-        self.chain.inbox.begin_request();
-        self.since.get_or_insert(now);
-        self.chain.head = self.chain.height(now);
+        CardanoNode { chain: Chain::of_seed(seed), since: None, sessions: Sessions::default() }
     }
 }
 
@@ -96,9 +90,11 @@ fn invalid(what: &str) -> Fault {
     Fault::new(-32_600, format!("Invalid request: {what}."))
 }
 
-impl Simulated for CardanoNode {
-    fn handle(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
-        self.begin(now);
+impl LedgerNode for CardanoNode {
+    ledger_of!(Outputs);
+
+    fn respond(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
+        self.since.get_or_insert(now);
         let path = request.path.split('?').next().unwrap_or_default().trim_matches('/');
         match (request.method.as_str(), path) {
             ("GET" | "HEAD", "health") => NodeReply::of(200, &self.health(now)),
@@ -107,27 +103,8 @@ impl Simulated for CardanoNode {
         }
     }
 
-    fn height(&self, now: Time) -> u64 {
-        self.chain.height(now)
-    }
-
-    fn streams(&mut self) -> Option<&mut dyn SimulatedStreams> {
+    fn web_socket(&mut self) -> Option<&mut dyn SimulatedStreams> {
         Some(self)
-    }
-
-    fn submitted(&mut self) -> Vec<Submission> {
-        self.chain.inbox.newest()
-    }
-
-    fn replay(&mut self, past: &[Submission]) {
-        for Submission { moment, raw } in past {
-            self.chain.head = self.chain.height(*moment);
-            if let Ok(tx) = tx::Tx::read(raw) {
-                // If the list was edited, a later transaction may lack its outputs.
-                let _ = self.chain.take(&tx, raw.clone(), *moment);
-            }
-        }
-        self.chain.inbox.begin_request();
     }
 }
 

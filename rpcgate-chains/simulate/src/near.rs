@@ -11,10 +11,12 @@ mod tx;
 use super::envelope::Request;
 use super::json::Json;
 use super::json_rpc::{self, JsonRpc};
-use super::{NodeReply, Simulated, SimulatedRequest, Submission};
+use super::ledger::{LedgerNode, ledger_of};
+use super::{NodeReply, SimulatedRequest};
 use chain::Chain;
 use rpcgate_core::clock::Time;
 use serde_json::Value;
+use state::State;
 use trouble::Trouble;
 
 /// A node of NEAR that keeps two and a half days of blocks.
@@ -34,7 +36,7 @@ pub struct NearNode {
 impl NearNode {
     /// Creates a node from a seed.
     pub fn new(seed: u64) -> Self {
-        NearNode { chain: Chain::new(seed), since: None }
+        NearNode { chain: Chain::of_seed(seed), since: None }
     }
 }
 
@@ -62,19 +64,14 @@ impl JsonRpc for NearNode {
     }
 
     fn write(request: &Request, result: Result<Json, Trouble>, out: &mut String) {
-        out.push_str("{\"jsonrpc\":\"2.0\",");
-        out.push_str(if result.is_ok() { "\"result\":" } else { "\"error\":" });
-        result.unwrap_or_else(Trouble::json).write(out);
-        out.push_str(",\"id\":");
-        out.push_str(request.id.as_deref().unwrap_or("null"));
-        out.push('}');
+        json_rpc::write_id_last(request.id.as_deref(), result.map_err(Trouble::json), out);
     }
 }
 
-impl Simulated for NearNode {
-    fn handle(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
-        self.chain.inbox.begin_request();
-        self.chain.advance(now);
+impl LedgerNode for NearNode {
+    ledger_of!(State);
+
+    fn respond(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
         self.since.get_or_insert(now);
         let path = request.path.split('?').next().unwrap_or_default();
         if *request.method == http::Method::GET && path == "/status" {
@@ -87,23 +84,6 @@ impl Simulated for NearNode {
             return NodeReply { status: 405, content_type: "text/plain; charset=utf-8", body: Vec::new() };
         }
         json_rpc::serve(self, request.body, now)
-    }
-
-    fn height(&self, now: Time) -> u64 {
-        self.chain.height(now)
-    }
-
-    fn submitted(&mut self) -> Vec<Submission> {
-        self.chain.inbox.newest()
-    }
-
-    fn replay(&mut self, past: &[Submission]) {
-        for Submission { moment, raw } in past {
-            self.chain.advance(*moment);
-            // If the list was edited, a later transaction may lack its nonce or its coins.
-            let _ = self.chain.submit(raw, *moment);
-        }
-        self.chain.inbox.begin_request();
     }
 }
 

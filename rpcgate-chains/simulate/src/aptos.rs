@@ -1,7 +1,6 @@
 //! The full node of Aptos: its REST API, version 1.
 
 mod address;
-mod bcs;
 mod chain;
 mod fault;
 mod framework;
@@ -11,14 +10,15 @@ mod tx;
 mod view;
 
 use super::json::{Json, object};
+use super::ledger::{LedgerNode, ledger_of};
 use super::rest::{self, Rest, RestRequest};
 use super::target::Target;
-use super::{NodeReply, Simulated, SimulatedRequest, Submission};
+use super::{NodeReply, SimulatedRequest};
 use address::{Address, FRAMEWORK, name, read_address};
 use chain::Chain;
 use fault::Fault;
 use rpcgate_core::clock::Time;
-use state::Account;
+use state::{Account, State};
 use tx::{COIN, Tx};
 
 /// The default and the largest number of transactions in a page.
@@ -66,7 +66,7 @@ fn hash(text: &str) -> Result<[u8; 32], Fault> {
 impl AptosNode {
     /// Creates the node of `aptos`.
     pub fn new(seed: u64) -> Self {
-        AptosNode { chain: Chain::new(seed) }
+        AptosNode { chain: Chain::of_seed(seed) }
     }
 
     /// Returns the existing ledger version at which a request reads state.
@@ -165,11 +165,10 @@ impl AptosNode {
         let start = parameter(target, "start")?.unwrap_or_else(|| account.sequence.saturating_sub(limit));
         let end = start.saturating_add(limit).min(account.sequence);
         let chain = &self.chain;
-        let found: Vec<_> = if chain.state.turn_of(&address, 0).is_some() {
-            let heights = (start..end).filter_map(|sequence| chain.state.turn_of(&address, sequence));
-            let kept = heights.filter(|height| *height >= chain.lowest());
-            let mine =
-                |entry: &chain::Entry| matches!(&entry.kind, chain::Kind::Turn(turn) if turn.from == address);
+        let found: Vec<_> = if chain.state.transfer_of(&address, 0).is_some() {
+            let heights = (start..end).filter_map(|sequence| chain.state.transfer_of(&address, sequence));
+            let kept = heights.filter(|height| *height >= chain.oldest());
+            let mine = |entry: &chain::Entry| matches!(&entry.kind, chain::Kind::Resident(transfer) if transfer.from == address);
             kept.flat_map(|height| chain.entries(height)).filter(mine).collect()
         } else {
             let skipped = usize::try_from(start).unwrap_or(usize::MAX);
@@ -218,7 +217,7 @@ impl AptosNode {
                     let by = format!("Block height({height})");
                     return Err(Fault::missing("block_not_found", "Block", &by));
                 }
-                if height < chain.lowest() {
+                if height < chain.oldest() {
                     return Err(Fault::pruned("block_pruned", &format!("Block({height})")));
                 }
                 Ok(self.block(height, target))
@@ -250,7 +249,7 @@ impl AptosNode {
                 if let Some(tx) = chain.pending(&hash) {
                     return Ok(Chain::shown_pending(&tx));
                 }
-                let found = chain.find(&hash);
+                let found = chain.committed(&hash);
                 found.map(|entry| chain.shown(&entry)).ok_or_else(|| {
                     let by = format!("Transaction hash(0x{})", hex::encode(hash));
                     Fault::missing("transaction_not_found", "Transaction", &by)
@@ -311,23 +310,11 @@ impl Rest for AptosNode {
     }
 }
 
-impl Simulated for AptosNode {
-    fn handle(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
-        self.chain.inbox.begin_request();
-        self.chain.advance(now);
+impl LedgerNode for AptosNode {
+    ledger_of!(State);
+
+    fn respond(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
         rest::serve(self, request, now)
-    }
-
-    fn height(&self, now: Time) -> u64 {
-        self.chain.height(now)
-    }
-
-    fn submitted(&mut self) -> Vec<Submission> {
-        self.chain.inbox.newest()
-    }
-
-    fn replay(&mut self, past: &[Submission]) {
-        self.chain.replay(past);
     }
 }
 

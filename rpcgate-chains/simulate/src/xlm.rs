@@ -5,12 +5,12 @@ mod metrics;
 mod styled;
 
 use super::json::{Json, object};
+use super::ledger::{BlockRules, EPOCH, Ledger, LedgerNode, LedgerState, ledger_of};
 use super::rest::{self, Rest, RestRequest};
 use super::seed::Seed;
 use super::target::Target;
-use super::timeline::{EPOCH, Timeline};
 use super::utc;
-use super::{NodeReply, Simulated, SimulatedRequest, Submission};
+use super::{NodeReply, SimulatedRequest};
 use metrics::Life;
 use rpcgate_core::clock::Time;
 use std::time::Duration;
@@ -32,42 +32,50 @@ const CHECKED: u64 = 120;
 /// A Stellar core node that is in sync with the public network and accepts no transactions.
 #[derive(Debug)]
 pub struct XlmNode {
-    seed: Seed,
-    timeline: Timeline,
-    head: u64,
+    chain: Ledger<()>,
+}
+
+/// A ledger without the transactions of clients.
+impl LedgerState for () {
+    type Entry = ();
+
+    fn resubmit(_: &mut Ledger<()>, _: &[u8], _: Time) {}
 }
 
 impl XlmNode {
     /// Creates the node of `xlm` from a seed.
     pub fn new(seed: u64) -> Self {
-        let seed = Seed::of("xlm", seed);
-        XlmNode { seed, timeline: Timeline::paced(seed, BASE, SLOT_MS, JITTER_MS), head: 0 }
+        let rules = BlockRules { slot_ms: SLOT_MS, jitter_ms: JITTER_MS, ..BlockRules::of(BASE) };
+        XlmNode { chain: Ledger::new(Seed::of("xlm", seed), rules, ()) }
     }
 
     /// The node's own number among the validators: it is not one of them.
     const SELF: u64 = u64::MAX;
 
     fn name(&self, n: u64, is_full: bool) -> String {
-        key::shown(self.seed, n, is_full)
+        key::shown(self.chain.seed, n, is_full)
     }
 
     /// Returns the start of the node: some days before the epoch or, at earlier times, with its first ledger.
     fn started(&self) -> Time {
-        let before = EPOCH.secs() - self.seed.below("started", 0, 10 * 86_400);
-        Time::from_secs(before).min(self.timeline.time(self.head))
+        let before = EPOCH.secs() - self.chain.seed.below("started", 0, 10 * 86_400);
+        Time::from_secs(before).min(self.chain.time(self.chain.head))
     }
 
     fn age(&self, now: Time) -> u64 {
-        now.since(self.timeline.time(self.head)).as_secs()
+        now.since(self.chain.time(self.chain.head)).as_secs()
     }
 
     fn peers(&self) -> (u64, u64) {
-        (18 + self.seed.below("peers", self.head / 40, 12), self.seed.below("pending", self.head, 3))
+        (
+            18 + self.chain.seed.below("peers", self.chain.head / 40, 12),
+            self.chain.seed.below("pending", self.chain.head, 3),
+        )
     }
 
     /// Returns the status of a validator: late at a ledger, missing for some hours, or in agreement.
     fn standing(&self, n: u64) -> &'static str {
-        let (seed, head) = (self.seed, self.head);
+        let (seed, head) = (self.chain.seed, self.chain.head);
         match n {
             _ if seed.below("gone", head / 2_000, 2 * NODES) == n => "missing",
             _ if seed.below("late", head << 8 | n, 30) == 0 => "delayed",
@@ -102,15 +110,15 @@ impl XlmNode {
     fn intersection(&self) -> Json {
         object! {
             "critical": Json::Null, "intersection": true,
-            "last_check_ledger": self.head - self.head % CHECKED, "node_count": TRANSITIVE,
+            "last_check_ledger": self.chain.head - self.chain.head % CHECKED, "node_count": TRANSITIVE,
         }
     }
 
     /// Returns the status of the quorum in ledger `height`.
     fn quorum(&self, height: u64, is_short: bool, is_full: bool) -> Json {
-        let lag = |n: u64| 20 + self.seed.below("lag", height << 8 | n, 400);
-        let cost = |n: u64| 8_000 + self.seed.below("cost", height << 8 | n, 9_000);
-        let hash = hex::encode(&self.seed.bytes::<32>("quorum set", 0)[..3]);
+        let lag = |n: u64| 20 + self.chain.seed.below("lag", height << 8 | n, 400);
+        let cost = |n: u64| 8_000 + self.chain.seed.below("cost", height << 8 | n, 9_000);
+        let hash = hex::encode(&self.chain.seed.bytes::<32>("quorum set", 0)[..3]);
         let mut set = object! { "fail_at": self.fail_at(), "hash": hash, "ledger": height };
         set.put("phase", "EXTERNALIZE");
         let named = |members: &[u64], of: &dyn Fn(u64) -> u64| {
@@ -161,7 +169,7 @@ impl XlmNode {
             let own = if n == NODES { Self::SELF } else { n };
             let mut node = object! { "node": self.name(own, is_full), "status": status };
             if status != "missing" {
-                node.put("heard", self.head - u64::from(status == "behind"));
+                node.put("heard", self.chain.head - u64::from(status == "behind"));
             }
             if !is_short {
                 node.put("distance", u32::from(own != Self::SELF));
@@ -180,24 +188,24 @@ impl XlmNode {
     }
 
     fn info(&self, target: &Target, now: Time) -> Json {
-        let head = self.head;
+        let head = self.chain.head;
         let mut ledger = object! {
             "age": self.age(now), "baseFee": 100u32, "baseReserve": 5_000_000u32,
-            "closeTime": self.timeline.time(head).secs(), "hash": hex::encode(self.seed.hide("ledger", head)),
+            "closeTime": self.chain.time(head).secs(), "hash": hex::encode(self.chain.seed.hide("ledger", head)),
             "maxSorobanTxSetSize": 100u32, "maxTxSetSize": 1_000u32, "num": head, "version": PROTOCOL,
         };
         if target.get("compact") == Some("false") {
             // A bucket of level n changes about every 4^n ledgers.
             let level = |n: u64| {
                 let age = head >> (2 * n).min(63);
-                let bucket = |tag: &str, age| hex::encode(self.seed.bytes::<32>(tag, age << 4 | n));
+                let bucket = |tag: &str, age| hex::encode(self.chain.seed.bytes::<32>(tag, age << 4 | n));
                 object! { "curr": bucket("curr", age), "snap": bucket("snap", age / 4) }
             };
             ledger.put("bucketlist", (0..11).map(level).collect::<Vec<_>>());
         }
         let (authenticated, pending) = self.peers();
         let quorum = self.quorum(head.saturating_sub(1), true, false);
-        let build = hex::encode(self.seed.bytes::<20>("build", 0));
+        let build = hex::encode(self.chain.seed.bytes::<20>("build", 0));
         let info = object! {
             "build": format!("stellar-core 24.1.0 ({build})"),
             "ledger": ledger,
@@ -213,7 +221,7 @@ impl XlmNode {
 
     /// Returns the number of a node that a query names, by its whole key or, after an `@`, by a part of it.
     fn find(&self, name: &str) -> Option<u64> {
-        let of = |n: u64| key::of(self.seed, n);
+        let of = |n: u64| key::of(self.chain.seed, n);
         let mut all = std::iter::once(Self::SELF).chain(0..NODES);
         match name.strip_prefix('@') {
             Some(part) if !part.is_empty() => all.find(|n| of(*n).starts_with(part)),
@@ -231,7 +239,7 @@ impl XlmNode {
         if is("transitive") {
             return self.transitive(is("compact"), is("fullkeys"));
         }
-        let mut quorum = self.quorum(self.head, is("compact"), is("fullkeys"));
+        let mut quorum = self.quorum(self.chain.head, is("compact"), is("fullkeys"));
         quorum.set("node", self.name(node, is("fullkeys")));
         if let (Json::Object(members), true) = (&mut quorum, node != Self::SELF) {
             // The node knows the votes of other nodes, but not their local state.
@@ -247,11 +255,11 @@ impl XlmNode {
         let started = self.started();
         let seconds = now.since(started).max(Duration::from_secs(1)).as_secs();
         let life = Life {
-            seed: self.seed,
-            ledgers: self.head.saturating_sub(self.timeline.height(started)),
+            seed: self.chain.seed,
+            ledgers: self.chain.head.saturating_sub(self.chain.height_at(started)),
             seconds,
             age: self.age(now),
-            height: self.head,
+            height: self.chain.head,
             peers: self.peers(),
         };
         let wanted = target.get("enable").filter(|wanted| !wanted.is_empty());
@@ -287,26 +295,18 @@ impl Rest for XlmNode {
     }
 }
 
-impl Simulated for XlmNode {
-    fn handle(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
-        self.head = self.height(now);
-        rest::serve(self, request, now.max(self.timeline.time(self.head)))
-    }
+impl LedgerNode for XlmNode {
+    ledger_of!(());
 
-    fn height(&self, now: Time) -> u64 {
-        self.timeline.height(now).max(self.head)
+    fn respond(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
+        rest::serve(self, request, self.chain.moment(now))
     }
-
-    fn submitted(&mut self) -> Vec<Submission> {
-        Vec::new()
-    }
-
-    fn replay(&mut self, _: &[Submission]) {}
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Simulated;
     use crate::golden::{NOW, assert_shape};
     use serde_json::{Value, json};
 

@@ -11,8 +11,9 @@ mod tx;
 use super::envelope::{Fault, Request};
 use super::json::Json;
 use super::json_rpc::{self, JsonRpc};
-use super::{NodeReply, Simulated, SimulatedRequest, Submission};
-use chain::Chain;
+use super::ledger::{LedgerNode, ledger_of};
+use super::{NodeReply, SimulatedRequest};
+use chain::{Chain, Objects};
 use rpcgate_core::clock::Time;
 use serde_json::Value;
 
@@ -33,7 +34,7 @@ pub struct SuiNode {
 impl SuiNode {
     /// Creates a node from a seed.
     pub fn new(seed: u64) -> Self {
-        SuiNode { chain: Chain::new(seed) }
+        SuiNode { chain: Chain::of_seed(seed) }
     }
 }
 
@@ -65,34 +66,15 @@ impl JsonRpc for SuiNode {
     }
 }
 
-impl Simulated for SuiNode {
-    fn handle(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
-        self.chain.inbox.begin_request();
+impl LedgerNode for SuiNode {
+    ledger_of!(Objects);
+
+    fn respond(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
         if *request.method != http::Method::POST {
             let body = b"Used HTTP Method is not allowed. POST is required\n".to_vec();
             return NodeReply { status: 405, content_type: "text/plain; charset=utf-8", body };
         }
-        self.chain.advance(now);
         json_rpc::serve(self, request.body, now)
-    }
-
-    fn height(&self, now: Time) -> u64 {
-        self.chain.height(now)
-    }
-
-    fn submitted(&mut self) -> Vec<Submission> {
-        self.chain.inbox.newest()
-    }
-
-    fn replay(&mut self, past: &[Submission]) {
-        for Submission { moment, raw } in past {
-            self.chain.advance(*moment);
-            if let Some([tx, signatures @ ..]) = execute::unpack(raw).as_deref() {
-                // If the list was edited, a later transaction may lack its coins.
-                let _ = self.chain.execute(tx, signatures.to_vec(), *moment);
-            }
-        }
-        self.chain.inbox.begin_request();
     }
 }
 

@@ -14,9 +14,10 @@ mod token;
 mod tx;
 
 use super::json::{Json, object};
+use super::ledger::{LedgerNode, ledger_of};
 use super::rest::{self, Rest, RestRequest};
-use super::{GrpcFailure, NodeReply, Simulated, SimulatedRequest, Submission};
-use chain::Chain;
+use super::{GrpcFailure, NodeReply, SimulatedRequest};
+use chain::{Accounts, Chain};
 use method::METHODS;
 use params::Params;
 use rpcgate_core::clock::Time;
@@ -34,7 +35,7 @@ pub struct TronNode {
 impl TronNode {
     /// Creates a node from a seed.
     pub fn new(seed: u64) -> Self {
-        TronNode { chain: Chain::new(seed) }
+        TronNode { chain: Chain::of_seed(seed) }
     }
 }
 
@@ -91,36 +92,15 @@ impl Rest for TronNode {
     }
 }
 
-impl Simulated for TronNode {
-    fn handle(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
-        self.chain.inbox.begin_request();
-        self.chain.head = self.chain.height(now);
+impl LedgerNode for TronNode {
+    ledger_of!(Accounts);
+
+    fn respond(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
         rest::serve(self, request, now)
     }
 
-    fn handle_grpc(&mut self, path: &str, message: &[u8], now: Time) -> Result<Vec<u8>, GrpcFailure> {
-        self.chain.inbox.begin_request();
-        self.chain.head = self.chain.height(now);
+    fn respond_grpc(&mut self, path: &str, message: &[u8], now: Time) -> Result<Vec<u8>, GrpcFailure> {
         self.answer(path, message, now)
-    }
-
-    fn height(&self, now: Time) -> u64 {
-        self.chain.height(now)
-    }
-
-    fn submitted(&mut self) -> Vec<Submission> {
-        self.chain.inbox.newest()
-    }
-
-    fn replay(&mut self, past: &[Submission]) {
-        for Submission { moment, raw } in past {
-            self.chain.head = self.chain.height(*moment);
-            if let Ok(tx) = tx::Tx::read(raw) {
-                // If the list was edited, a later transaction may lack its coins.
-                let _ = self.take(tx, *moment);
-            }
-        }
-        self.chain.inbox.begin_request();
     }
 }
 

@@ -15,8 +15,9 @@ mod tx;
 use super::envelope::{Fault, Request};
 use super::json::Json;
 use super::json_rpc::{self, JsonRpc};
-use super::{NodeReply, Simulated, SimulatedRequest, Submission};
-use chain::Chain;
+use super::ledger::{LedgerNode, ledger_of};
+use super::{NodeReply, SimulatedRequest};
+use chain::{Chain, UtxoState};
 use coin::COINS;
 use rpcgate_core::clock::Time;
 use serde_json::Value;
@@ -31,15 +32,13 @@ pub struct UtxoNode {
     chain: Chain,
     /// The time of the first request, for `uptime`.
     since: Option<Time>,
-    /// Submissions of the last request.
-    submitted: Vec<Submission>,
 }
 
 impl UtxoNode {
     /// Creates the daemon of `btc`, `ltc`, `bch`, `doge`, `dash` or `liquid`; `None` for any other chain.
     pub fn new(chain: &str, seed: u64) -> Option<Self> {
         let coin = COINS.iter().find(|coin| coin.name == chain)?;
-        Some(UtxoNode { chain: Chain::new(coin, seed), since: None, submitted: Vec::new() })
+        Some(UtxoNode { chain: Chain::of_coin(coin, seed), since: None })
     }
 }
 
@@ -89,32 +88,16 @@ impl JsonRpc for UtxoNode {
     }
 }
 
-impl Simulated for UtxoNode {
-    fn handle(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
-        self.submitted.clear();
+impl LedgerNode for UtxoNode {
+    ledger_of!(UtxoState);
+
+    fn respond(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
         if *request.method != http::Method::POST {
             let body = b"JSONRPC server handles only POST requests".to_vec();
             return NodeReply { status: 405, content_type: "text/html; charset=ISO-8859-1", body };
         }
         self.since.get_or_insert(now);
-        self.chain.advance(now);
         json_rpc::serve(self, request.body, now)
-    }
-
-    fn height(&self, now: Time) -> u64 {
-        self.chain.height(now)
-    }
-
-    fn submitted(&mut self) -> Vec<Submission> {
-        std::mem::take(&mut self.submitted)
-    }
-
-    fn replay(&mut self, past: &[Submission]) {
-        for Submission { moment, raw } in past {
-            self.chain.advance(*moment);
-            self.chain.retake(raw, *moment);
-        }
-        self.chain.weigh_waiting();
     }
 }
 

@@ -10,9 +10,10 @@ mod params;
 
 use super::envelope::Body;
 use super::json::{Json, object};
+use super::ledger::{LedgerNode, ledger_of};
 use super::rest::{self, Rest, RestRequest};
-use super::{NodeReply, Simulated, SimulatedRequest, Submission};
-use chain::Chain;
+use super::{NodeReply, SimulatedRequest};
+use chain::{Chain, Wallets};
 use method::METHODS;
 use params::Params;
 use rpcgate_core::clock::Time;
@@ -52,7 +53,7 @@ impl From<Failure> for NodeReply {
 impl TonNode {
     /// Creates a node from a seed.
     pub fn new(seed: u64) -> Self {
-        TonNode { chain: Chain::new(seed) }
+        TonNode { chain: Chain::of_seed(seed) }
     }
 
     /// Answers a JSON-RPC body, which must be a single call.
@@ -134,28 +135,11 @@ impl Rest for TonNode {
     }
 }
 
-impl Simulated for TonNode {
-    fn handle(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
-        self.chain.inbox.begin_request();
-        self.chain.head = self.chain.height(now);
+impl LedgerNode for TonNode {
+    ledger_of!(Wallets);
+
+    fn respond(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
         rest::serve(self, request, now)
-    }
-
-    fn height(&self, now: Time) -> u64 {
-        self.chain.height(now)
-    }
-
-    fn submitted(&mut self) -> Vec<Submission> {
-        self.chain.inbox.newest()
-    }
-
-    fn replay(&mut self, past: &[Submission]) {
-        for Submission { moment, raw } in past {
-            self.chain.head = self.chain.height(*moment);
-            // If the list was edited, a later message may lack its predecessor.
-            let _ = self.chain.take(raw, *moment);
-        }
-        self.chain.inbox.begin_request();
     }
 }
 

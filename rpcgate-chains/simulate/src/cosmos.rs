@@ -14,14 +14,15 @@ mod state;
 mod tx;
 
 use super::json::{Json, object};
+use super::ledger::{LedgerNode, ledger_of};
 use super::rest::{self, Rest, RestRequest};
 use super::stream::Sessions;
 use super::target::Target;
-use super::{GrpcFailure, NodeReply, Simulated, SimulatedRequest, SimulatedStreams, Submission};
+use super::{GrpcFailure, NodeReply, SimulatedRequest, SimulatedStreams};
 use chain::Chain;
 use fault::Fault;
 use rpcgate_core::clock::Time;
-use state::COIN;
+use state::{COIN, State};
 
 /// A pruned node of the Cosmos Hub with the modules auth, bank, consensus, mint, staking and tx; it keeps the blocks of
 /// a day.
@@ -38,7 +39,7 @@ pub struct CosmosNode {
 impl CosmosNode {
     /// Creates the node of `cosmos`.
     pub fn new(seed: u64) -> Self {
-        CosmosNode { chain: Chain::new(seed), sessions: Sessions::default() }
+        CosmosNode { chain: Chain::of_seed(seed), sessions: Sessions::default() }
     }
 
     fn read(&mut self, path: &[&str], target: &Target) -> Result<Json, Fault> {
@@ -124,33 +125,19 @@ impl Rest for CosmosNode {
     }
 }
 
-impl Simulated for CosmosNode {
-    fn handle(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
-        self.chain.inbox.begin_request();
-        self.chain.advance(now);
+impl LedgerNode for CosmosNode {
+    ledger_of!(State);
+
+    fn respond(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
         rest::serve(self, request, now)
     }
 
-    fn handle_grpc(&mut self, path: &str, message: &[u8], now: Time) -> Result<Vec<u8>, GrpcFailure> {
-        self.chain.inbox.begin_request();
-        self.chain.advance(now);
+    fn respond_grpc(&mut self, path: &str, message: &[u8], now: Time) -> Result<Vec<u8>, GrpcFailure> {
         self.answer(path, message, now)
     }
 
-    fn height(&self, now: Time) -> u64 {
-        self.chain.height(now)
-    }
-
-    fn streams(&mut self) -> Option<&mut dyn SimulatedStreams> {
+    fn web_socket(&mut self) -> Option<&mut dyn SimulatedStreams> {
         Some(self)
-    }
-
-    fn submitted(&mut self) -> Vec<Submission> {
-        self.chain.inbox.newest()
-    }
-
-    fn replay(&mut self, past: &[Submission]) {
-        self.chain.replay(past);
     }
 }
 

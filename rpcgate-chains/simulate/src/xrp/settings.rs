@@ -5,14 +5,14 @@ use super::wire::{Account, Fields, Hash, Value, account_of, drops};
 use crate::seed::Seed;
 
 /// The number of ledgers between transactions of the account.
-const TURN: u64 = 4;
+const INTERVAL: u64 = 4;
 /// The sequence number of its first transaction.
 const SEQUENCE: u64 = 70_000_000;
 /// The tag of the hashes of its transactions.
 const HASHES: &str = "keeper transaction";
 
 #[derive(Debug)]
-pub(crate) struct Keeper {
+pub(crate) struct SettingsTraffic {
     pub(crate) account: Account,
     seed: Seed,
     key: [u8; 33],
@@ -20,40 +20,40 @@ pub(crate) struct Keeper {
     first: u64,
 }
 
-impl Keeper {
+impl SettingsTraffic {
     pub(crate) fn new(seed: Seed, key: [u8; 33], first: u64) -> Self {
-        Keeper { account: account_of(&key), seed, key, first }
+        SettingsTraffic { account: account_of(&key), seed, key, first }
     }
 
     /// Reports whether a ledger has a transaction of the account.
-    pub(crate) fn has_turn(&self, index: u64) -> bool {
-        index.checked_sub(self.first).is_some_and(|after| after.is_multiple_of(TURN))
+    pub(crate) fn is_due(&self, index: u64) -> bool {
+        index.checked_sub(self.first).is_some_and(|after| after.is_multiple_of(INTERVAL))
     }
 
     /// Returns the number of its transactions up to a ledger.
-    pub(crate) fn turns(&self, index: u64) -> u64 {
-        index.checked_sub(self.first).map_or(0, |after| after / TURN + 1)
+    pub(crate) fn count_at(&self, index: u64) -> u64 {
+        index.checked_sub(self.first).map_or(0, |after| after / INTERVAL + 1)
     }
 
     /// Its sequence number after this many transactions.
-    pub(crate) fn sequence(&self, turns: u64) -> u64 {
-        SEQUENCE + turns
+    pub(crate) fn sequence(&self, count: u64) -> u64 {
+        SEQUENCE + count
     }
 
     /// Returns the last of this many transactions, and its ledger.
-    pub(crate) fn last(&self, turns: u64) -> (Hash, u64) {
-        let index = turns.checked_sub(1).map(|before| self.first + before * TURN);
+    pub(crate) fn last(&self, count: u64) -> (Hash, u64) {
+        let index = count.checked_sub(1).map(|before| self.first + before * INTERVAL);
         index.map(|index| (self.seed.hide(HASHES, index), index)).unwrap_or_default()
     }
 
     /// Returns the ledger of the transaction with a hash, which may not have closed yet.
     pub(crate) fn find(&self, hash: &Hash) -> Option<u64> {
-        self.seed.reveal(HASHES, hash).filter(|index| self.has_turn(*index))
+        self.seed.reveal(HASHES, hash).filter(|index| self.is_due(*index))
     }
 
     /// Its transaction in a ledger.
     pub(crate) fn transaction(&self, index: u64, sequence: u64, fee: u64) -> Option<(Fields, Hash)> {
-        if !self.has_turn(index) {
+        if !self.is_due(index) {
             return None;
         }
         let signature: [u8; 70] = self.seed.bytes("keeper signature", index);
