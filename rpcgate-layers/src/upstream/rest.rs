@@ -7,13 +7,10 @@
 //! node's proxy are not shown. If a truncation shows only while an answer is streamed, the client's stream ends with an
 //! error.
 
-use super::classify::ErrorJudge;
-use super::connection_status::is_about_connection;
-use super::head::strip;
+use super::classify::{ErrorJudge, strip};
 use super::limits::ReplyLimits;
-use super::round::Round;
+use super::round::{Round, unanswered};
 use super::streamed_answer::StreamedAnswer;
-use super::unanswered::unanswered;
 use crate::call::rest::sent;
 use crate::nodes::Pool;
 use crate::nodes::reception::ReceptionReader;
@@ -216,6 +213,18 @@ impl Kind {
             Kind::Other
         }
     }
+}
+
+/// Reports whether a status is about the connection to a node and not about the call: timeouts and credentials of a
+/// proxy.
+fn is_about_connection(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::PROXY_AUTHENTICATION_REQUIRED
+            | StatusCode::REQUEST_TIMEOUT
+            | StatusCode::MISDIRECTED_REQUEST
+            | StatusCode::TOO_EARLY
+    )
 }
 
 #[cfg(test)]
