@@ -40,12 +40,12 @@ const GRPC: &[u8] = b"application/grpc";
 ///
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 /// let stack = gateway_stack(&Fixture::new().parts());
-/// let status = async |path: &str| {
-///     let request = http::Request::post(path).body(http_body_util::Empty::new()).unwrap();
+/// let status = async |method: &str, path: &str| {
+///     let request = http::Request::builder().method(method).uri(path).body(http_body_util::Empty::new()).unwrap();
 ///     stack.clone().oneshot(request).await.unwrap().status().as_u16()
 /// };
-/// assert_eq!((status("/toy").await, status("/ws/toy").await), (401, 401), "both need a key");
-/// assert_eq!(status("/unknown").await, 404);
+/// assert_eq!((status("POST", "/toy").await, status("GET", "/ws/toy").await), (401, 401), "both need a key");
+/// assert_eq!((status("GET", "/toy").await, status("POST", "/ws/toy").await), (405, 404));
 /// # });
 /// ```
 pub fn gateway_stack(parts: &Parts) -> GatewayStack {
