@@ -18,7 +18,8 @@
 
 #[cfg(test)]
 mod readiness;
-#[cfg(all(test, feature = "upstream"))]
+#[cfg(test)]
+#[cfg(feature = "upstream")]
 pub(crate) mod scripted_node;
 #[cfg(test)]
 mod toy_variant;
