@@ -5,6 +5,7 @@
 
 mod again;
 mod classify;
+mod connection_status;
 mod consistency;
 mod json_rpc;
 mod limits;

@@ -8,6 +8,7 @@
 //! error.
 
 use super::classify::{ErrorJudge, strip};
+use super::connection_status::is_about_connection;
 use super::limits::ReplyLimits;
 use super::round::{Round, unanswered};
 use super::streamed_answer::StreamedAnswer;
@@ -213,18 +214,6 @@ impl Kind {
             Kind::Other
         }
     }
-}
-
-/// Reports whether a status is about the connection to a node and not about the call: timeouts and credentials of a
-/// proxy.
-fn is_about_connection(status: StatusCode) -> bool {
-    matches!(
-        status,
-        StatusCode::PROXY_AUTHENTICATION_REQUIRED
-            | StatusCode::REQUEST_TIMEOUT
-            | StatusCode::MISDIRECTED_REQUEST
-            | StatusCode::TOO_EARLY
-    )
 }
 
 #[cfg(test)]
