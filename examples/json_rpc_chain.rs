@@ -2,9 +2,8 @@
 //!
 //! With an [`Adapter`] in one file. The example is Starknet's, whose nodes report their height in one answer and their
 //! syncing status in another. Path and title are parameters, so that they can come from your configuration.
-//! `custom_chain.rs` puts adapters into a gateway; `cargo run -p rpcgate-examples --example json_rpc_chain` prints the
+//! `family_chain.rs` puts adapters into a gateway; `cargo run -p rpcgate-examples --example json_rpc_chain` prints the
 //! table.
-#![expect(clippy::print_stdout, reason = "it shows the table")]
 
 use rpcgate_chains::family::params::{member, number};
 use rpcgate_core::prelude::*;
@@ -12,10 +11,8 @@ use rpcgate_core::prelude::*;
 #[derive(Debug)]
 struct Starknet(Facts);
 
-impl Starknet {
-    fn new(path: &str, title: &str) -> Self {
-        Starknet(Facts::json_rpc(intern(path), intern(title)).with_max_lag(5))
-    }
+fn starknet(path: &str, title: &str) -> Starknet {
+    Starknet(Facts::json_rpc(intern(path), intern(title)).with_max_lag(5))
 }
 
 impl Adapter for Starknet {
@@ -24,7 +21,6 @@ impl Adapter for Starknet {
     }
     fn methods(&self) -> Vec<Method> {
         vec![
-            Method::new("starknet_chainId", 0).cached(CacheRule::Static),
             Method::new("starknet_blockNumber", 1).cached(CacheRule::secs(2)),
             Method::new("starknet_getTransactionReceipt", 5).cached(CacheRule::immutable(5)),
             Method::new("starknet_getEvents", 75).marked(Flags::HEAVY),
@@ -32,10 +28,9 @@ impl Adapter for Starknet {
         ]
     }
     fn settled(&self, call: CallView<'_>, result: &[u8], _: &Finality) -> Permanence {
-        let status = member(result, "finality_status");
-        let is_final = status.is_some_and(|status| status == br#""ACCEPTED_ON_L1""#);
-        let is_fixed = is_final || !matches!(call.rule.cache, CacheRule::Immutable { .. });
-        if is_fixed { Permanence::Yes } else { Permanence::NotYet }
+        let is_final = member(result, "finality_status") == Some(br#""ACCEPTED_ON_L1""#.as_slice());
+        let may_change = !is_final && matches!(call.rule.cache, CacheRule::Immutable { .. });
+        if may_change { Permanence::NotYet } else { Permanence::Yes }
     }
     fn probe(&self) -> Probe {
         Probe::Rpc { method: "starknet_blockNumber", params: "[]" }
@@ -52,7 +47,7 @@ impl Adapter for Starknet {
 }
 
 fn main() {
-    println!("{:#?}", method_table(&Starknet::new("starknet", "Starknet")));
+    rpcgate_examples::server::print_table(&starknet("starknet", "Starknet"));
 }
 
 #[cfg(test)]
@@ -62,7 +57,7 @@ mod tests {
     use std::sync::Arc;
 
     fn chain() -> Chain {
-        Chain::deployed(Arc::new(Starknet::new(&["stark", "net"].concat(), "Starknet")))
+        Chain::deployed(Arc::new(starknet(&["stark", "net"].concat(), "Starknet")))
     }
 
     #[test]
@@ -99,11 +94,11 @@ mod tests {
 
     #[test]
     fn a_node_tells_its_status_in_two_answers() {
-        let starknet = Starknet::new("starknet", "Starknet");
-        let first = starknet.seen(b"900000").expect("a height");
-        assert_eq!(starknet.seen_second(first, b"false"), Some(NodeStatus::at(900_000)));
-        let syncing = starknet.seen_second(first, br#"{"current_block_num":900000}"#);
+        let chain = starknet("starknet", "Starknet");
+        let first = chain.seen(b"900000").expect("a height");
+        assert_eq!(chain.seen_second(first, b"false"), Some(NodeStatus::at(900_000)));
+        let syncing = chain.seen_second(first, br#"{"current_block_num":900000}"#);
         assert_eq!(syncing, Some(NodeStatus::at(900_000).with_syncing(true)));
-        assert_eq!(starknet.seen(b"null"), None);
+        assert_eq!(chain.seen(b"null"), None);
     }
 }

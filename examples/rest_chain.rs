@@ -1,9 +1,8 @@
 //! How do I serve a REST chain that is not in the catalog?
 //!
 //! With an [`Adapter`] in one file. The example is Algorand's. It serves only the listed paths. Weights, cache
-//! lifetimes, method lists and usage refer to each path by its template. `custom_chain.rs` puts adapters into a
+//! lifetimes, method lists and usage refer to each path by its template. `family_chain.rs` puts adapters into a
 //! gateway; `cargo run -p rpcgate-examples --example rest_chain` prints the table.
-#![expect(clippy::print_stdout, reason = "it shows the table")]
 
 use rpcgate_chains::family::params::{member, number};
 use rpcgate_core::prelude::*;
@@ -27,9 +26,6 @@ impl Adapter for Algorand {
     fn facts(&self) -> &Facts {
         &FACTS
     }
-    fn methods(&self) -> Vec<Method> {
-        Vec::new()
-    }
     fn rest_methods(&self) -> &[RestMethod] {
         PATHS
     }
@@ -49,7 +45,7 @@ impl Adapter for Algorand {
 }
 
 fn main() {
-    println!("{:#?}", method_table(&Algorand));
+    rpcgate_examples::server::print_table(&Algorand);
 }
 
 #[cfg(test)]

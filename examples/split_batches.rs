@@ -5,16 +5,13 @@
 //! application with a node that answers only single calls.
 //!
 //! Run it with `cargo run -p rpcgate-examples --example split_batches`.
-#![expect(clippy::print_stdout, reason = "it prints what to try")]
 
-use axum::{Json, Router, routing::post};
+use axum::Router;
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
-use rpcgate_examples::{BoxError, client, node};
+use rpcgate_examples::{BoxError, client, node, server};
 use rpcgate_layers::prelude::*;
-use serde_json::{Value, json};
-use std::{convert::Infallible, net::Ipv4Addr, net::SocketAddr};
-use tokio::net::TcpListener;
+use std::{convert::Infallible, net::SocketAddr};
 use tower::{Layer, service_fn};
 
 async fn start(node: SocketAddr) -> Result<SocketAddr, BoxError> {
@@ -27,41 +24,26 @@ async fn start(node: SocketAddr) -> Result<SocketAddr, BoxError> {
         Ok::<_, Infallible>(response.map(http_body_util::Full::new))
     });
     let split = SplitBatchLayer::new().with_parallel(4).layer(forward);
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-    let addr = listener.local_addr()?;
-    tokio::spawn(axum::serve(listener, Router::new().fallback_service(split)).into_future());
-    Ok(addr)
-}
-
-/// Starts a node that echoes the method of a call and does not accept arrays.
-async fn simple_node() -> Result<SocketAddr, BoxError> {
-    let answer = async |Json(call): Json<Value>| match call.get("method") {
-        Some(method) => Json(json!({"jsonrpc": "2.0", "id": call["id"], "result": method})),
-        None => Json(
-            json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32600, "message": "one call, please"}}),
-        ),
-    };
-    let url = node::start(Router::new().route("/", post(answer))).await?;
-    Ok(url.trim_start_matches("http://").parse()?)
+    Ok(server::serve(Router::new().fallback_service(split)).await?)
 }
 
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
-    let addr = start(simple_node().await?).await?;
-    println!("A node that takes no batches, behind a service that splits them. Try:\n");
+    let addr = start(server::serve(node::without_batches()).await?).await?;
     let batch = r#"[{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"2.0","id":"x","method":"b"}]"#;
-    println!("    curl http://{addr}/ -H 'content-type: application/json' -d '{batch}'");
-    tokio::signal::ctrl_c().await?;
-    Ok(())
+    let title = "A node that takes no batches, behind a service that splits them";
+    Ok(server::show(title, addr, "accept: */*", &[("/", batch)]).await?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+    use std::net::Ipv4Addr;
 
     #[tokio::test]
     async fn a_batch_is_answered_call_by_call_in_its_order_and_a_single_call_as_ever() {
-        let node = simple_node().await.unwrap();
+        let node = server::serve(node::without_batches()).await.unwrap();
         let split = start(node).await.unwrap();
         let calls: Vec<_> =
             (0..9).map(|id| json!({"jsonrpc": "2.0", "id": id, "method": format!("m{id}")})).collect();

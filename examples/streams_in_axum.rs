@@ -1,62 +1,51 @@
-//! How do I serve WebSocket streams in an axum application of my own?
+//! How do I add WebSocket streams to an axum application of my own?
 //!
-//! `websocket_stack` is one tower service from a handshake to its response. axum passes it the requests of a route. It
-//! admits the caller, opens a stream to a node, and decides about each message. Everything else stays with axum.
+//! `GatewayService` opens a stream for a handshake at `/ws/<chain>`, admits its caller, and decides about each message.
+//! The application has its own routes next to it. Its handle knows the open streams, and closes them at a shutdown.
 //!
 //! Read `app` first. Run it with `cargo run -p rpcgate-examples --example streams_in_axum -- ws://127.0.0.1:8546`, with
 //! the address of your Ethereum node.
 #![expect(clippy::print_stdout, reason = "it prints what to try")]
 
-use arc_swap::ArcSwap;
 use axum::{Router, routing::get};
-use rpcgate_core::backend::{counters::MemoryCounters, usage_sink::MemoryUsageSink};
-use rpcgate_core::{chain::Chains, prelude::*, tally::Accounting, tally::Transport};
+use rpcgate_core::prelude::*;
 use rpcgate_examples::{BoxError, key};
-use rpcgate_layers::nodes::{NodeConfig, NodeUrl, Pool, PoolLimits, Pools};
-use rpcgate_layers::stack::{Parts, websocket_stack};
-use rpcgate_layers::{gateway::Housekeeping, websocket::StreamLimits};
-use std::sync::Arc;
+use rpcgate_layers::{gateway::GatewayHandle, prelude::*, websocket::StreamLimits};
+use std::{sync::Arc, time::Duration};
 
-/// Builds the application: its own pages, and the streams of one chain.
-fn app(node: &str, keys: Arc<dyn Directory>, sink: Arc<MemoryUsageSink>) -> Result<Router, BoxError> {
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let eth = Arc::new(Chain::deployed(rpcgate_chains::eth::adapter()));
-    let node = NodeConfig::new(NodeUrl::parse(node, Transport::Ws)?);
-    let pool = Pool::new(eth.facts(), vec![node], PoolLimits::default(), clock.clone());
-
-    let accounting = Accounting::new(clock, Arc::new(MemoryCounters::default()), sink);
-    let (chains, pools) = (Chains::from_iter([eth]), Pools::from_iter([pool]));
-    let mut parts = Parts::new(shared(chains), shared(pools), keys, Arc::new(accounting));
-    parts.stream_limits = StreamLimits::default().with_calls_per_second(50);
-    // Ends the streams of revoked keys, and sweeps counters.
-    tokio::spawn(Housekeeping::of(&parts).run());
-
-    let streams = parts.streams.clone();
-    let count = move || async move { format!("{} streams are open\n", streams.count()) };
-    Ok(Router::new().route_service("/ws/{chain}", websocket_stack(&parts)).route("/", get(count)))
-}
-
-/// Wraps a value that the stack reads, and that may be replaced while it runs.
-fn shared<T>(value: T) -> Arc<ArcSwap<T>> {
-    Arc::new(ArcSwap::from_pointee(value))
+/// Builds the application: its own page, and the streams of one chain.
+fn app(
+    node: &str,
+    keys: Arc<dyn Directory>,
+    sink: Arc<dyn UsageSink>,
+) -> Result<(Router, GatewayHandle), BoxError> {
+    let gateway = GatewayService::builder()
+        .chain(rpcgate_chains::eth::adapter(), [node])
+        .directory(keys)
+        .usage_sink(sink)
+        .stream_limits(StreamLimits::default().with_calls_per_second(50))
+        .build()?;
+    let (handle, counted) = (gateway.handle(), gateway.handle());
+    let count = move || async move { format!("{} streams are open\n", counted.open_streams()) };
+    Ok((Router::new().route("/", get(count)).fallback_service(gateway), handle))
 }
 
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
     let node = std::env::args().nth(1).ok_or("name the WebSocket address of a node")?;
     let (key, keys) = key::fresh()?;
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
-    let addr = listener.local_addr()?;
-    println!("Streams of your node, for one key. Subscribe to its blocks:\n");
-    println!("    websocat 'ws://{addr}/ws/eth?apikey={key}'");
+    let (app, handle) = app(&node, keys, Arc::<MemoryUsageSink>::default())?;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
+    println!(
+        "See at http://127.0.0.1:3000 how many streams are open, end it with Ctrl-C, and subscribe with:\n"
+    );
+    println!("    websocat 'ws://127.0.0.1:3000/ws/eth?apikey={key}'");
     println!(r#"    {{"jsonrpc":"2.0","id":1,"method":"eth_subscribe","params":["newHeads"]}}"#);
-    println!("\nand see at http://{addr}/ how many streams are open. End it with Ctrl-C.");
-    let app = app(&node, keys, Arc::default())?;
-    tokio::select! {
-        served = axum::serve(listener, app) => served?,
-        ended = tokio::signal::ctrl_c() => ended?,
-    }
-    Ok(())
+    let end = async move {
+        let _ = tokio::signal::ctrl_c().await;
+        handle.drain(Duration::from_secs(5)).await;
+    };
+    Ok(axum::serve(listener, app).with_graceful_shutdown(end).await?)
 }
 
 #[cfg(test)]
@@ -91,7 +80,7 @@ mod tests {
         let sink = Arc::<MemoryUsageSink>::default();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addr = listener.local_addr().unwrap();
-        let app = app(&node().await, keys, sink.clone()).unwrap();
+        let (app, handle) = app(&node().await, keys, sink.clone()).unwrap();
         tokio::spawn(axum::serve(listener, app).into_future());
 
         let url = format!("ws://{addr}/ws/eth");
@@ -112,5 +101,16 @@ mod tests {
             tokio::time::sleep(std::time::Duration::from_millis(1)).await;
         }
         assert_eq!(sink.records()[0].lines[0].method, "WS:connect");
+
+        let (mut socket, _) = tokio_tungstenite::connect_async(format!("{url}?apikey={key}")).await.unwrap();
+        assert_eq!(handle.open_streams(), 1);
+        let ended = async {
+            let first = socket.next().await;
+            while socket.next().await.is_some() {}
+            first
+        };
+        let (is_drained, end) = tokio::join!(handle.drain(Duration::from_secs(4)), ended);
+        let Some(Ok(Message::Close(Some(frame)))) = end else { panic!("{end:?}") };
+        assert_eq!((is_drained, u16::from(frame.code), handle.open_streams()), (true, 1001, 0));
     }
 }

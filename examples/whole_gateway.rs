@@ -1,55 +1,42 @@
 //! How do I run a whole gateway, with my own customers and my own invoices?
 //!
-//! `GatewayService::builder()` builds one tower service from an HTTP request to an HTTP response. Every limit and every
-//! backend has a default and a setter. Two backends of this example are its own: a `Directory`, which finds the caller
-//! of a key, and a `UsageSink`, which gets the record of every request before its response leaves.
+//! `GatewayService::builder()` builds one tower service from a request to a response. It answers HTTP requests, opens
+//! WebSocket streams and serves gRPC calls. Every limit and every backend has a default and a setter. Two backends of
+//! this example are its own: a `Directory`, which finds the caller of a key, and a `UsageSink`, which gets the record of
+//! every request before its response leaves.
+//!
+//! Make a call twice within two seconds and compare `x-cache`; the eleventh call of a minute gets 429. At the end the
+//! example prints its records.
 //!
 //! Read `start` first. Run it with `cargo run -p rpcgate-examples --example whole_gateway`.
-#![expect(clippy::print_stdout, reason = "it prints what to try")]
+#![expect(clippy::print_stdout, reason = "it prints what it would bill")]
 
-use axum::Router;
 use parking_lot::Mutex;
 use rpcgate_core::prelude::*;
-use rpcgate_examples::{BoxError, node};
+use rpcgate_examples::{BoxError, node, server};
 use rpcgate_layers::prelude::*;
-use std::{future::ready, net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, sync::Arc};
 
-struct Running {
-    addr: SocketAddr,
-    key: String,
-    invoices: Arc<Invoices>,
-}
+const KEY: &str = "a secret of our first customer";
 
-async fn start(clock: Arc<dyn Clock>) -> Result<Running, BoxError> {
-    let node = node::simulated("eth", clock.clone()).await?;
-    let key = "a secret of our first customer".to_owned();
-    let invoices = Arc::new(Invoices::default());
+async fn start(clock: Arc<dyn Clock>, invoices: Arc<Invoices>) -> Result<SocketAddr, BoxError> {
     let gateway = GatewayService::builder()
-        .chain(rpcgate_chains::eth::adapter(), [node])
-        .directory(Arc::new(Customers(vec![(key.clone(), Plan::of(Tier::Free))])))
-        .usage_sink(invoices.clone())
+        .chain(rpcgate_chains::eth::adapter(), [node::simulated("eth", clock.clone()).await?])
+        .directory(Arc::new(Customers))
+        .usage_sink(invoices)
         .clock(clock)
         .build()?;
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
-    let addr = listener.local_addr()?;
-    tokio::spawn(axum::serve(listener, Router::new().fallback_service(gateway)).into_future());
-    Ok(Running { addr, key, invoices })
+    Ok(server::serve(axum::Router::new().fallback_service(gateway)).await?)
 }
 
-/// Our customers by key. A real directory stores key hashes, queries a database in `fetch` and caches results.
+/// Our customers. A real directory stores key hashes, queries a database in `fetch` and caches results: `own_keys.rs`.
 #[derive(Debug)]
-struct Customers(Vec<(String, Plan)>);
+struct Customers;
 
 impl Directory for Customers {
     fn peek(&self, key: &str) -> KeyLookup {
-        // A key belongs to a project, a project to a tenant, and the tenant has a plan.
-        let caller = |id, plan| Arc::new(Caller::new(KeyId(id), ProjectId(id), TenantId(id), plan));
-        let found = (1..).zip(&self.0).find(|(_, (own, _))| own == key);
-        found.map_or(KeyLookup::Unknown, |(id, (_, plan))| KeyLookup::Known(caller(id, *plan)))
-    }
-
-    fn fetch<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<KeyLookup, Unavailable>> {
-        Box::pin(ready(Ok(self.peek(key))))
+        let customer = || Arc::new(Caller::of(1, Plan::of(Tier::Free)));
+        if key == KEY { KeyLookup::Known(customer()) } else { KeyLookup::Unknown }
     }
 }
 
@@ -63,27 +50,12 @@ impl UsageSink for Invoices {
     }
 }
 
-impl Invoices {
-    fn records(&self) -> Vec<OwnedRecord> {
-        self.0.lock().clone()
-    }
-}
-
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
-    let Running { addr, key, invoices } = start(Arc::new(SystemClock::new())).await?;
-    let call = |body: &str| println!("    curl -i http://{addr}/eth -H 'apikey: {key}' -d '{body}'");
-    println!("A gateway with one key of the free plan, and a simulated Ethereum node behind it. Try:\n");
-    call(r#"{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber"}"#);
-    println!("\ntwice within two seconds (`x-cache`), eleven times within a minute (429), or as a batch:\n");
-    call(
-        r#"[{"jsonrpc":"2.0","id":1,"method":"eth_chainId"},{"jsonrpc":"2.0","id":2,"method":"eth_gasPrice"}]"#,
-    );
-    println!("\nEnd it with Ctrl-C to see what it would bill.");
-    tokio::signal::ctrl_c().await?;
-    for line in invoices.records().iter().flat_map(|record| &record.lines) {
-        println!("{:>4} CU  {}", line.cu, line.method);
-    }
+    let invoices = Arc::new(Invoices::default());
+    let addr = start(Arc::new(SystemClock::new()), invoices.clone()).await?;
+    server::show_calls(addr, KEY, "/eth", &[("eth_blockNumber", ""), ("eth_gasPrice", "")]).await?;
+    println!("{:#?}", invoices.0.lock());
     Ok(())
 }
 
@@ -95,14 +67,21 @@ mod tests {
     use serde_json::{Value, json};
     use std::time::Duration;
 
+    struct Running {
+        addr: SocketAddr,
+        invoices: Arc<Invoices>,
+    }
+
     /// Starts a gateway with a stopped clock, so that no minute ends while a test counts requests.
     async fn running() -> (Running, Arc<ManualClock>) {
         let clock = Arc::new(ManualClock::at(Time::from_secs(1_800_000_000)));
-        (start(clock.clone()).await.unwrap(), clock)
+        let invoices = Arc::<Invoices>::default();
+        let addr = start(clock.clone(), invoices.clone()).await.unwrap();
+        (Running { addr, invoices }, clock)
     }
 
     async fn ask(gateway: &Running, body: &Value) -> JsonResponse {
-        post(gateway.addr, "/eth", ("apikey", &gateway.key), body).await.unwrap()
+        post(gateway.addr, "/eth", ("apikey", KEY), body).await.unwrap()
     }
 
     #[tokio::test]
@@ -134,7 +113,7 @@ mod tests {
         assert_eq!(answer.json[0]["result"], "0x1");
         assert!(answer.json[1]["error"]["code"].is_i64(), "a closed method is refused");
         assert!(answer.json[2]["result"].is_string());
-        let records = gateway.invoices.records();
+        let records = gateway.invoices.0.lock();
         let lines: Vec<_> =
             records[0].lines.iter().map(|line| (&*line.method, line.cu, line.outcome)).collect();
         assert_eq!(

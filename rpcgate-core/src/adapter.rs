@@ -37,8 +37,10 @@ pub trait Adapter: Send + Sync + Debug + 'static {
         None
     }
 
-    /// Returns the methods with their own weight, cache class or flags.
-    fn methods(&self) -> Vec<Method>;
+    /// Returns the methods with their own weight, cache class or flags. The default is none, for a chain with REST only.
+    fn methods(&self) -> Vec<Method> {
+        Vec::new()
+    }
 
     /// Returns the named REST paths in matching order. A path that matches none is metered by its last segment.
     ///
@@ -353,6 +355,28 @@ pub enum Permanence {
     NotYet,
     /// The result says that something is not known yet. It is never cached.
     Unknown,
+}
+
+impl Permanence {
+    /// Returns the permanence of a result about the block at `height`. A result without a height is unknown.
+    ///
+    /// ```
+    /// use rpcgate_core::{adapter::Permanence, chain::Finality};
+    /// use std::sync::Arc;
+    ///
+    /// let finality = Finality::new(Arc::default(), 6);
+    /// finality.head().set(106);
+    /// let at = |height| Permanence::at(height, &finality);
+    /// assert_eq!(at(Some(100)), Permanence::Yes);
+    /// assert_eq!((at(Some(101)), at(None)), (Permanence::NotYet, Permanence::Unknown));
+    /// ```
+    pub fn at(height: Option<u64>, finality: &Finality) -> Self {
+        match height {
+            Some(height) if finality.is_final(height) => Permanence::Yes,
+            Some(_) => Permanence::NotYet,
+            None => Permanence::Unknown,
+        }
+    }
 }
 
 /// Additional places for a key, for chains whose own clients send it elsewhere. Empty by default.

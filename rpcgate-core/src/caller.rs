@@ -217,6 +217,18 @@ pub struct Caller {
 }
 
 impl Caller {
+    /// Creates a caller for a program without projects and tenants: the key, project and tenant have the number `user`.
+    ///
+    /// ```
+    /// use rpcgate_core::prelude::*;
+    ///
+    /// let ann = Caller::of(7, Plan::of(Tier::Free));
+    /// assert_eq!((ann.key, ann.project, ann.tenant), (KeyId(7), ProjectId(7), TenantId(7)));
+    /// ```
+    pub fn of(user: u128, plan: Plan) -> Self {
+        Caller::new(KeyId(user), ProjectId(user), TenantId(user), plan)
+    }
+
     /// Creates a caller with default settings: active, all chains, no lists, the quota of the plan.
     pub fn new(key: KeyId, project: ProjectId, tenant: TenantId, plan: Plan) -> Self {
         Caller {

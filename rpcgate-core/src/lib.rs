@@ -37,7 +37,6 @@ pub mod share;
 mod stream_bytes;
 pub mod stream_tally;
 pub mod tally;
-#[cfg(any(test, feature = "suite"))]
 pub mod toy;
 pub mod trace;
 mod transport;

@@ -3,7 +3,7 @@
 //! ```
 //! use rpcgate_core::prelude::*;
 //!
-//! let caller = Caller::new(KeyId(1), ProjectId(1), TenantId(1), Plan::of(Tier::Free));
+//! let caller = Caller::of(1, Plan::of(Tier::Free));
 //! assert_eq!(caller.plan.per_minute, 10);
 //! ```
 

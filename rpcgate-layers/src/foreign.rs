@@ -6,15 +6,15 @@
 //! ([`RejectWith`]), or by a function of the embedder (`refusing`, `with_refusal_body`).
 //!
 //! ```
-//! use rpcgate_core::backend::{counters::MemoryCounters, suite};
-//! use rpcgate_core::{caller::Caller, clock::{ManualClock, Time}, refusal::Refusal};
+//! use rpcgate_core::backend::counters::MemoryCounters;
+//! use rpcgate_core::{caller::Caller, clock::{ManualClock, Time}, plan::{Plan, Tier}, refusal::Refusal};
 //! use rpcgate_layers::call::window::WindowLayer;
 //! use std::{collections::HashMap, convert::Infallible, sync::Arc};
 //! use tower::{Layer, ServiceExt, service_fn};
 //!
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 //! // The embedder's own table of users and its own text of a refusal.
-//! let users = HashMap::from([("ann", Arc::new(suite::caller(1)))]);
+//! let users = HashMap::from([("ann", Arc::new(Caller::of(1, Plan::of(Tier::Free))))]);
 //! let layer = WindowLayer::new(Arc::new(MemoryCounters::default()))
 //!     .with_caller(Arc::new(ManualClock::at(Time::default())), move |request: &http::Request<String>| {
 //!         Some(users.get(request.body().as_str())?.clone().into())
@@ -91,14 +91,14 @@ impl<B> SetRateLimit for http::Response<B> {
 /// it with `with_caller`:
 ///
 /// ```
-/// use rpcgate_core::backend::suite;
+/// use rpcgate_core::{caller::{Caller, KeyId}, plan::{Plan, Tier}};
 /// use rpcgate_layers::foreign::caller_of;
 /// use std::sync::Arc;
 ///
 /// let mut request = http::Request::new(());
 /// assert!(caller_of(&request).is_none());
-/// request.extensions_mut().insert(Arc::new(suite::caller(7)));
-/// assert_eq!(caller_of(&request).unwrap().key, suite::caller(7).key);
+/// request.extensions_mut().insert(Arc::new(Caller::of(7, Plan::of(Tier::Free))));
+/// assert_eq!(caller_of(&request).unwrap().key, KeyId(7));
 /// ```
 pub fn caller_of<B>(request: &http::Request<B>) -> Option<CallerRef<'_>> {
     request.extensions().get::<Arc<Caller>>().map(CallerRef::from)

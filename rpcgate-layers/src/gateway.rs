@@ -1,4 +1,5 @@
-//! A whole gateway as one tower service, built from defaults.
+//! A whole gateway as one tower service, built from defaults. It answers HTTP requests, opens WebSocket streams and
+//! serves gRPC calls.
 //!
 //! ```
 //! use rpcgate_core::plan::{Plan, Tier};
@@ -22,28 +23,32 @@
 //! ```
 
 mod builder;
+mod handle;
 mod housekeeping;
 
 pub use builder::{BuildError, GatewayBuilder};
+pub use handle::GatewayHandle;
 pub use housekeeping::Housekeeping;
 
-use crate::reply_body::ReplyBody;
-use crate::stack::HttpStack;
+use crate::stack::{GatewayBody, GatewayStack};
 use bytes::Bytes;
 use futures_util::future::AbortHandle;
 use http::{Request, Response};
 use http_body::Body;
 use std::convert::Infallible;
-use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tower_service::Service;
 
-/// A gateway: from an HTTP request to its response. All clones share the state of its backends; a server keeps one
-/// clone for each connection. When the last clone is dropped, its probes and sweeps stop.
-#[derive(Clone)]
+/// A gateway: from a request of any transport to its response. All clones share the state of its backends; a server
+/// keeps one clone for each connection. When the last clone is dropped, its probes and sweeps stop.
+///
+/// The server decides which transports clients can use: WebSocket needs connections with upgrades (HTTP/1.1) or the
+/// extended CONNECT of RFC 8441 (HTTP/2), gRPC needs HTTP/2. `axum::serve` and the `auto` builder of hyper-util offer
+/// all of them.
+#[derive(Clone, Debug)]
 pub struct GatewayService {
-    stack: HttpStack,
+    stack: GatewayStack,
     _running: Option<Arc<Running>>,
 }
 
@@ -52,11 +57,10 @@ impl GatewayService {
     pub fn builder() -> GatewayBuilder {
         GatewayBuilder::new()
     }
-}
 
-impl fmt::Debug for GatewayService {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GatewayService").finish_non_exhaustive()
+    /// Returns a handle with which a program watches and drains the gateway. It does not keep the gateway running.
+    pub fn handle(&self) -> GatewayHandle {
+        GatewayHandle::new(self.stack.open_streams().clone())
     }
 }
 
@@ -64,9 +68,9 @@ impl<B> Service<Request<B>> for GatewayService
 where
     B: Body<Data = Bytes> + Send + 'static,
 {
-    type Response = Response<ReplyBody>;
+    type Response = Response<GatewayBody>;
     type Error = Infallible;
-    type Future = <HttpStack as Service<Request<B>>>::Future;
+    type Future = <GatewayStack as Service<Request<B>>>::Future;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Service::<Request<B>>::poll_ready(&mut self.stack, cx)
@@ -78,6 +82,7 @@ where
 }
 
 /// Stops the housekeeping of a gateway when it is dropped.
+#[derive(Debug)]
 struct Running(AbortHandle);
 
 impl Drop for Running {

@@ -27,8 +27,7 @@ pub mod service_pool;
 pub mod spawn;
 #[cfg(feature = "upstream")]
 pub mod stack;
-#[cfg(test)]
-mod testing;
+pub mod testing;
 #[cfg(feature = "upstream")]
 pub mod transport;
 #[cfg(feature = "upstream")]

@@ -2,11 +2,12 @@
 //!
 //! | stack | from → to | used by |
 //! |---|---|---|
-//! | [`http_stack`] | `http::Request` → `http::Response` | the HTTP listener, embedders |
+//! | [`gateway_stack`] | `http::Request` → `http::Response` of any transport | the listeners, embedders |
+//! | [`http_stack`] | `http::Request` → `http::Response` | embedders |
 //! | [`admission_stack`] | a request's head → an authenticated caller with a tally | HTTP requests, WebSocket handshakes, gRPC calls |
 //! | [`call_stack`] | a parsed set of calls → a settled set | HTTP bodies, gRPC calls |
-//! | [`websocket_stack`] | `http::Request` → `http::Response` | the HTTP listener, embedders |
-//! | [`grpc_stack`] | `http::Request` → `http::Response` with trailers | gRPC listeners, embedders |
+//! | [`websocket_stack`] | `http::Request` → `http::Response` | embedders |
+//! | [`grpc_stack`] | `http::Request` → `http::Response` with trailers | embedders |
 //! | [`handshake_stack`] | a handshake → an answered or refused one | WebSocket streams, once |
 //! | [`message_stack`] | the calls in a message → those that may pass | WebSocket streams, for each message |
 //!
@@ -14,6 +15,10 @@
 //! ([`AdmissionResponse`](crate::request::admission::AdmissionResponse)). A stream needs fewer of the call layers: the
 //! plan windows count its handshake as the request, its messages are free, and the node that it is connected to pushes
 //! its answers.
+
+mod transports;
+
+pub use transports::{GatewayBody, GatewayFuture, GatewayStack, gateway_stack};
 
 use crate::call::batch::{Batch, BatchLayer};
 use crate::call::body::BodyLimits;
@@ -181,24 +186,12 @@ pub fn http_stack(parts: &Parts) -> HttpStack {
 /// connections with upgrades, or HTTP/2 with the extended CONNECT of RFC 8441. Streams run as work of [`Parts::spawn`].
 ///
 /// ```
-/// use arc_swap::ArcSwap;
-/// use rpcgate_core::backend::{counters::MemoryCounters, directory::OpenDirectory, suite, usage_sink::MemoryUsageSink};
-/// use rpcgate_core::{chain::{Chain, Chains}, clock::SystemClock, tally::Accounting, toy::Toy};
-/// use rpcgate_layers::{nodes::Pools, stack::{Parts, websocket_stack}};
-/// use std::sync::Arc;
+/// use rpcgate_layers::{stack::websocket_stack, testing::Fixture};
 /// use tower::ServiceExt;
 ///
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-/// let accounting = Accounting::new(
-///     Arc::new(SystemClock::new()), Arc::new(MemoryCounters::default()), Arc::new(MemoryUsageSink::default()));
-/// let chains: Chains = [Arc::new(Chain::deployed(Arc::new(Toy)))].into_iter().collect();
-/// let parts = Parts::new(
-///     Arc::new(ArcSwap::from_pointee(chains)),
-///     Arc::new(ArcSwap::from_pointee(Pools::default())),
-///     Arc::new(OpenDirectory::new(suite::caller(1))),
-///     Arc::new(accounting),
-/// );
-/// let no_handshake = http::Request::get("/ws/toy").body(()).unwrap();
+/// let parts = Fixture::new().parts();
+/// let no_handshake = http::Request::get("/ws/toy").header("apikey", "secret").body(()).unwrap();
 /// let response = websocket_stack(&parts).oneshot(no_handshake).await.unwrap();
 /// assert_eq!((response.status().as_u16(), &response.headers()["upgrade"]), (426, &"websocket".parse().unwrap()));
 /// # });

@@ -7,18 +7,13 @@ mod again;
 mod classify;
 mod connection_status;
 mod consistency;
-mod head;
-mod index;
 mod json_rpc;
 mod limits;
-mod node_state;
 mod requests;
 mod rest;
 mod round;
-mod send;
 mod service;
 mod streamed_answer;
-mod unanswered;
 
 pub use limits::ReplyLimits;
 pub use service::Upstream;

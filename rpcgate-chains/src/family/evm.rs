@@ -347,11 +347,7 @@ impl Adapter for Evm {
 
 /// Returns the permanence of a result by the height in its member `name`.
 fn mined(result: &[u8], name: &str, finality: &Finality) -> Permanence {
-    match member(result, name).and_then(quantity) {
-        Some(height) if finality.is_final(height) => Permanence::Yes,
-        Some(_) => Permanence::NotYet,
-        None => Permanence::Unknown,
-    }
+    Permanence::at(member(result, name).and_then(quantity), finality)
 }
 
 #[cfg(test)]

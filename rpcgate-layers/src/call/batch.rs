@@ -12,34 +12,17 @@
 //! ```
 //! use bytes::Bytes;
 //! use http_body_util::Full;
-//! use rpcgate_core::backend::{counters::MemoryCounters, suite, usage_sink::MemoryUsageSink};
-//! use rpcgate_core::call::{CallState, Calls, Parsed, Settled};
-//! use rpcgate_core::caller::RequestId;
-//! use rpcgate_core::chain::Chain;
-//! use rpcgate_core::clock::{Clock, ManualClock, Time};
 //! use rpcgate_core::refusal::Refusal;
-//! use rpcgate_core::tally::{Accounting, Tally, Transport};
-//! use rpcgate_core::toy::Toy;
 //! use rpcgate_layers::call::batch::BatchLayer;
 //! use rpcgate_layers::request::message::{Authenticated, Target};
-//! use std::{convert::Infallible, sync::Arc};
-//! use tower::{Layer, ServiceExt, service_fn};
+//! use rpcgate_layers::testing::{Fixture, ScriptedService};
+//! use tower::{Layer, ServiceExt};
 //!
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 //! // The rest of the stack: it refuses every call.
-//! let inner = service_fn(async |mut calls: Calls<Parsed>| {
-//!     for entry in calls.tally_mut().entries.iter_mut().filter(|entry| entry.is_open()) {
-//!         entry.state = CallState::Refused(Refusal::Closed);
-//!     }
-//!     Ok::<_, Infallible>(calls.at::<Settled>())
-//! });
-//! # let clock = Arc::new(ManualClock::at(Time::from_secs(1_700_000_000)));
-//! # let accounting = Accounting::new(clock.clone(), Arc::new(MemoryCounters::default()), Arc::new(MemoryUsageSink::default()));
-//! # let (chain, caller) = (Arc::new(Chain::deployed(Arc::new(Toy))), Arc::new(suite::caller(1)));
-//! # let moment = (clock.now(), clock.elapsed());
-//! # let tally = Tally::new(RequestId(1), Transport::Http, chain, caller, moment, Arc::new(accounting));
+//! let inner = ScriptedService::new(|_| Err(Refusal::Closed));
 //! let request = http::Request::new(Full::new(Bytes::from_static(br#"[{"id":1,"method":"a"}, 5]"#)));
-//! let known = Authenticated { request: Box::new(request), target: Target::JsonRpc, tally: Box::new(tally) };
+//! let known = Authenticated { request: Box::new(request), target: Target::JsonRpc, tally: Fixture::new().tally() };
 //! let response = BatchLayer::new().layer(inner).oneshot(known).await.unwrap();
 //! assert_eq!(response.body, concat!(
 //!     r#"[{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"method not available"}},"#,
@@ -432,7 +415,7 @@ fn entry(tally: &Tally, item: Item) -> Entry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{End, Fixture};
+    use crate::testing::{Fixture, ScriptedService};
     use http_body_util::Full;
     use rpcgate_core::backend::usage_sink::Outcome;
 
@@ -442,7 +425,7 @@ mod tests {
             target: Target::JsonRpc,
             tally: fixture.tally(),
         };
-        let Ok(pending) = BatchLayer::new().layer(End).call(known).await;
+        let Ok(pending) = BatchLayer::new().layer(ScriptedService::default()).call(known).await;
         (pending.status.as_u16(), String::from_utf8(pending.body.to_vec()).unwrap())
     }
 
@@ -451,7 +434,7 @@ mod tests {
         request.headers_mut().insert("content-encoding", coding.parse().unwrap());
         let known = Authenticated { request: Box::new(request), target, tally: Fixture::new().tally() };
         let layer = BatchLayer::new().with_body(BodyLimits::default().with_bytes(1_000));
-        let Ok(pending) = layer.layer(End).call(known).await;
+        let Ok(pending) = layer.layer(ScriptedService::default()).call(known).await;
         pending
     }
 
@@ -540,8 +523,10 @@ mod tests {
                 request.headers_mut().insert(headers::CONSISTENCY, http::HeaderValue::from_static(given));
             }
             let (request, target, tally) = (Box::new(request), Target::JsonRpc, Fixture::new().tally());
-            let Ok(pending) =
-                BatchLayer::new().layer(End).call(Authenticated { request, target, tally }).await;
+            let Ok(pending) = BatchLayer::new()
+                .layer(ScriptedService::default())
+                .call(Authenticated { request, target, tally })
+                .await;
             let refused = if least.is_none() { (400, Some(Refusal::InvalidRequest)) } else { (200, None) };
             assert_eq!((pending.status.as_u16(), pending.refusal), refused);
             let seen = pending.tally.unwrap().consistency.map(|consistency| consistency.least);
@@ -554,7 +539,7 @@ mod tests {
         let fixture = Fixture::new();
         let limits = BodyLimits { bytes: 10, ..BodyLimits::default() };
         let request = http::Request::new(Full::new(Bytes::from_static(b"{\"id\":1,\"method\":\"a\"}")));
-        let mut batch = BatchLayer::new().with_body(limits).layer(End);
+        let mut batch = BatchLayer::new().with_body(limits).layer(ScriptedService::default());
         let Ok(pending) = batch
             .call(Authenticated {
                 request: Box::new(request),
@@ -571,7 +556,7 @@ mod tests {
         let body = http_body_util::StreamBody::new(futures_util::stream::pending::<
             Result<http_body::Frame<Bytes>, Infallible>,
         >());
-        let mut batch = BatchLayer::new().layer(End);
+        let mut batch = BatchLayer::new().layer(ScriptedService::default());
         let future = batch.call(Authenticated {
             request: Box::new(http::Request::new(body)),
             target: Target::JsonRpc,

@@ -12,21 +12,22 @@
 //! The adapter decides whether and how long each answer may be stored. Errors and answers about unknown objects are
 //! never cached. Neither keys nor stored answers contain data of a caller. The layer refuses nothing.
 //!
-//! In front of any other client, a function returns the call of a request with its rule: from a [chain's
+//! In front of any other client, [`CacheLayer::keyed`] stores the response to a request under the key that a function
+//! returns. With [`CacheLayer::with_call`] the function returns the call of a request with its rule: from a [chain's
 //! table](rpcgate_core::chain::Chain::look_up), or a custom one. Other requests pass.
 //!
 //! ```
 //! use rpcgate_core::cache_rule::CacheRule;
 //! use rpcgate_core::call::CallView;
 //! use rpcgate_core::chain::{ChainName, MethodRule};
-//! use rpcgate_core::clock::{ManualClock, Time};
 //! use rpcgate_layers::call::cache::{BoundedReplies, CacheLayer};
+//! use rpcgate_layers::testing::Fixture;
 //! use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 //! use std::{convert::Infallible, sync::Arc, time::Duration};
 //! use tower::{Layer, ServiceExt, service_fn};
 //!
 //! # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
-//! let clock = Arc::new(ManualClock::at(Time::default()));
+//! let clock = Fixture::new().clock;
 //! let layer = CacheLayer::new(Arc::new(BoundedReplies::new(1 << 20)), clock.clone())
 //!     .with_call(|request: &http::Request<()>| {
 //!         let rule = MethodRule::UNLISTED.cached(CacheRule::secs(3));
@@ -52,7 +53,7 @@ mod future;
 mod singleflight;
 mod store;
 
-pub use foreign::{Cacheable, ForeignCache, KeepFuture};
+pub use foreign::{ByKey, Cacheable, DescribeCall, ForeignCache, KeepFuture};
 pub use future::CacheFuture;
 pub use singleflight::SingleFlight;
 pub use store::{BoundedReplies, Looks};
@@ -94,8 +95,7 @@ struct CacheState {
 impl CacheLayer {
     /// Creates a layer that stores answers in `replies`. `clock` decides when they expire.
     pub fn new(replies: Arc<dyn ReplyStore>, clock: Arc<dyn Clock>) -> Self {
-        let (in_flight, spawn) = (SingleFlight::default(), Arc::new(TokioSpawn));
-        CacheLayer { shared: Arc::new(CacheState { replies, in_flight, clock, spawn }), way: Native }
+        CacheLayer { shared: CacheState::new(replies, clock, Arc::new(TokioSpawn)), way: Native }
     }
 
     /// Creates a layer that uses `spawn` to continue a call with followers after its own client has disconnected. It
@@ -103,8 +103,7 @@ impl CacheLayer {
     #[must_use]
     pub fn with_spawn(&self, spawn: Arc<dyn Spawn>) -> Self {
         let CacheState { replies, clock, .. } = &*self.shared;
-        let (replies, clock, in_flight) = (replies.clone(), clock.clone(), SingleFlight::default());
-        CacheLayer { shared: Arc::new(CacheState { replies, in_flight, clock, spawn }), way: Native }
+        CacheLayer { shared: CacheState::new(replies.clone(), clock.clone(), spawn), way: Native }
     }
 }
 
@@ -172,6 +171,10 @@ impl Split {
 }
 
 impl CacheState {
+    fn new(replies: Arc<dyn ReplyStore>, clock: Arc<dyn Clock>, spawn: Arc<dyn Spawn>) -> Arc<Self> {
+        Arc::new(CacheState { replies, in_flight: SingleFlight::default(), clock, spawn })
+    }
+
     fn look(&self, sought: &ReplySought<'_>, call: CallView<'_>, now: Duration) -> Option<Form> {
         let kept = self.replies.get(sought, now)?;
         if call.is_rest {

@@ -4,16 +4,15 @@
 //! Nothing is charged. The layer refuses with [`Refusal::Closed`].
 //!
 //! ```
-//! use rpcgate_core::backend::suite;
 //! use rpcgate_core::call::CallView;
 //! use rpcgate_core::chain::{ChainName, Flags, MethodRule};
-//! use rpcgate_core::clock::{ManualClock, Time};
 //! use rpcgate_layers::call::closed::ClosedLayer;
-//! use std::{convert::Infallible, sync::Arc};
+//! use rpcgate_layers::testing::Fixture;
+//! use std::convert::Infallible;
 //! use tower::{Layer, ServiceExt, service_fn};
 //!
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-//! let (caller, clock) = (Arc::new(suite::caller(1)), Arc::new(ManualClock::at(Time::default())));
+//! let Fixture { caller, clock, .. } = Fixture::new();
 //! let layer = ClosedLayer::new().with_call(clock, move |request: &http::Request<&'static str>| {
 //!     let flags = if request.body().starts_with("admin_") { Flags::CLOSED } else { Flags::NONE };
 //!     let rule = MethodRule::UNLISTED.marked(flags);

@@ -7,17 +7,11 @@
 //!
 //! ```
 //! use bytes::Bytes;
-//! use rpcgate_core::backend::{counters::MemoryCounters, suite, usage_sink::MemoryUsageSink};
-//! use rpcgate_core::call::{Call, CallState, Calls, Entry, Parsed};
-//! use rpcgate_core::caller::RequestId;
-//! use rpcgate_core::chain::Chain;
-//! use rpcgate_core::clock::{Clock, ManualClock, Time};
-//! use rpcgate_core::envelope::{self, Limits};
+//! use rpcgate_core::call::CallState;
 //! use rpcgate_core::refusal::Refusal;
-//! use rpcgate_core::tally::{Accounting, Tally, Transport};
-//! use rpcgate_core::toy::Toy;
 //! use rpcgate_layers::call::each::{EachLayer, OwnedCall};
-//! use std::{convert::Infallible, sync::Arc};
+//! use rpcgate_layers::testing::{Fixture, ScriptedService};
+//! use std::time::Duration;
 //! use tower::{Layer, ServiceExt, service_fn};
 //!
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -26,18 +20,10 @@
 //!     let is_late = call.arrival.secs() % 3_600 >= 1_800;
 //!     if is_late && call.method == "toy_send" { Err(Refusal::Closed) } else { Ok(None::<Bytes>) }
 //! }));
-//! # let clock = Arc::new(ManualClock::at(Time::from_secs(2_000)));
-//! # let accounting = Accounting::new(clock.clone(), Arc::new(MemoryCounters::default()), Arc::new(MemoryUsageSink::default()));
-//! # let (chain, caller) = (Arc::new(Chain::deployed(Arc::new(Toy))), Arc::new(suite::caller(1)));
-//! # let moment = (clock.now(), clock.elapsed());
-//! # let mut tally = Box::new(Tally::new(RequestId(1), Transport::Http, chain, caller, moment, Arc::new(accounting)));
-//! # tally.body = Bytes::from_static(br#"{"id":1,"method":"toy_send"}"#);
-//! # let Ok(envelope::ParsedBody::Single(Ok(call))) = envelope::parse(&tally.body, &Limits::default()) else { panic!() };
-//! # let found = tally.chain.look_up("toy_send");
-//! # tally.entries.push(Entry::open(Call::json_rpc(call, found)));
-//! // A set with one call of `toy_send`, at 0:33:20 of some day.
-//! let calls: Calls<Parsed> = Calls::new(tally);
-//! let service = layer.layer(service_fn(async |calls: Calls<Parsed>| Ok::<_, Infallible>(calls)));
+//! let fixture = Fixture::new(); // 13 minutes past an hour
+//! fixture.clock.advance(Duration::from_secs(1_800));
+//! let calls = fixture.calls(br#"{"id":1,"method":"toy_send"}"#);
+//! let service = layer.layer(ScriptedService::default());
 //! let calls = service.oneshot(calls).await.unwrap();
 //! assert!(matches!(calls.tally().entries[0].state, CallState::Refused(Refusal::Closed)));
 //! # });

@@ -7,18 +7,16 @@
 //! In an axum or any other tower stack:
 //!
 //! ```
-//! use rpcgate_core::backend::suite;
 //! use rpcgate_core::call::CallView;
 //! use rpcgate_core::chain::{ChainName, Flags, MethodRule};
-//! use rpcgate_core::clock::{ManualClock, Time};
 //! use rpcgate_layers::call::heavy::HeavyLayer;
-//! use std::{convert::Infallible, sync::Arc};
+//! use rpcgate_layers::testing::Fixture;
+//! use std::convert::Infallible;
 //! use tower::{Layer, Service, ServiceExt, service_fn};
 //!
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-//! let caller = Arc::new(suite::caller(1)); // free plan: 6 heavy calls a minute
+//! let Fixture { caller, clock, .. } = Fixture::new(); // free plan: 6 heavy calls a minute
 //! let rule = MethodRule::UNLISTED.marked(Flags::HEAVY);
-//! let clock = Arc::new(ManualClock::at(Time::from_secs(30)));
 //! let layer = HeavyLayer::new().with_call(clock, move |_: &http::Request<()>| {
 //!     Some((caller.clone().into(), CallView::new(ChainName::new("toy"), "toy_scan", rule)))
 //! });

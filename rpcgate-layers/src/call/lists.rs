@@ -5,19 +5,16 @@
 //! [`Refusal::NotPermitted`] and [`Refusal::DebugForbidden`].
 //!
 //! ```
-//! use rpcgate_core::backend::suite;
 //! use rpcgate_core::call::CallView;
 //! use rpcgate_core::chain::{ChainName, MethodRule};
-//! use rpcgate_core::clock::{ManualClock, Time};
 //! use rpcgate_layers::call::lists::ListsLayer;
-//! use std::{convert::Infallible, sync::Arc};
+//! use rpcgate_layers::testing::Fixture;
+//! use std::convert::Infallible;
 //! use tower::{Layer, ServiceExt, service_fn};
 //!
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-//! let mut caller = suite::caller(1);
-//! caller.lists.blocked.insert(Box::from(&b"toy_send"[..]));
-//! let caller = Arc::new(caller);
-//! let clock = Arc::new(ManualClock::at(Time::default()));
+//! let blocked = Box::from(&b"toy_send"[..]);
+//! let Fixture { caller, clock, .. } = Fixture::with_caller(|caller| caller.lists.blocked = [blocked].into());
 //! let layer = ListsLayer::new().with_call(clock, move |request: &http::Request<&'static str>| {
 //!     let call = CallView::new(ChainName::new("toy"), request.body(), MethodRule::UNLISTED);
 //!     Some((caller.clone().into(), call))

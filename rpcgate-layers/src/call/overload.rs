@@ -11,17 +11,17 @@
 //! time is no overload.
 //!
 //! ```
-//! use rpcgate_core::backend::suite;
 //! use rpcgate_core::chain::ChainName;
-//! use rpcgate_core::clock::{Clock, ManualClock, Time};
+//! use rpcgate_core::clock::Clock;
 //! use rpcgate_core::overload::{ChainLoads, LoadRules};
 //! use rpcgate_layers::call::overload::OverloadLayer;
+//! use rpcgate_layers::testing::Fixture;
 //! use std::{convert::Infallible, sync::Arc, time::Duration};
 //! use tower::{Layer, ServiceExt, service_fn};
 //!
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 //! const TOY: ChainName = ChainName::new("toy");
-//! let (caller, clock) = (Arc::new(suite::caller(1)), Arc::new(ManualClock::at(Time::default())));
+//! let Fixture { caller, clock, .. } = Fixture::new();
 //! let loads = Arc::new(ChainLoads::new(LoadRules::default()));
 //! // A hundred calls at a time, which usually take 100 ms, and then 2 s.
 //! let enter = || (0..100).filter_map(|_| loads.enter(TOY, &caller, clock.elapsed()).ok()).collect::<Vec<_>>();

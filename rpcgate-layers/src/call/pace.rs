@@ -5,16 +5,16 @@
 //! paced methods of a chain share the one call. The layer refuses with [`Refusal::Paced`].
 //!
 //! ```
-//! use rpcgate_core::backend::suite;
 //! use rpcgate_core::call::CallView;
 //! use rpcgate_core::chain::{ChainName, Flags, MethodRule};
-//! use rpcgate_core::clock::{ManualClock, Time};
 //! use rpcgate_layers::call::pace::PaceLayer;
-//! use std::{convert::Infallible, sync::Arc, time::Duration};
+//! use rpcgate_layers::testing::Fixture;
+//! use std::{convert::Infallible, time::Duration};
 //! use tower::{Layer, ServiceExt, service_fn};
 //!
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-//! let (caller, clock) = (Arc::new(suite::caller(1)), Arc::new(ManualClock::at(Time::from_secs(59))));
+//! let Fixture { caller, clock, .. } = Fixture::new();
+//! clock.advance(Duration::from_secs(39)); // the last second of a minute
 //! let layer = PaceLayer::new().with_call(clock.clone(), move |_: &http::Request<()>| {
 //!     let rule = MethodRule::UNLISTED.marked(Flags::PACED);
 //!     Some((caller.clone().into(), CallView::new(ChainName::new("toy"), "toy_scan", rule)))

@@ -9,21 +9,19 @@
 //! [`charging_if`](QuotaLayer::charging_if) selects the responses that are charged:
 //!
 //! ```
-//! use rpcgate_core::backend::{counters::MemoryCounters, suite, usage_sink::MemoryUsageSink};
 //! use rpcgate_core::call::CallView;
 //! use rpcgate_core::chain::{ChainName, MethodRule};
-//! use rpcgate_core::clock::{ManualClock, Time};
 //! use rpcgate_layers::call::quota::QuotaLayer;
-//! use std::{convert::Infallible, sync::Arc};
+//! use rpcgate_layers::testing::Fixture;
+//! use std::convert::Infallible;
 //! use tower::{Layer, ServiceExt, service_fn};
 //!
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-//! let (counters, sink) = (Arc::new(MemoryCounters::default()), Arc::new(MemoryUsageSink::default()));
-//! let mut caller = suite::caller(1);
-//! caller.quota.cu_per_day = 150;
-//! let (caller, rule) = (Arc::new(caller), MethodRule::new(75));
+//! let fixture = Fixture::with_caller(|caller| caller.quota.cu_per_day = 150);
+//! let Fixture { caller, clock, counters, sink, .. } = fixture;
+//! let rule = MethodRule::new(75);
 //! let layer = QuotaLayer::new(counters)
-//!     .with_call(Arc::new(ManualClock::at(Time::default())), move |_: &http::Request<u16>| {
+//!     .with_call(clock, move |_: &http::Request<u16>| {
 //!         Some((caller.clone().into(), CallView::new(ChainName::new("toy"), "toy_scan", rule)))
 //!     })
 //!     .recording(sink.clone())

@@ -5,17 +5,16 @@
 //! handshake of a stream with [`Refusal::NoStream`].
 //!
 //! ```
-//! use rpcgate_core::backend::suite;
 //! use rpcgate_core::call::CallView;
 //! use rpcgate_core::chain::{ChainName, MethodRule};
-//! use rpcgate_core::clock::{ManualClock, Time};
 //! use rpcgate_layers::call::served::ServedLayer;
-//! use std::{convert::Infallible, sync::Arc};
+//! use rpcgate_layers::testing::Fixture;
+//! use std::convert::Infallible;
 //! use tower::{Layer, ServiceExt, service_fn};
 //!
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 //! const TOY: ChainName = ChainName::new("toy");
-//! let (caller, clock) = (Arc::new(suite::caller(1)), Arc::new(ManualClock::at(Time::default())));
+//! let Fixture { caller, clock, .. } = Fixture::new();
 //! let layer = ServedLayer::for_chains(|chain| chain == TOY).with_call(clock, move |request: &http::Request<ChainName>| {
 //!     Some((caller.clone().into(), CallView::new(*request.body(), "m", MethodRule::UNLISTED)))
 //! });

@@ -10,7 +10,8 @@
 //! ```
 //! use rpcgate_core::caller::Caller;
 //! use rpcgate_core::clock::{ManualClock, Time};
-//! use rpcgate_core::backend::{counters::MemoryCounters, suite};
+//! use rpcgate_core::backend::counters::MemoryCounters;
+//! use rpcgate_core::plan::{Plan, Tier};
 //! use rpcgate_layers::call::window::WindowLayer;
 //! use std::{convert::Infallible, sync::Arc};
 //! use tower::{Layer, Service, ServiceExt, service_fn};
@@ -22,11 +23,11 @@
 //! let inner = service_fn(async |_: http::Request<Caller>| Ok::<_, Infallible>(http::Response::new(bytes::Bytes::new())));
 //! let mut service = layer.layer(inner);
 //! for left in (0..10).rev() {
-//!     let request = http::Request::new(suite::caller(1)); // free plan: 10 requests a minute
+//!     let request = http::Request::new(Caller::of(1, Plan::of(Tier::Free))); // 10 requests a minute
 //!     let response = service.ready().await.unwrap().call(request).await.unwrap();
 //!     assert_eq!(response.headers()["x-ratelimit-remaining-minute"], left.to_string());
 //! }
-//! let response = service.ready().await.unwrap().call(http::Request::new(suite::caller(1))).await.unwrap();
+//! let response = service.ready().await.unwrap().call(http::Request::new(Caller::of(1, Plan::of(Tier::Free)))).await.unwrap();
 //! assert_eq!(response.status(), 429);
 //! assert_eq!(response.headers()["retry-after"], "60");
 //! # });

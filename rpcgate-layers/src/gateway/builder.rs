@@ -1,11 +1,13 @@
 use super::{GatewayService, Housekeeping, Running};
 use crate::call::body::BodyLimits;
-use crate::nodes::{BadUrl, NodeConfig, Pool, PoolLimits};
+use crate::grpc::GrpcLimits;
+use crate::nodes::{BadUrl, NodeConfig, NodeUrl, Pool, PoolLimits};
 use crate::request::route::HeadLimits;
 use crate::request::safeguard::Safeguard;
 use crate::spawn::{Spawn, TokioSpawn};
-use crate::stack::{Parts, http_stack};
+use crate::stack::{Parts, gateway_stack};
 use crate::upstream::ReplyLimits;
+use crate::websocket::StreamLimits;
 use arc_swap::ArcSwap;
 use futures_util::future::abortable;
 use rpcgate_core::adapter::Adapter;
@@ -13,7 +15,7 @@ use rpcgate_core::backend::counters::{Counters, MemoryCounters};
 use rpcgate_core::backend::directory::{Directory, MemoryDirectory, OpenDirectory};
 use rpcgate_core::backend::reply_store::ReplyStore;
 use rpcgate_core::backend::usage_sink::{MemoryUsageSink, UsageSink};
-use rpcgate_core::caller::{Caller, KeyId, ProjectId, TenantId};
+use rpcgate_core::caller::Caller;
 use rpcgate_core::chain::{Chain, ChainName};
 use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_core::envelope::Limits;
@@ -22,7 +24,7 @@ use rpcgate_core::overload::{ChainLoads, LoadRules};
 use rpcgate_core::plan::{BatchCounts, Plan};
 use rpcgate_core::safeguard::SafeguardRule;
 use rpcgate_core::secret::KeyHash;
-use rpcgate_core::tally::Accounting;
+use rpcgate_core::tally::{Accounting, Transport};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,6 +51,8 @@ pub struct GatewayBuilder {
     envelope: Limits,
     batch: BatchCounts,
     reply: ReplyLimits,
+    streams: StreamLimits,
+    grpc: GrpcLimits,
     memory: usize,
 }
 
@@ -127,11 +131,15 @@ impl GatewayBuilder {
             envelope: Limits::default(),
             batch: BatchCounts::Request,
             reply: ReplyLimits::default(),
+            streams: StreamLimits::default(),
+            grpc: GrpcLimits::default(),
             memory: 256 << 20,
         }
     }
 
-    /// Serves a chain, as its adapter describes it, from the nodes at these URLs.
+    /// Serves a chain, as its adapter describes it, from the nodes at these URLs. A URL with the scheme `ws`, `wss`,
+    /// `grpc` or `grpcs` is a node for WebSocket streams or gRPC calls; any other is one for HTTP. For a node with several
+    /// addresses, see [`chain_with`](GatewayBuilder::chain_with).
     pub fn chain<U: Into<String>>(
         mut self,
         adapter: Arc<dyn Adapter>,
@@ -139,7 +147,13 @@ impl GatewayBuilder {
     ) -> Self {
         let node = |url: U| {
             let url = url.into();
-            url.parse().map(NodeConfig::new).map_err(|error| BadNode { url, error })
+            let scheme = url.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
+            let transport = match scheme.as_deref() {
+                Some("ws" | "wss") => Transport::Ws,
+                Some("grpc" | "grpcs") => Transport::Grpc,
+                _ => Transport::Http,
+            };
+            NodeUrl::parse(&url, transport).map(NodeConfig::new).map_err(|error| BadNode { url, error })
         };
         let chain = Arc::new(Chain::deployed(adapter));
         self.chains.push((chain, nodes.into_iter().map(node).collect()));
@@ -171,7 +185,7 @@ impl GatewayBuilder {
     /// Accepts requests without a key, all of them as one caller on this plan. It is meant for a gateway behind a proxy
     /// that authenticates its callers, or for the cache, batches and node pool alone.
     pub fn open(self, plan: Plan) -> Self {
-        self.directory(Arc::new(OpenDirectory::new(caller(0, plan))))
+        self.directory(Arc::new(OpenDirectory::new(Caller::of(0, plan))))
     }
 
     /// Sets the clock of windows, quotas and latencies. Default: the system's.
@@ -260,6 +274,18 @@ impl GatewayBuilder {
         self
     }
 
+    /// Sets the limits of WebSocket streams.
+    pub fn stream_limits(mut self, limits: StreamLimits) -> Self {
+        self.streams = limits;
+        self
+    }
+
+    /// Sets the limits of gRPC calls.
+    pub fn grpc_limits(mut self, limits: GrpcLimits) -> Self {
+        self.grpc = limits;
+        self
+    }
+
     /// Sets the memory budget of all bodies together, in bytes. Default: 256 MiB.
     pub fn memory(mut self, bytes: usize) -> Self {
         self.memory = bytes;
@@ -326,10 +352,11 @@ impl GatewayBuilder {
         parts.room = MemoryBudget::new(self.memory);
         (parts.head, parts.body, parts.envelope) = (self.head, self.body, self.envelope);
         (parts.batch, parts.reply) = (self.batch, self.reply);
+        (parts.stream_limits, parts.grpc) = (self.streams, self.grpc);
         let housekeeping = served.into_iter().fold(Housekeeping::of(&parts), |all, (chain, pool)| {
             all.with_probes(pool, chain, self.probe_interval)
         });
-        Ok((GatewayService { stack: http_stack(&parts), _running: None }, housekeeping))
+        Ok((GatewayService { stack: gateway_stack(&parts), _running: None }, housekeeping))
     }
 }
 
@@ -349,12 +376,8 @@ fn callers(
         None if keys.is_empty() => Err(BuildError::NoCaller),
         None => {
             let keys = (1..).zip(keys);
-            let callers = keys.map(|(id, (key, plan))| (KeyHash::of(&key), Arc::new(caller(id, plan))));
+            let callers = keys.map(|(id, (key, plan))| (KeyHash::of(&key), Arc::new(Caller::of(id, plan))));
             Ok(Arc::new(MemoryDirectory::new(callers)))
         }
     }
-}
-
-fn caller(id: u128, plan: Plan) -> Caller {
-    Caller::new(KeyId(id), ProjectId(id), TenantId(id), plan)
 }

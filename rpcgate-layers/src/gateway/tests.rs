@@ -1,5 +1,6 @@
 use super::*;
 use crate::spawn::{Spawn, Work};
+use http::Version;
 use http_body_util::{BodyExt, Full};
 use parking_lot::Mutex;
 use rpcgate_core::backend::usage_sink::MemoryUsageSink;
@@ -53,6 +54,28 @@ async fn an_open_gateway_needs_no_key_and_meters_its_one_caller() {
     let records = sink.records();
     assert_eq!(records.len(), 2);
     assert_eq!((records[0].key, records[0].windowed), (records[1].key, 1));
+}
+
+#[tokio::test]
+async fn one_service_answers_every_transport_in_its_own_form() {
+    let nodes = [NODE, "ws://127.0.0.1:9", "GRPC://127.0.0.1:9"];
+    let builder = GatewayService::builder().chain(Arc::new(Toy), nodes).open(Plan::of(Tier::Free));
+    let mut gateway = builder.build().unwrap();
+    let no_handshake = Request::get("/ws/toy").body(Full::<Bytes>::default()).unwrap();
+    let Ok(response) = gateway.call(no_handshake).await;
+    assert_eq!(
+        (response.status().as_u16(), &response.headers()["upgrade"]),
+        (426, &"websocket".parse().unwrap())
+    );
+    let mut call = Request::post("/unknown.Service/Read").body(Full::<Bytes>::default()).unwrap();
+    call.headers_mut().insert("content-type", "application/grpc".parse().unwrap());
+    for (version, form) in [(Version::HTTP_2, "application/grpc"), (Version::HTTP_11, "application/json")] {
+        *call.version_mut() = version;
+        let Ok(response) = gateway.call(call.clone()).await;
+        assert_eq!(response.headers()["content-type"], form);
+    }
+    assert_eq!(ask(&mut gateway, None, "admin_stop").await.0, 200);
+    assert!(gateway.handle().drain(Duration::ZERO).await, "no stream was open");
 }
 
 #[tokio::test]

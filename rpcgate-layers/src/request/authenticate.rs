@@ -11,8 +11,9 @@
 //! the caller into the request's extensions, where [`caller_of`](crate::foreign::caller_of) finds it:
 //!
 //! ```
-//! use rpcgate_core::backend::suite;
+//! use rpcgate_core::caller::{Caller, KeyId};
 //! use rpcgate_core::clock::{ManualClock, Time};
+//! use rpcgate_core::plan::{Plan, Tier};
 //! use rpcgate_layers::{foreign::caller_of, request::authenticate::AuthenticateLayer};
 //! use std::{convert::Infallible, sync::Arc};
 //! use tower::{Layer, ServiceExt, service_fn};
@@ -20,10 +21,10 @@
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 //! let clock = Arc::new(ManualClock::at(Time::default()));
 //! let layer = AuthenticateLayer::with_lookup(clock, async |key: String| {
-//!     Ok((key == "s3cret").then(|| Arc::new(suite::caller(7)))) // as a database would
+//!     Ok((key == "s3cret").then(|| Arc::new(Caller::of(7, Plan::of(Tier::Free))))) // as a database would
 //! });
 //! let inner = service_fn(async |request: http::Request<()>| {
-//!     assert_eq!(caller_of(&request).unwrap().key, suite::caller(7).key);
+//!     assert_eq!(caller_of(&request).unwrap().key, KeyId(7));
 //!     Ok::<_, Infallible>(http::Response::new(bytes::Bytes::new()))
 //! });
 //! let service = layer.layer(inner);

@@ -6,7 +6,6 @@
 //! [`Refusal::HeadersTooLarge`].
 //!
 //! ```
-//! use arc_swap::ArcSwap;
 //! use rpcgate_core::{caller::RequestId, chain::Chain, clock::Time, refusal::Refusal, toy::Toy};
 //! use rpcgate_layers::request::message::{PendingResponse, Received, Routed};
 //! use rpcgate_layers::request::route::RouteLayer;
@@ -14,13 +13,12 @@
 //! use tower::{Layer, ServiceExt, service_fn};
 //!
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-//! let chains = [Arc::new(Chain::deployed(Arc::new(Toy)))].into_iter().collect();
 //! // The rest of the stack: it requires a key.
 //! let inner = service_fn(async |routed: Routed<()>| {
 //!     assert_eq!(routed.chain.name().as_str(), "toy");
 //!     Ok::<_, Infallible>(PendingResponse::refused(Refusal::NoKey))
 //! });
-//! let service = RouteLayer::new(Arc::new(ArcSwap::from_pointee(chains))).layer(inner);
+//! let service = RouteLayer::of([Arc::new(Chain::deployed(Arc::new(Toy)))]).layer(inner);
 //! for (method, path, status) in [
 //!     ("POST", "/toy", 401),
 //!     ("POST", "/toy/", 401),
@@ -141,6 +139,11 @@ impl RouteLayer {
     /// Creates a layer that serves `chains` over HTTP and follows replacements of the set.
     pub fn new(chains: Arc<ArcSwap<Chains>>) -> Self {
         RouteLayer { chains, limits: HeadLimits::default(), entrance: Entrance::HTTP }
+    }
+
+    /// Creates a layer for chains that are never replaced.
+    pub fn of(chains: impl IntoIterator<Item = Arc<Chain>>) -> Self {
+        RouteLayer::new(Arc::new(ArcSwap::from_pointee(chains.into_iter().collect())))
     }
 
     /// Sets the entrance, for requests over a different transport.

@@ -12,8 +12,7 @@
 //! it there, and counts the responses with status 429.
 //!
 //! ```
-//! use rpcgate_core::backend::suite;
-//! use rpcgate_core::{clock::{ManualClock, Time}, safeguard::SafeguardRule};
+//! use rpcgate_core::{caller::Caller, clock::{ManualClock, Time}, plan::{Plan, Tier}, safeguard::SafeguardRule};
 //! use rpcgate_layers::foreign::caller_of;
 //! use rpcgate_layers::request::safeguard::{Safeguard, SafeguardLayer};
 //! use std::{convert::Infallible, sync::Arc};
@@ -32,7 +31,8 @@
 //! let service = layer.layer(inner);
 //! let call = async || {
 //!     let mut request = http::Request::new(());
-//!     request.extensions_mut().insert(Arc::new(suite::caller(1))); // free plan: 500 requests an hour
+//!     let caller = Caller::of(1, Plan::of(Tier::Free)); // 500 requests an hour
+//!     request.extensions_mut().insert(Arc::new(caller));
 //!     service.clone().oneshot(request).await.unwrap().into_body()
 //! };
 //! assert_eq!((call().await, call().await, call().await), (500, 500, 125));

@@ -4,15 +4,14 @@
 //! are resolved when a scope is written, not here. The layer refuses with [`Refusal::OutOfScope`].
 //!
 //! ```
-//! use rpcgate_core::{caller::Scope, chain::ChainName, backend::suite};
+//! use rpcgate_core::{caller::Scope, chain::ChainName};
 //! use rpcgate_layers::request::scope::ScopeLayer;
-//! use std::{convert::Infallible, sync::Arc};
+//! use rpcgate_layers::testing::Fixture;
+//! use std::convert::Infallible;
 //! use tower::{Layer, ServiceExt, service_fn};
 //!
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-//! let mut caller = suite::caller(1);
-//! caller.scope = Scope::Only(["btc".into()].into());
-//! let caller = Arc::new(caller);
+//! let caller = Fixture::with_caller(|caller| caller.scope = Scope::Only(["btc".into()].into())).caller;
 //! let layer = ScopeLayer::new()
 //!     .with_caller(move |request: &http::Request<ChainName>| Some((caller.clone().into(), *request.body())));
 //! let inner = service_fn(async |_: http::Request<ChainName>| Ok::<_, Infallible>(http::Response::new(bytes::Bytes::new())));

@@ -3,7 +3,7 @@
 //! The layer comes right after authentication. It refuses with [`Refusal::Suspended`].
 //!
 //! ```
-//! use rpcgate_core::{caller::Caller, chain::ChainName, backend::suite};
+//! use rpcgate_core::{caller::Caller, chain::ChainName, plan::{Plan, Tier}};
 //! use rpcgate_layers::request::suspend::SuspendLayer;
 //! use std::convert::Infallible;
 //! use tower::{Layer, ServiceExt, service_fn};
@@ -13,7 +13,7 @@
 //!     .with_caller(|request: &http::Request<Caller>| Some((request.body().into(), ChainName::new("toy"))));
 //! let inner = service_fn(async |_: http::Request<Caller>| Ok::<_, Infallible>(http::Response::new(bytes::Bytes::new())));
 //! for (suspended, status) in [(false, 200), (true, 402)] {
-//!     let caller = suite::caller(1).with_suspended(suspended);
+//!     let caller = Caller::of(1, Plan::of(Tier::Free)).with_suspended(suspended);
 //!     let response = layer.layer(inner).oneshot(http::Request::new(caller)).await.unwrap();
 //!     assert_eq!(response.status(), status);
 //! }

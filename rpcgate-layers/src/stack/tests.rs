@@ -4,13 +4,11 @@ use super::*;
 use crate::request::admit::{Admission, Admit};
 use crate::request::message::Received;
 use crate::request::route::{RouteMatch, place};
-use crate::testing::{End, Fixture, set};
+use crate::testing::{Fixture, ScriptedService, set};
 use http::{Method, Request};
-use rpcgate_core::backend::directory::MemoryDirectory;
 use rpcgate_core::backend::usage_sink::{Outcome, Phase};
 use rpcgate_core::call::CallState;
 use rpcgate_core::refusal::Refusal;
-use rpcgate_core::secret::KeyHash;
 use rpcgate_core::tally::Transport;
 use tower_service::Service;
 
@@ -41,18 +39,7 @@ fn a_stream_meets_its_layers_in_the_order_of_the_calls_of_http() {
     assert!(!layers("message_stack").iter().any(|layer| ["Window", "Quota", "Cache"].contains(layer)));
 }
 
-const KEY: &str = "a key";
-
-fn parts(fixture: &Fixture) -> Parts {
-    let directory = MemoryDirectory::new([(KeyHash::of(KEY), fixture.caller.clone())]);
-    let chains = [fixture.chain.clone()].into_iter().collect();
-    Parts::new(
-        Arc::new(ArcSwap::from_pointee(chains)),
-        Arc::new(ArcSwap::from_pointee([].into_iter().collect())),
-        Arc::new(directory),
-        fixture.accounting(),
-    )
-}
+const KEY: &str = "secret";
 
 /// Routes gRPC calls: a call names a service of its chain's package, here that of the toy chain.
 fn place_service(chains: &Chains, _: &Method, path: &str) -> RouteMatch {
@@ -63,7 +50,7 @@ fn place_service(chains: &Chains, _: &Method, path: &str) -> RouteMatch {
 async fn admit(fixture: &Fixture, entrance: Entrance, path: &str, key: &str) -> Admission<()> {
     let request = Request::get(path).header("apikey", key).body(()).unwrap();
     let received = Received::now(request, &*fixture.clock);
-    let Ok(admission) = admission_stack(&parts(fixture), entrance, Admit).call(received).await;
+    let Ok(admission) = admission_stack(&fixture.parts(), entrance, Admit).call(received).await;
     admission
 }
 
@@ -106,7 +93,7 @@ async fn their_refusals_are_returned_unchanged_and_recorded_under_their_transpor
 #[tokio::test]
 async fn a_grpc_call_takes_the_call_stack_without_http() {
     let fixture = Fixture::new();
-    let mut stack = call_stack(&parts(&fixture), End);
+    let mut stack = call_stack(&fixture.parts(), ScriptedService::default());
     for (method, is_answered) in [("toy_read", true), ("admin_stop", false)] {
         let admitted = admit(&fixture, GRPC, "/toy.Service/Read", KEY).await.unwrap();
         let body = format!(r#"{{"id":1,"method":"{method}"}}"#);

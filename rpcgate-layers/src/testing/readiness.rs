@@ -1,7 +1,7 @@
 //! Checks that every layer polls its inner service ready before it calls it. Each layer wraps a strict mock, which
 //! panics if it is called without, and the limits of tower.
 
-use super::{End, Fixture};
+use super::{Fixture, ScriptedService};
 use crate::call::batch::BatchLayer;
 use crate::call::cache::{BoundedReplies, CacheLayer};
 use crate::call::closed::ClosedLayer;
@@ -116,7 +116,9 @@ fn authenticated(fixture: &Fixture, body: &'static [u8]) -> Authenticated<Full<B
 }
 
 fn settle<A: Before<Settled>>(calls: Calls<A>) -> Calls<Settled> {
-    once(End.call(calls)).map(|calls| calls.unwrap_or_else(|never: Infallible| match never {})).expect_ready()
+    once(ScriptedService::default().call(calls))
+        .map(|calls| calls.unwrap_or_else(|never: Infallible| match never {}))
+        .expect_ready()
 }
 
 trait ExpectReady<T> {
@@ -260,7 +262,7 @@ impl Slow {
                 let working = slow.working.try_acquire().expect("no more at a time than are allowed");
                 slow.gate.acquire().await.expect("it is never closed").forget();
                 drop(working);
-                End.call(calls).await
+                ScriptedService::default().call(calls).await
             }
         }))
     }
@@ -338,7 +340,8 @@ async fn a_timeout_behind_batch_is_answered_and_the_aborted_call_is_recorded() {
 async fn a_buffer_behind_batch_and_cache_serves_and_a_worker_that_is_gone_is_503_with_an_account() {
     let fixture = Fixture::new();
     let cache = CacheLayer::new(Arc::new(BoundedReplies::new(1 << 20)), fixture.clock.clone());
-    let (buffered, worker) = tower::buffer::Buffer::pair(cache.layer(BufferLayer::new(1).layer(End)), 1);
+    let (buffered, worker) =
+        tower::buffer::Buffer::pair(cache.layer(BufferLayer::new(1).layer(ScriptedService::default())), 1);
     let worker = tokio::spawn(worker);
     for _ in 0..3 {
         let response = batch(buffered.clone(), &fixture, READ).await;

@@ -12,15 +12,16 @@
 //! The second request needs a retry of the chain's [budget](crate::nodes::RetryPolicy::budget), and shares the deadline
 //! of the first. If it brings no better answer, the client gets the first one.
 
+use super::json_rpc;
 use super::limits::ReplyLimits;
+use super::rest;
 use super::round::Round;
-use super::send::send;
 use crate::nodes::Pool;
 use crate::nodes::node::NodeIndex;
 use crate::nodes::node_set::NodeSet;
 use crate::nodes::usefulness::MethodIndex;
 use rpcgate_core::adapter::{NodeError, Unserved};
-use rpcgate_core::call::{CallState, Entry};
+use rpcgate_core::call::{CallState, Entry, Payload};
 use rpcgate_core::chain::Flags;
 use rpcgate_core::node_try::{NodeChoice, TryEnd};
 use rpcgate_core::reply::{Form, Inner, Reply, Source};
@@ -35,6 +36,17 @@ pub(super) async fn send_all(pool: &Pool, tally: &mut Tally, limits: ReplyLimits
     if tally.entries.iter().any(may_need_another) {
         // Boxed, so that the future of other calls does not grow.
         Box::pin(send_again(pool, tally, limits, (among, until))).await;
+    }
+}
+
+/// Sends the open calls of a set once, with retries, whatever their protocol.
+async fn send(pool: &Pool, tally: &mut Tally, limits: ReplyLimits, round: Round) {
+    if let [entry] = &tally.entries[..]
+        && matches!(entry.call.payload, Payload::Rest(_))
+    {
+        rest::forward(pool, tally, limits, round).await;
+    } else {
+        json_rpc::forward(pool, tally, limits, round).await;
     }
 }
 

@@ -2,10 +2,8 @@
 
 use super::classify::{Answer, ErrorJudge, Expected};
 use super::limits::ReplyLimits;
-use super::node_state::name_ids;
 use super::requests::{OutgoingRequest, split};
-use super::round::Round;
-use super::unanswered::unanswered;
+use super::round::{Round, name_ids, unanswered};
 use crate::nodes::reception::ReceptionReader;
 use crate::nodes::{NodeRequestError, Pool};
 use crate::transport::h1::NodeRequest;

@@ -1,6 +1,5 @@
 use super::classify::Expected;
-use super::index::first_index;
-use super::round::Round;
+use super::round::{Round, first_index};
 use crate::nodes::Pool;
 use crate::nodes::node_set::NodeSet;
 use crate::transport::h1::request::BatchableCall;

@@ -7,13 +7,11 @@
 //! node's proxy are not shown. If a truncation shows only while an answer is streamed, the client's stream ends with an
 //! error.
 
-use super::classify::ErrorJudge;
+use super::classify::{ErrorJudge, strip};
 use super::connection_status::is_about_connection;
-use super::head::strip;
 use super::limits::ReplyLimits;
-use super::round::Round;
+use super::round::{Round, unanswered};
 use super::streamed_answer::StreamedAnswer;
-use super::unanswered::unanswered;
 use crate::call::rest::sent;
 use crate::nodes::Pool;
 use crate::nodes::reception::ReceptionReader;

@@ -36,8 +36,7 @@
 use super::again;
 use super::consistency;
 use super::limits::ReplyLimits;
-use super::node_state;
-use super::round::refuse_untaken;
+use super::round::{bind, refuse_untaken};
 use crate::future::ResponseFuture;
 use crate::nodes::node_set::NodeSet;
 use crate::nodes::{Pool, Pools};
@@ -62,6 +61,23 @@ impl Upstream {
     /// Creates a service that uses the current `pools`, which may be replaced at any time.
     pub fn new(pools: Arc<ArcSwap<Pools>>) -> Self {
         Upstream { pools, limits: ReplyLimits::default() }
+    }
+
+    /// Creates a service for pools that are never replaced. A chain without a pool has no node:
+    ///
+    /// ```
+    /// use rpcgate_core::call::CallState;
+    /// use rpcgate_layers::{testing::Fixture, upstream::Upstream};
+    /// use tower::ServiceExt;
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let calls = Fixture::new().calls(br#"{"id":1,"method":"toy_id"}"#);
+    /// let calls = Upstream::of([]).oneshot(calls).await.unwrap();
+    /// assert!(matches!(calls.tally().entries[0].state, CallState::Failed(_)));
+    /// # });
+    /// ```
+    pub fn of(pools: impl IntoIterator<Item = Arc<Pool>>) -> Self {
+        Upstream::new(Arc::new(ArcSwap::from_pointee(pools.into_iter().collect())))
     }
 
     /// Sets the limits of answers.
@@ -102,7 +118,7 @@ impl<A: Before<Settled>> Service<Calls<A>> for Upstream {
 }
 
 async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits) {
-    node_state::bind(pool, tally);
+    bind(pool, tally);
     if pool.is_selective() {
         refuse_untaken(pool, tally);
     }

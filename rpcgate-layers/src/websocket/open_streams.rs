@@ -94,6 +94,11 @@ impl OpenStreams {
         self.open.lock().total()
     }
 
+    /// Reports whether no stream and no long gRPC call is open.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.open.lock().keys.is_empty()
+    }
+
     /// Returns the number of open streams by chain. A chain that had streams stays in the list.
     pub fn by_chain(&self) -> Vec<(ChainName, usize)> {
         self.open.lock().chains.iter().map(|(chain, count)| (*chain, *count)).collect()

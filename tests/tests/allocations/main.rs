@@ -15,7 +15,7 @@ use rpcgate_core::backend::call_observer::{CallObserver, CallTracing, SettledCal
 use rpcgate_core::backend::counters::MemoryCounters;
 use rpcgate_core::backend::directory::MemoryDirectory;
 use rpcgate_core::backend::usage_sink::{Record, UsageSink};
-use rpcgate_core::caller::{Caller, KeyId, ProjectId, TenantId};
+use rpcgate_core::caller::Caller;
 use rpcgate_core::chain::Chain;
 use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_core::plan::{Plan, Tier};
@@ -68,7 +68,7 @@ impl Fixture {
         let config = NodeConfig::new(node.url().parse().unwrap());
         let pool = Pool::new(chain.facts(), vec![config], PoolLimits::default(), clock.clone());
         let plan = Plan::of(Tier::Enterprise);
-        let caller = Caller::new(KeyId(1), ProjectId(1), TenantId(1), plan);
+        let caller = Caller::of(1, plan);
         let directory = MemoryDirectory::new([(KeyHash::of(KEY), Arc::new(caller))]);
         let counters = Arc::new(MemoryCounters::default());
         let mut accounting = Accounting::new(clock, counters, Arc::new(NoSink));

@@ -13,7 +13,7 @@ use crate::{
 use arc_swap::ArcSwap;
 use rpcgate_core::backend::counters::MemoryCounters;
 use rpcgate_core::backend::directory::MemoryDirectory;
-use rpcgate_core::caller::{Caller, KeyId, ProjectId, TenantId};
+use rpcgate_core::caller::Caller;
 use rpcgate_core::chain::{Chain, ChainOverrides};
 use rpcgate_core::clock::ManualClock;
 use rpcgate_core::plan::{Plan, Tier};
@@ -296,7 +296,7 @@ fn caller(number: u64, dice: &mut Dice) -> (String, Caller) {
     let id = u128::from(number);
     let mut plan = Plan::of(Tier::Premium);
     (plan.per_minute, plan.per_hour) = (between(dice, 3, 60), 100_000);
-    let mut caller = Caller::new(KeyId(id), ProjectId(id), TenantId(id), plan);
+    let mut caller = Caller::of(id, plan);
     caller.quota.cu_per_day = between(dice, 200, 8_000);
     (format!("rpcg_{number:x<45}"), caller)
 }

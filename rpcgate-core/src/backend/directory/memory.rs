@@ -1,7 +1,6 @@
 //! The directory in memory.
 
 use super::{Directory, KeyLookup};
-use crate::backend::{BoxFuture, Unavailable};
 use crate::caller::Caller;
 use crate::secret::KeyHash;
 use arc_swap::ArcSwap;
@@ -83,10 +82,6 @@ impl Directory for MemoryDirectory {
         let Some(known) = keys.by_hash.get(&KeyHash::of(key)) else { return KeyLookup::Unknown };
         keys.seen.write().insert(key.into(), known.clone());
         known.clone()
-    }
-
-    fn fetch<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<KeyLookup, Unavailable>> {
-        Box::pin(std::future::ready(Ok(self.peek(key))))
     }
 }
 

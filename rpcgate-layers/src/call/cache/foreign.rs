@@ -1,23 +1,27 @@
 //! The cache in front of any client.
 
-use super::singleflight::{Follow, Joined, LeadOutcome, Leads, SingleFlight};
-use super::{Cache, CacheLayer, CacheState};
+use super::singleflight::{Follow, Joined, LeadOutcome, Leads};
+use super::{BoundedReplies, Cache, CacheLayer, CacheState};
 use crate::foreign::{AcceptAll, AcceptFn, Accepts};
 use crate::future::ResponseFuture;
+use crate::spawn::TokioSpawn;
 use bytes::Bytes;
 use http::Response;
 use pin_project_lite::pin_project;
 use rpcgate_core::adapter::Permanence;
 use rpcgate_core::backend::reply_store::{ReplyKey, ReplySought};
-use rpcgate_core::cache_rule::CacheDecision;
+use rpcgate_core::cache_rule::{CacheDecision, CacheRule};
 use rpcgate_core::call::CallView;
-use rpcgate_core::chain::{Chain, Flags, MethodRule};
+use rpcgate_core::chain::{Chain, ChainName, Flags, MethodRule};
+use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_core::reply::{Form, Rest};
+use std::borrow::Cow;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 use tower_service::Service;
 
 /// A response that can be stored as bytes.
@@ -95,12 +99,85 @@ impl CacheLayer {
         F: for<'r> Fn(&'r R) -> Option<CallView<'r>>,
     {
         let CacheState { replies, clock, spawn, .. } = &*self.shared;
-        let (replies, clock, spawn) = (replies.clone(), clock.clone(), spawn.clone());
-        let in_flight = SingleFlight::default();
         CacheLayer {
-            shared: Arc::new(CacheState { replies, in_flight, clock, spawn }),
+            shared: CacheState::new(replies.clone(), clock.clone(), spawn.clone()),
             way: ForeignCache { tell, keeping: AcceptAll, chain: None },
         }
+    }
+
+    /// Creates a layer for any client that stores each response for `ttl` under the key of its request. Concurrent
+    /// requests with the same key are sent once, as with [`with_call`](CacheLayer::with_call). A request without a key
+    /// (`None`) passes. The stored responses use at most 64 MiB of memory.
+    ///
+    /// ```
+    /// use rpcgate_layers::{call::cache::CacheLayer, testing::Fixture};
+    /// use std::{convert::Infallible, time::Duration};
+    /// use tower::{Layer, ServiceExt, service_fn};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let clock = Fixture::new().clock;
+    /// let layer = CacheLayer::keyed(
+    ///     |request: &http::Request<u8>| (request.method() == "GET").then(|| request.uri().path().into()),
+    ///     Duration::from_secs(10),
+    /// )
+    /// .with_clock(clock.clone())
+    /// .with_capacity(1 << 20);
+    /// let echo = service_fn(async |request: http::Request<u8>| {
+    ///     Ok::<_, Infallible>(http::Response::new(bytes::Bytes::from(vec![*request.body()])))
+    /// });
+    /// let service = layer.layer(echo);
+    /// let send = async |method: &str, body: u8| {
+    ///     let request = http::Request::builder().method(method).uri("/oslo").body(body).unwrap();
+    ///     service.clone().oneshot(request).await.unwrap().into_body()
+    /// };
+    /// assert_eq!((send("GET", 1).await, send("GET", 2).await), (vec![1].into(), vec![1].into()));
+    /// assert_eq!(send("POST", 3).await, vec![3], "a request without a key passes");
+    /// clock.advance(Duration::from_secs(10));
+    /// assert_eq!(send("GET", 4).await, vec![4]);
+    /// # });
+    /// ```
+    pub fn keyed<R, F>(key: F, ttl: Duration) -> CacheLayer<ForeignCache<ByKey<F>>>
+    where
+        F: for<'r> Fn(&'r R) -> Option<Cow<'r, str>>,
+    {
+        let tell = ByKey { key, rule: MethodRule::UNLISTED.cached(CacheRule::Short(ttl)) };
+        let replies = Arc::new(BoundedReplies::new(64 << 20));
+        CacheLayer {
+            shared: CacheState::new(replies, Arc::new(SystemClock::new()), Arc::new(TokioSpawn)),
+            way: ForeignCache { tell, keeping: AcceptAll, chain: None },
+        }
+    }
+}
+
+/// The call of a request of type `R`, as a cache sees it: a function that returns its [`CallView`], or [`ByKey`].
+pub trait DescribeCall<R> {
+    /// Passes the call of `request` to `find`; `None` if the request has no call.
+    fn describe<T>(&self, request: &R, find: impl FnOnce(CallView<'_>) -> Option<T>) -> Option<T>;
+}
+
+impl<R, F: for<'r> Fn(&'r R) -> Option<CallView<'r>>> DescribeCall<R> for F {
+    fn describe<T>(&self, request: &R, find: impl FnOnce(CallView<'_>) -> Option<T>) -> Option<T> {
+        find(self(request)?)
+    }
+}
+
+/// The key of a request, and the lifetime of all responses ([`CacheLayer::keyed`]).
+#[derive(Clone)]
+pub struct ByKey<F> {
+    key: F,
+    rule: MethodRule,
+}
+
+impl<F> fmt::Debug for ByKey<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ByKey").field("rule", &self.rule).finish_non_exhaustive()
+    }
+}
+
+impl<R, F: for<'r> Fn(&'r R) -> Option<Cow<'r, str>>> DescribeCall<R> for ByKey<F> {
+    fn describe<T>(&self, request: &R, find: impl FnOnce(CallView<'_>) -> Option<T>) -> Option<T> {
+        // A layer without chains has its store for itself, so the name only fills the key.
+        find(CallView::new(ChainName::new("keyed"), &(self.key)(request)?, self.rule))
     }
 }
 
@@ -114,6 +191,22 @@ impl<F, P> CacheLayer<ForeignCache<F, P>> {
         CacheLayer { shared: self.shared, way: ForeignCache { tell, keeping: AcceptFn(keeping), chain } }
     }
 
+    /// Sets the clock that decides when responses expire.
+    #[must_use]
+    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        let CacheState { replies, spawn, .. } = &*self.shared;
+        self.shared = CacheState::new(replies.clone(), clock, spawn.clone());
+        self
+    }
+
+    /// Stores at most `bytes` bytes of responses, keys and overhead, in a new store. A response may use a sixteenth.
+    #[must_use]
+    pub fn with_capacity(mut self, bytes: u64) -> Self {
+        let CacheState { clock, spawn, .. } = &*self.shared;
+        self.shared = CacheState::new(Arc::new(BoundedReplies::new(bytes)), clock.clone(), spawn.clone());
+        self
+    }
+
     /// Sets the chain, whose adapter decides which answers of the immutable class are final. Without a chain no answer
     /// is final, and the class stores them for its short time.
     #[must_use]
@@ -125,7 +218,7 @@ impl<F, P> CacheLayer<ForeignCache<F, P>> {
 
 impl<S, F, P, R> Service<R> for Cache<S, ForeignCache<F, P>>
 where
-    F: for<'r> Fn(&'r R) -> Option<CallView<'r>>,
+    F: DescribeCall<R>,
     P: Accepts<S::Response> + Clone + Send + 'static,
     R: Send + 'static,
     S: Service<R> + Clone + Send + 'static,
@@ -147,19 +240,18 @@ where
             let head = height(chain.as_deref());
             KeepTask { shared, chain, head, leads: Leads::default(), key, rule, keeping }
         };
-        let found = tell(&request)
-            .filter(|call| call.rule.cache.is_cached() && !call.rule.flags.has(Flags::BROADCAST))
-            .map(|call| {
-                let epoch = chain.as_ref().map_or(0, |chain| chain.head().epoch());
-                let sought = ReplySought::new(call.chain, call.sent, call.params).in_epoch(epoch);
-                match self.shared.find(&sought) {
-                    Found::Stored(response) => Found::Stored(response),
-                    Found::Leads(leads) => {
-                        Found::Leads(KeepTask { leads, ..task(sought.to_key(), call.rule) })
-                    }
-                    Found::Follows(follow) => Found::Follows((follow, task(sought.to_key(), call.rule))),
-                }
-            });
+        let found = tell.describe(&request, |call| {
+            if !call.rule.cache.is_cached() || call.rule.flags.has(Flags::BROADCAST) {
+                return None;
+            }
+            let epoch = chain.as_ref().map_or(0, |chain| chain.head().epoch());
+            let sought = ReplySought::new(call.chain, call.sent, call.params).in_epoch(epoch);
+            Some(match self.shared.find(&sought) {
+                Found::Stored(response) => Found::Stored(response),
+                Found::Leads(leads) => Found::Leads(KeepTask { leads, ..task(sought.to_key(), call.rule) }),
+                Found::Follows(follow) => Found::Follows((follow, task(sought.to_key(), call.rule))),
+            })
+        });
         let keep = match found {
             None => None,
             Some(Found::Stored(response)) => return ResponseFuture::own(Ok(response)),
@@ -378,6 +470,41 @@ mod tests {
             assert!(all.iter().all(|response| response.is_ok() == (request == "sound")));
             assert_eq!(asked.load(Relaxed), expected, "{request}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_is_enough_and_memory_has_a_bound() {
+        let asked = Arc::new(AtomicU32::new(0));
+        let count = asked.clone();
+        let inner = service_fn(move |request: String| {
+            count.fetch_add(1, Relaxed);
+            async move {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                Ok::<_, BoxError>(Bytes::from(request))
+            }
+        });
+        let clock = Fixture::new().clock;
+        let ttl = Duration::from_millis(1_500);
+        let layer = CacheLayer::keyed(|key: &String| (key != "uncached").then(|| key.as_str().into()), ttl)
+            .with_clock(clock.clone());
+        let service = layer.clone().layer(inner.clone());
+        let together = (0..5).map(|_| service.clone().oneshot("one".to_owned()));
+        assert!(futures_util::future::join_all(together).await.iter().all(Result::is_ok));
+        assert_eq!(asked.load(Relaxed), 1, "equal requests in flight are one");
+        for (request, after, expected) in
+            [("one", 1_499, 1), ("one", 1, 2), ("uncached", 0, 3), ("uncached", 0, 4)]
+        {
+            clock.advance(Duration::from_millis(after));
+            assert_eq!(service.clone().oneshot(request.to_owned()).await.unwrap(), request);
+            assert_eq!(asked.load(Relaxed), expected, "{request} after {after} ms");
+        }
+        let small = layer.with_capacity(64 << 10).layer(inner);
+        for _ in 0..2 {
+            for number in 0..1_000 {
+                assert!(small.clone().oneshot(format!("{number:0200}")).await.is_ok());
+            }
+        }
+        assert!(asked.load(Relaxed) > 1_500, "a small store has forgotten most of a thousand responses");
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,6 +1,6 @@
 use super::{BoundedReplies, Cache, CacheLayer, SingleFlight};
 use crate::call::join::join;
-use crate::testing::{End, Fixture};
+use crate::testing::{Fixture, ScriptedService};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::join_all;
@@ -959,7 +959,12 @@ async fn a_set_with_nothing_to_look_up_passes_unchanged() {
 }
 
 /// Returns the source of the answer to a client that has seen the height `least`.
-async fn source(cache: &mut Cache<End>, fixture: &Fixture, body: &'static str, least: Option<u64>) -> Source {
+async fn source(
+    cache: &mut Cache<ScriptedService>,
+    fixture: &Fixture,
+    body: &'static str,
+    least: Option<u64>,
+) -> Source {
     let mut calls = fixture.calls(body.as_bytes());
     calls.tally_mut().consistency = least.map(|least| HeadConsistency { least, shown: None });
     let Ok(calls) = cache.call(calls).await;
@@ -972,7 +977,8 @@ async fn source(cache: &mut Cache<End>, fixture: &Fixture, body: &'static str, l
 #[tokio::test]
 async fn a_client_that_has_seen_a_head_gets_only_what_never_changes_from_the_cache() {
     let fixture = Fixture::new();
-    let mut cache = CacheLayer::new(Arc::new(BoundedReplies::new(ROOM)), fixture.clock.clone()).layer(End);
+    let mut cache = CacheLayer::new(Arc::new(BoundedReplies::new(ROOM)), fixture.clock.clone())
+        .layer(ScriptedService::default());
     let (block, read) = (r#"{"id":1,"method":"toy_block"}"#, r#"{"id":1,"method":"toy_read"}"#);
     for body in [block, read] {
         assert_eq!(source(&mut cache, &fixture, body, Some(7)).await, Source::Node);

@@ -1,8 +1,8 @@
 use super::*;
-use crate::testing::{self, End, Fixture};
+use crate::testing::{self, Fixture, ScriptedService};
 use rpcgate_core::backend::suite;
 use rpcgate_core::call::{CallState, Listed};
-use rpcgate_core::caller::{Caller, KeyId, ProjectId, TenantId};
+use rpcgate_core::caller::Caller;
 use rpcgate_core::chain::ChainName;
 use rpcgate_core::node_try::{NodeChoice, TryEnd};
 use rpcgate_core::overload::LoadRules;
@@ -100,7 +100,7 @@ async fn a_modest_project_is_admitted_where_a_greedy_one_is_not() {
 #[test]
 fn a_higher_tier_has_a_larger_share() {
     let fixture = Fixture::new();
-    let on = |n, tier| Caller::new(KeyId(n), ProjectId(n), TenantId(n), Plan::of(tier));
+    let on = |n, tier| Caller::of(n, Plan::of(tier));
     let (free, large) = (on(1, Tier::Free), on(2, Tier::Enterprise));
     let loads = Arc::new(ChainLoads::new(LoadRules::default().with_least(18)));
     for millis in [[100; 20].as_slice(), &[2_000; 8]].concat() {
@@ -134,7 +134,7 @@ async fn answer(loads: &Arc<ChainLoads>, fixture: &Fixture, end: TryEnd, millis:
     }
     fixture.clock.advance(Duration::from_millis(millis));
     for calls in under_way {
-        let Ok(calls) = End.call(calls).await;
+        let Ok(calls) = ScriptedService::default().call(calls).await;
         let _ = calls.into_tally().close();
     }
 }

@@ -75,7 +75,7 @@ type Seen = (StatusCode, HeaderMap, Bytes);
 
 impl Gateway {
     fn new(fixture: Fixture) -> Self {
-        Gateway { parts: parts(&fixture), fixture, streams: Arc::default() }
+        Gateway { parts: fixture.parts(), fixture, streams: Arc::default() }
     }
 
     fn with_caller(change: impl FnOnce(&mut Caller)) -> Self {
@@ -310,7 +310,7 @@ async fn a_call_on_a_stream_is_refused_by_lists_and_closed_methods_and_does_not_
 async fn streams_and_https_calls_share_the_heavy_budget_and_closed_heavy_methods_use_it_too() {
     let gateway = Gateway::with_caller(|caller| caller.plan.heavy_per_minute = 3);
     let stream = gateway.stream().await;
-    let mut https = call_stack(&gateway.parts, End);
+    let mut https = call_stack(&gateway.parts, ScriptedService::default());
     let Ok(_) = https.call(gateway.fixture.calls(br#"{"id":1,"method":"toy_scan"}"#)).await;
     assert_eq!(gateway.call(&stream, "probe_x").await, refused(error(CLOSED.0, CLOSED.1)));
     assert_eq!(gateway.call(&stream, "toy_scan").await, forwarded("toy_scan"));
@@ -330,7 +330,7 @@ async fn one_paced_call_a_minute_passes_whichever_way_it_comes() {
     assert_eq!(gateway.call(&stream, "toy_logs").await, forwarded("toy_logs"));
     let paced = error(-32029, "Heavy method rate limit: 1/min for eth_getLogs");
     assert_eq!(gateway.call(&stream, "toy_logs").await, refused(paced));
-    let mut https = call_stack(&gateway.parts, End);
+    let mut https = call_stack(&gateway.parts, ScriptedService::default());
     let Ok(calls) = https.call(gateway.fixture.calls(br#"{"id":1,"method":"toy_logs"}"#)).await;
     assert!(matches!(calls.tally().entries[0].state, CallState::Refused(Refusal::Paced { .. })));
 }
