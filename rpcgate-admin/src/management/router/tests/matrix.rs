@@ -29,7 +29,7 @@ use rpcgate_config::{Plans, ScheduledChange};
 use rpcgate_core::caller::{CustomPlanId, KeyId, ProjectId, ProjectQuota, RequestId, Scope, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::event::EventType;
-use rpcgate_core::plan::Tier;
+use rpcgate_core::plan::{PlanFigure, Tier};
 use rpcgate_core::secret::KeyHash;
 use rpcgate_store::{
     AccessToken, AccessTokenId, AttachmentBounds, AttachmentKind, Audit, AuditSubject, ChainEventFilter,
@@ -344,11 +344,10 @@ fn rows() -> Vec<Row> {
         writes("operator_drain_node", OPERATORS, &[Chain])
             .with(|_| json!({"node": "https://node.example:8545/", "drained": false, "force": false})),
         reads("operator_get_plan", OPERATORS, &[Tier]),
-        writes("operator_update_plan", OPERATORS, &[Tier]).with(|_| json!({
-            "per_minute": 7, "per_hour": 70, "per_day": 700, "heavy_per_minute": 3, "price_per_cu": 0.5,
-            "projects": 4, "keys_per_project": 11, "members": 21, "webhooks_per_project": 3,
-            "subscriptions_per_webhook": 21, "ws_connections": 6, "ws_connections_per_key": 4,
-            "cu_per_day": 70_000, "cu_per_month": 700_000, "rps_limit": 8, "monthly_fee_cents": 900})).or_with(&["from"]),
+        writes("operator_update_plan", OPERATORS, &[Tier]).with(|_| {
+            let figure = |figure: &PlanFigure| (figure.name.to_owned(), (figure.range.start() + 21).into());
+            Value::Object(PlanFigure::ALL.iter().map(figure).collect())
+        }).or_with(&["from"]),
         writes("operator_withdraw_plan_change", OPERATORS, &[Tier, ScheduledChange]),
         reads("operator_list_custom_plans", OPERATORS, &[]),
         reads("operator_list_config_versions", OPERATORS, &[]),
