@@ -26,7 +26,7 @@ use http::{Method, StatusCode};
 use http_body_util::BodyExt;
 use ring::hmac;
 use rpcgate_config::{Plans, ScheduledChange};
-use rpcgate_core::caller::{CustomPlanId, KeyId, ProjectId, ProjectQuota, RequestId, Scope, TenantId};
+use rpcgate_core::caller::{CustomPlanId, KeyId, ProjectId, ProjectQuota, RequestId, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::event::EventType;
 use rpcgate_core::plan::{PlanFigure, Tier};
@@ -830,15 +830,8 @@ async fn premises(
     store.put_quota(project, &ProjectQuota { has_row: true, ..ProjectQuota::default() }, now).await.unwrap();
     let key = KeyId(fresh_id(now));
     let made = Key {
-        id: key,
-        project,
         description: "One".into(),
-        prefix: "rpcg_0000000".into(),
-        hash: KeyHash::of(&key.to_string()),
-        scope: Scope::All,
-        expires_at: None,
-        revoked_at: None,
-        created_at: now,
+        ..Key::new(key, project, "rpcg_0000000", KeyHash::of(&key.to_string()), now)
     };
     store.create_key(&made, now).await.unwrap();
     let limit_request = LimitRequestId(fresh_id(now));
