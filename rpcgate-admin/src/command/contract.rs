@@ -2,8 +2,8 @@
 
 use super::command_error::CommandError;
 use super::console::Console;
-use super::figures::lines;
 use super::find;
+use super::plan::lines;
 use super::printer::{Printable, or_dash};
 use super::time_argument::time;
 use crate::cli::contract::{

@@ -2,8 +2,8 @@
 
 use super::command_error::CommandError;
 use super::console::Console;
-use super::figures::lines;
 use super::find;
+use super::plan::lines;
 use super::printer::Printable;
 use crate::cli::custom_plan::{CustomPlanCommand, CustomPlanDeleteArgs, CustomPlanSetArgs};
 use crate::management::action::operator::custom_plans::{self, NewCustomPlan};

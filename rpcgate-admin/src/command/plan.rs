@@ -6,6 +6,7 @@ use super::printer::{Printable, or_dash};
 use super::time_argument::time;
 use crate::cli::plan::PlanCommand;
 use crate::management::action::operator::plans;
+use crate::management::shape::figures::FiguresJson;
 use crate::management::shape::operator::plans::{PlanFigures, ScheduledChangeJson};
 use rpcgate_core::plan::{FigureUnit, PlanFigure, Price, Tier};
 use rpcgate_store::Figures;
@@ -44,8 +45,16 @@ impl Printable for PlanFigures {
 
 fn later(change: &ScheduledChangeJson) -> String {
     let figures = change.figures.clone().change().map(Figures::from).unwrap_or_default();
-    let figures: Vec<_> = figures.given().map(|figure| figure.to_string()).collect();
-    format!("{} from {}: {}", change.id, change.from, figures.join(", "))
+    format!("{} from {}: {}", change.id, change.from, joined(&figures, ", "))
+}
+
+/// Lists the figures that are set, one per line.
+pub(super) fn lines(figures: &FiguresJson) -> String {
+    joined(&figures.clone().figures().unwrap_or_default(), "\n")
+}
+
+fn joined(figures: &Figures, separator: &str) -> String {
+    figures.given().map(|figure| figure.to_string()).collect::<Vec<_>>().join(separator)
 }
 
 pub(super) async fn execute(console: &mut Console<'_>, command: &PlanCommand) -> Result<(), CommandError> {
