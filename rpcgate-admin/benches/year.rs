@@ -14,7 +14,7 @@ use rpcgate_admin::management::app_state::AppState;
 use rpcgate_admin::management::identity::token::Claims;
 use rpcgate_admin::management::router::router;
 use rpcgate_config::{Config, Input, Setting};
-use rpcgate_core::caller::{KeyId, ProjectId, Scope, TenantId};
+use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
 use rpcgate_core::clock::{ManualClock, Time};
 use rpcgate_core::journal::{GatewayId, SegmentId};
 use rpcgate_core::plan::Tier;
@@ -218,15 +218,8 @@ async fn fill(app: &AppState) {
         for each in 0..KEYS {
             let id = key(at, each);
             let key = Key {
-                id,
-                project: project.id,
                 description: format!("key {each}"),
-                prefix: "rpcg_0123456".into(),
-                hash: KeyHash::of(&id.to_string()),
-                scope: Scope::All,
-                expires_at: None,
-                revoked_at: None,
-                created_at,
+                ..Key::new(id, project.id, "rpcg_0123456", KeyHash::of(&id.to_string()), created_at)
             };
             app.store.create_key(&key, created_at).await.unwrap();
         }

@@ -13,7 +13,6 @@ mod custom_plan;
 mod doctor;
 mod explain;
 mod export_writer;
-mod figures;
 mod find;
 pub mod health;
 mod invoice;

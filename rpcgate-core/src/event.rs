@@ -42,42 +42,52 @@ use serde_json::{Map, Value};
 use std::fmt;
 use std::str::FromStr;
 
-/// The type of an event.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub enum EventType {
-    /// A new block.
-    NewBlock,
-    /// A transaction or call that involves an address.
-    AddressActivity,
-    /// A transfer of a token.
-    TokenTransfer,
-    /// An event of a smart contract.
-    ContractEvent,
-    /// A change between [`Healthy`](HealthPhase::Healthy) and [`Degraded`](HealthPhase::Degraded).
-    Health,
-}
-
-impl EventType {
-    /// Every type, in the order of the specification.
-    pub const ALL: [EventType; 5] = [
-        EventType::NewBlock,
-        EventType::AddressActivity,
-        EventType::TokenTransfer,
-        EventType::ContractEvent,
-        EventType::Health,
-    ];
-
-    /// Returns its name in the API and in deliveries.
-    pub const fn name(self) -> &'static str {
-        match self {
-            EventType::NewBlock => "new_block",
-            EventType::AddressActivity => "address_activity",
-            EventType::TokenTransfer => "token_transfer",
-            EventType::ContractEvent => "contract_event",
-            EventType::Health => "health",
+/// Passes the list of event types, in the order of the specification, to another macro. Each has its name in the API and
+/// in deliveries, and its text in forms.
+#[macro_export]
+macro_rules! event_types {
+    ($then:ident) => {
+        $then! {
+            /// A new block.
+            NewBlock "new_block" "a new block",
+            /// A transaction or call that involves an address.
+            AddressActivity "address_activity" "something that involves an address",
+            /// A transfer of a token.
+            TokenTransfer "token_transfer" "a transfer of a token",
+            /// An event of a smart contract.
+            ContractEvent "contract_event" "an event of a smart contract",
+            /// A change of the chain's health: whether any node answers and is not behind.
+            Health "health" "the nodes of the chain are fit again, or no longer",
         }
-    }
+    };
 }
+
+macro_rules! types {
+    ($($(#[$text:meta])* $type:ident $name:literal $summary:literal,)*) => {
+        /// The type of an event.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+        pub enum EventType {
+            $($(#[$text])* $type,)*
+        }
+
+        impl EventType {
+            /// Every type, in the order of the specification.
+            pub const ALL: [EventType; [$($name),*].len()] = [$(EventType::$type),*];
+
+            /// Returns its name in the API and in deliveries.
+            pub const fn name(self) -> &'static str {
+                [$($name),*][self as usize]
+            }
+
+            /// Returns its text in forms.
+            pub const fn summary(self) -> &'static str {
+                [$($summary),*][self as usize]
+            }
+        }
+    };
+}
+
+event_types!(types);
 
 impl fmt::Display for EventType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

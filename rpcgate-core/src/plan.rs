@@ -1,5 +1,9 @@
 //! Plans: limits of requests, heavy calls, Compute Units, open streams and resources, and the price of a Compute Unit.
 
+mod figures;
+mod table;
+
+pub use figures::{Counts, CountsChange, FigureUnit, Plan, PlanChange, PlanFigure, QuotaChange};
 use std::fmt;
 use std::str::FromStr;
 
@@ -75,37 +79,16 @@ impl Price {
     }
 }
 
-/// The limits and the price of one plan.
-///
-/// ```
-/// use rpcgate_core::plan::{Plan, Tier};
-///
-/// let plan = Plan::of(Tier::Free).with_windows(10, 100, 1_000);
-/// assert_eq!((plan.per_minute, plan.per_day), (10, 1_000));
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct Plan {
-    /// The tier whose name the plan has.
-    pub tier: Tier,
-    /// Requests per key in a UTC minute.
-    pub per_minute: u64,
-    /// Requests per key in a UTC hour.
-    pub per_hour: u64,
-    /// Requests per key in a UTC day.
-    pub per_day: u64,
-    /// Heavy calls per project in a UTC minute, at each gateway.
-    pub heavy_per_minute: u64,
-    /// Price of a Compute Unit.
-    pub price: Price,
-    /// Open streams per project, WebSocket and gRPC, at each gateway.
-    pub ws_connections: u32,
-    /// Open streams per key, at each gateway. Never more than per project.
-    pub ws_connections_per_key: u32,
-    /// The maximum numbers of resources per tenant.
-    pub counts: Counts,
-    /// The quota of a project without its own.
-    pub quota: PlanQuota,
+impl From<u64> for Price {
+    fn from(picodollars: u64) -> Price {
+        Price(picodollars)
+    }
+}
+
+impl From<Price> for u64 {
+    fn from(price: Price) -> u64 {
+        price.0
+    }
 }
 
 /// The quota of a project without its own.
@@ -124,67 +107,7 @@ impl PlanQuota {
     pub const DEFAULT: PlanQuota = PlanQuota { cu_per_day: 100_000, cu_per_month: None, rps_limit: None };
 }
 
-/// The maximum number of resources of each kind. Existing resources stay when a maximum is lowered below their number.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct Counts {
-    /// Projects per tenant.
-    pub projects: u32,
-    /// Usable keys per project.
-    pub keys_per_project: u32,
-    /// Members per tenant.
-    pub members: u32,
-    /// Webhooks per project.
-    pub webhooks_per_project: u32,
-    /// Subscriptions per webhook.
-    pub subscriptions_per_webhook: u32,
-}
-
-impl Counts {
-    /// The largest count that can be set.
-    pub const MOST: u32 = 1_000_000;
-
-    /// Returns the default counts of a tier.
-    pub const fn of(tier: Tier) -> Counts {
-        let (owned, keys_per_project, webhooks_per_project, subscriptions_per_webhook) = match tier {
-            Tier::Free => (3, 10, 2, 20),
-            Tier::Standard => (20, 50, 10, 100),
-            Tier::Premium => (100, 200, 50, 500),
-            Tier::Enterprise => (1_000, 1_000, 200, 5_000),
-        };
-        Counts {
-            projects: owned,
-            keys_per_project,
-            members: owned,
-            webhooks_per_project,
-            subscriptions_per_webhook,
-        }
-    }
-}
-
 impl Plan {
-    /// Returns the default plan of a tier.
-    pub const fn of(tier: Tier) -> Plan {
-        let (per_minute, per_hour, per_day, heavy_per_minute, price, ws_connections) = match tier {
-            Tier::Free => (10, 500, 10_000, 6, 0, 5),
-            Tier::Standard => (50, 2_500, 50_000, 30, 1_000_000_000, 50),
-            Tier::Premium => (100, 5_000, 100_000, 60, 500_000_000, 200),
-            Tier::Enterprise => (1_000, 50_000, 1_000_000, 600, 200_000_000, 2_000),
-        };
-        Plan {
-            tier,
-            per_minute,
-            per_hour,
-            per_day,
-            heavy_per_minute,
-            price: Price(price),
-            ws_connections,
-            ws_connections_per_key: ws_connections,
-            counts: Counts::of(tier),
-            quota: PlanQuota::DEFAULT,
-        }
-    }
-
     /// Sets the windows: requests of a key in a UTC minute, hour and day.
     #[must_use]
     pub const fn with_windows(mut self, per_minute: u64, per_hour: u64, per_day: u64) -> Self {

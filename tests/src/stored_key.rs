@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a key of the tests that cannot be made fails its test")]
 
 use crate::client::TestClient;
-use rpcgate_core::caller::{KeyId, ProjectId, RequestId, Scope, TenantId};
+use rpcgate_core::caller::{KeyId, ProjectId, RequestId, TenantId};
 use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_core::plan::Tier;
 use rpcgate_core::secret::{KeyForge, KeyHash, shown};
@@ -62,17 +62,7 @@ impl TestKey {
         };
         store.create_project(&made).await.unwrap();
         let text = forged();
-        let made = Key {
-            id: key,
-            project,
-            description: String::new(),
-            prefix: shown(&text).into(),
-            hash: KeyHash::of(&text),
-            scope: Scope::All,
-            expires_at: None,
-            revoked_at: None,
-            created_at: now,
-        };
+        let made = Key::new(key, project, shown(&text), KeyHash::of(&text), now);
         store.create_key(&made, now).await.unwrap();
         TestKey { tenant, project, key, text }
     }

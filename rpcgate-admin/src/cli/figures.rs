@@ -2,48 +2,40 @@
 
 use crate::management::action::operator::plans::price;
 use clap::Args;
-use rpcgate_core::plan::Price;
+use rpcgate_core::plan::{PlanChange, Price};
 
-/// The limits of a plan and its price.
-#[derive(Clone, PartialEq, Eq, Debug, Args)]
-pub struct LimitArgs {
-    /// Requests a key may make in a UTC minute
-    #[arg(long, value_name = "NUMBER")]
-    pub per_minute: Option<u64>,
-    /// Requests a key may make in a UTC hour
-    #[arg(long, value_name = "NUMBER")]
-    pub per_hour: Option<u64>,
-    /// Requests a key may make in a UTC day
-    #[arg(long, value_name = "NUMBER")]
-    pub per_day: Option<u64>,
-    /// Heavy calls a project may make in a UTC minute, at each gateway
-    #[arg(long, value_name = "NUMBER")]
-    pub heavy_per_minute: Option<u64>,
-    /// Price of a Compute Unit in US dollars
-    #[arg(long, value_name = "DOLLARS", value_parser = price_of)]
-    pub price_per_cu: Option<Price>,
-    /// WebSocket streams a project may have open, at each gateway
-    #[arg(long, value_name = "NUMBER")]
-    pub ws_connections: Option<u32>,
-    /// WebSocket streams a key may have open, at each gateway
-    #[arg(long, value_name = "NUMBER")]
-    pub ws_connections_per_key: Option<u32>,
-    /// Projects of a tenant
-    #[arg(long, value_name = "NUMBER")]
-    pub projects: Option<u32>,
-    /// Usable keys of a project
-    #[arg(long, value_name = "NUMBER")]
-    pub keys_per_project: Option<u32>,
-    /// Members of a tenant
-    #[arg(long, value_name = "NUMBER")]
-    pub members: Option<u32>,
-    /// Webhooks of a project
-    #[arg(long, value_name = "NUMBER")]
-    pub webhooks_per_project: Option<u32>,
-    /// Subscriptions of a webhook
-    #[arg(long, value_name = "NUMBER")]
-    pub subscriptions_per_webhook: Option<u32>,
+macro_rules! args {
+    ($($section:ident { $(
+        $(#[$text:meta])* $name:ident $(= $column:literal)? {
+            core { $(plan $path:tt)? $(fee $fee:tt)? [$($type:tt)+] $given:ident = $default:expr }
+            shown $shown:tt changed $changed:tt option { $help:literal $(#[$meta:meta])* } $($rest:tt)*
+        }
+    )* })*) => {
+        /// Figures that replace those of a plan.
+        #[derive(Clone, PartialEq, Eq, Debug, Args)]
+        pub struct FigureArgs {
+            $($(
+                #[doc = $help]
+                #[arg(long, value_name = "NUMBER")]
+                $(#[$meta])*
+                pub $name: Option<$given>,
+            )*)*
+        }
+
+        impl FigureArgs {
+            /// Returns the given figures.
+            pub fn change(&self) -> PlanChange {
+                let mut change = PlanChange::default();
+                $($(if let Some(value) = self.$name {
+                    change.set(stringify!($name), value.into());
+                })*)*
+                change
+            }
+        }
+    };
 }
+
+rpcgate_core::plan_figures!(args);
 
 /// The limits of a quota.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Args)]
@@ -57,20 +49,6 @@ pub struct QuotaArgs {
     /// Requests per second over all keys of a project
     #[arg(long, value_name = "NUMBER")]
     pub rps_limit: Option<u64>,
-}
-
-/// Figures that replace those of a plan.
-#[derive(Clone, PartialEq, Eq, Debug, Args)]
-pub struct FigureArgs {
-    /// The limits.
-    #[command(flatten)]
-    pub limits: LimitArgs,
-    /// The default quota of projects.
-    #[command(flatten)]
-    pub quota: QuotaArgs,
-    /// The fee for a month, in cents
-    #[arg(long, value_name = "CENTS")]
-    pub monthly_fee_cents: Option<u64>,
 }
 
 /// Parses a price in US dollars.

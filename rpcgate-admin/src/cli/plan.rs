@@ -3,7 +3,7 @@
 use super::figures::FigureArgs;
 use super::options::CommandOptions;
 use clap::{Args, Subcommand};
-use rpcgate_core::plan::Tier;
+use rpcgate_core::plan::{PlanFigure, Tier};
 
 /// The commands for plans.
 #[derive(Clone, PartialEq, Eq, Debug, Subcommand)]
@@ -50,11 +50,7 @@ pub struct PlanArgs {
 
 /// The arguments of `plan set`.
 #[derive(Clone, PartialEq, Eq, Debug, Args)]
-#[group(id = "figures", required = true, multiple = true, args = [
-    "per_minute", "per_hour", "per_day", "heavy_per_minute", "price_per_cu", "ws_connections",
-    "ws_connections_per_key", "projects", "keys_per_project", "members", "webhooks_per_project",
-    "subscriptions_per_webhook", "cu_per_day", "cu_per_month", "rps_limit", "monthly_fee_cents",
-])]
+#[group(id = "figures", required = true, multiple = true, args = PlanFigure::NAMES)]
 pub struct PlanSetArgs {
     /// The plan.
     #[command(flatten)]

@@ -2,8 +2,8 @@
 
 use super::command_error::CommandError;
 use super::console::Console;
-use super::figures::{figures, lines};
 use super::find;
+use super::plan::lines;
 use super::printer::{Printable, or_dash};
 use super::time_argument::time;
 use crate::cli::contract::{
@@ -73,7 +73,7 @@ async fn create(
     let from = args.from.as_deref().map(|text| time("--from", text)).transpose()?;
     let until = args.until.as_deref().map(|text| time("--until", text)).transpose()?;
     let tenant = find::tenant(&console.app, &args.one.tenant).await?.id;
-    let new = NewContract { figures: figures(&args.figures), from, until, note: args.note.clone() };
+    let new = NewContract { figures: args.figures.change().into(), from, until, note: args.note.clone() };
     Ok(contracts::create(&console.app, &console.actor(), tenant, new).await?)
 }
 

@@ -2,8 +2,8 @@
 
 use super::command_error::CommandError;
 use super::console::Console;
-use super::figures::{figures, lines};
 use super::find;
+use super::plan::lines;
 use super::printer::Printable;
 use crate::cli::custom_plan::{CustomPlanCommand, CustomPlanDeleteArgs, CustomPlanSetArgs};
 use crate::management::action::operator::custom_plans::{self, NewCustomPlan};
@@ -53,7 +53,7 @@ pub(super) async fn execute(
         }
         CustomPlanCommand::Show(args) => find::custom_plan(&console.app, &args.plan).await?,
         CustomPlanCommand::Create(args) => {
-            let (name, figures) = (args.name.clone(), figures(&args.figures));
+            let (name, figures) = (args.name.clone(), args.figures.change().into());
             let new = NewCustomPlan { name, base: args.base, is_visible: args.visible, figures };
             custom_plans::create(&console.app, &console.actor(), new).await?
         }
@@ -65,7 +65,7 @@ pub(super) async fn execute(
 
 async fn set(console: &mut Console<'_>, args: &CustomPlanSetArgs) -> Result<CustomPlan, CommandError> {
     let id = find::custom_plan(&console.app, &args.one.plan).await?.id;
-    let figures = Some(figures(&args.figures)).filter(|figures| *figures != Figures::default());
+    let figures = Some(Figures::from(args.figures.change())).filter(|figures| !figures.is_empty());
     let change = CustomPlanChange { name: args.name.clone(), is_visible: args.visibility, figures };
     if change == CustomPlanChange::default() {
         return Err(CommandError::usage("nothing is to be changed: give a name, a visibility or figures"));

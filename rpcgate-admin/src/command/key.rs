@@ -103,7 +103,7 @@ async fn create(console: &mut Console<'_>, args: &KeyCreateArgs) -> Result<(), C
     let project = find::project(&console.app, args.one.tenant.as_ref(), &args.one.project).await?;
     // The file is created first, because a key that cannot be written is lost.
     let file = args.out.as_deref().map(|path| Ok::<_, CommandError>((path, new_file(path)?))).transpose()?;
-    let new = NewKey { description: args.description.clone(), chains: args.chains.clone(), expires_at };
+    let new = NewKey::new(args.description.clone(), args.chains.clone(), expires_at);
     let created = keys::create(&console.app, &console.actor_for(project.tenant), project.id, new).await;
     let (key, text) = match created {
         Ok(created) => created,

@@ -2,13 +2,13 @@
 
 use super::command_error::CommandError;
 use super::console::Console;
-use super::figures::plan_change;
 use super::printer::{Printable, or_dash};
 use super::time_argument::time;
 use crate::cli::plan::PlanCommand;
 use crate::management::action::operator::plans;
+use crate::management::shape::figures::FiguresJson;
 use crate::management::shape::operator::plans::{PlanFigures, ScheduledChangeJson};
-use rpcgate_core::plan::Tier;
+use rpcgate_core::plan::{FigureUnit, PlanFigure, Price, Tier};
 use rpcgate_store::Figures;
 
 impl Printable for PlanFigures {
@@ -30,33 +30,31 @@ impl Printable for PlanFigures {
     }
 
     fn fields(&self) -> Vec<(&'static str, String)> {
-        vec![
-            ("plan", self.tier.to_string()),
-            ("requests per minute", self.per_minute.to_string()),
-            ("requests per hour", self.per_hour.to_string()),
-            ("requests per day", self.per_day.to_string()),
-            ("heavy calls per minute", self.heavy_per_minute.to_string()),
-            ("US dollars per CU", self.price_per_cu.to_string()),
-            ("streams per project", self.ws_connections.to_string()),
-            ("streams per key", self.ws_connections_per_key.to_string()),
-            ("projects", self.projects.to_string()),
-            ("keys per project", self.keys_per_project.to_string()),
-            ("members", self.members.to_string()),
-            ("webhooks per project", self.webhooks_per_project.to_string()),
-            ("subscriptions per webhook", self.subscriptions_per_webhook.to_string()),
-            ("cu per day", self.cu_per_day.to_string()),
-            ("cu per month", or_dash(self.cu_per_month)),
-            ("requests per second", or_dash(self.rps_limit)),
-            ("monthly fee in cents", self.monthly_fee_cents.to_string()),
-            ("later changes", self.scheduled.iter().map(later).collect::<Vec<_>>().join("\n")),
-        ]
+        let mut fields = vec![("plan", self.tier.to_string())];
+        fields.extend(PlanFigure::ALL.iter().zip(self.numbers()).map(|(figure, number)| {
+            let text = match figure.unit {
+                FigureUnit::Price => or_dash(number.map(|price| Price(price).usd())),
+                _ => or_dash(number),
+            };
+            (figure.title, text)
+        }));
+        fields.push(("later changes", self.scheduled.iter().map(later).collect::<Vec<_>>().join("\n")));
+        fields
     }
 }
 
 fn later(change: &ScheduledChangeJson) -> String {
-    let figures = change.figures.clone().change().map(Figures::from).unwrap_or_default().list();
-    let figures = figures.iter().filter(|figure| figure.value.is_some()).map(ToString::to_string);
-    format!("{} from {}: {}", change.id, change.from, figures.collect::<Vec<_>>().join(", "))
+    let figures = change.figures.clone().change().map(Figures::from).unwrap_or_default();
+    format!("{} from {}: {}", change.id, change.from, joined(&figures, ", "))
+}
+
+/// Lists the figures that are set, one per line.
+pub(super) fn lines(figures: &FiguresJson) -> String {
+    joined(&figures.clone().figures().unwrap_or_default(), "\n")
+}
+
+fn joined(figures: &Figures, separator: &str) -> String {
+    figures.given().map(|figure| figure.to_string()).collect::<Vec<_>>().join(separator)
 }
 
 pub(super) async fn execute(console: &mut Console<'_>, command: &PlanCommand) -> Result<(), CommandError> {
@@ -71,7 +69,7 @@ pub(super) async fn execute(console: &mut Console<'_>, command: &PlanCommand) ->
         PlanCommand::Show(args) => plans::get(&console.app, args.plan.name()).await?,
         PlanCommand::Set(args) => {
             let from = args.from.as_deref().map(|text| time("--from", text)).transpose()?;
-            let (tier, change) = (args.one.plan.name(), plan_change(&args.figures));
+            let (tier, change) = (args.one.plan.name(), args.figures.change());
             plans::update(&console.app, &console.actor(), tier, change, from).await?
         }
         PlanCommand::Withdraw(args) => {

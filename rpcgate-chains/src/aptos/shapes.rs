@@ -47,6 +47,6 @@ pub(super) fn shapes(kind: EventType) -> Option<&'static [EventShape]> {
         EventType::AddressActivity => &[ACTIVITY],
         EventType::TokenTransfer => &[ASSETS],
         EventType::ContractEvent => &[MOVE_EVENT],
-        EventType::Health => return None,
+        _ => return None,
     })
 }

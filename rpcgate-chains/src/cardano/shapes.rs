@@ -55,6 +55,6 @@ pub(super) fn shapes(kind: EventType) -> Option<&'static [EventShape]> {
         EventType::AddressActivity => &[ACTIVITY],
         EventType::TokenTransfer => &[ASSETS],
         EventType::ContractEvent => &[SCRIPT, REDEEMER, MINT],
-        EventType::Health => return None,
+        _ => return None,
     })
 }

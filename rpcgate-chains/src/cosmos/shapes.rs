@@ -36,6 +36,6 @@ pub(super) fn shapes(kind: EventType) -> Option<&'static [EventShape]> {
         EventType::AddressActivity => &[ACTIVITY],
         EventType::TokenTransfer => &[COINS],
         EventType::ContractEvent => &[EVENT],
-        EventType::Health => return None,
+        _ => return None,
     })
 }

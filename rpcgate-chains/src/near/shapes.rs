@@ -66,6 +66,6 @@ pub(super) fn shapes(kind: EventType) -> Option<&'static [EventShape]> {
         EventType::AddressActivity => &[ACTIVITY],
         EventType::TokenTransfer => &[NEP141, NEP171, NEP245],
         EventType::ContractEvent => &[LOG],
-        EventType::Health => return None,
+        _ => return None,
     })
 }

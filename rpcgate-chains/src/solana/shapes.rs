@@ -47,6 +47,6 @@ pub(super) fn shapes(kind: EventType) -> Option<&'static [EventShape]> {
         EventType::AddressActivity => &[ACTIVITY],
         EventType::TokenTransfer => &[TOKENS],
         EventType::ContractEvent => &[DATA, LOG],
-        EventType::Health => return None,
+        _ => return None,
     })
 }

@@ -46,6 +46,6 @@ pub(super) fn shapes(kind: EventType) -> Option<&'static [EventShape]> {
         EventType::AddressActivity => &[ACTIVITY],
         EventType::TokenTransfer => &[COINS, JETTONS],
         EventType::ContractEvent => &[MESSAGE],
-        EventType::Health => return None,
+        _ => return None,
     })
 }

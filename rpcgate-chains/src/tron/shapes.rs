@@ -57,6 +57,6 @@ pub(super) fn shapes(kind: EventType) -> Option<&'static [EventShape]> {
         EventType::AddressActivity => &[ACTIVITY],
         EventType::TokenTransfer => &[TRC10, TRC20, TRC721],
         EventType::ContractEvent => &[LOG],
-        EventType::Health => return None,
+        _ => return None,
     })
 }

@@ -44,6 +44,6 @@ pub(super) fn shapes(kind: EventType) -> Option<&'static [EventShape]> {
         EventType::AddressActivity => &[ACTIVITY],
         EventType::TokenTransfer => &[PAYMENT],
         EventType::ContractEvent => &[TRANSACTION],
-        EventType::Health => return None,
+        _ => return None,
     })
 }

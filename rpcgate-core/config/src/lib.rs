@@ -100,7 +100,7 @@ pub use mail_server::{MailEncryption, MailServerUrl, MailTls};
 pub use moment::{parse as parse_moment, text as moment_text};
 pub use node::{ANY_NETWORK, NodeSettings};
 pub use otlp::{OtlpSettings, TraceRatio};
-pub use overlay::{CountsChange, Overlay, PlanChange, QuotaChange, ScheduledChange};
+pub use overlay::{Overlay, ScheduledChange};
 pub use overload::{OverloadSettings, TierWeights};
 pub use plans::Plans;
 pub use problem::{ConfigError, ConfigErrors, ConfigLocation, Problem};
@@ -115,6 +115,8 @@ pub use toml_text::{key as toml_key, quote as toml_quote};
 pub use url::Url;
 pub use webhooks::Webhooks;
 pub use ws::WsSettings;
+
+pub use rpcgate_core::plan::{CountsChange, PlanChange, QuotaChange};
 
 use fields::{Fields, Lister, Names, Table};
 use reading::Reading;

@@ -2,129 +2,8 @@
 
 use super::Config;
 use rpcgate_core::clock::Time;
-use rpcgate_core::plan::{Counts, Plan, PlanQuota, Price, Tier};
+use rpcgate_core::plan::{PlanChange, Tier};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// The overridden limits of a plan. The others come from the file.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct PlanChange {
-    /// Requests per key in a UTC minute.
-    pub per_minute: Option<u64>,
-    /// Requests per key in a UTC hour.
-    pub per_hour: Option<u64>,
-    /// Requests per key in a UTC day.
-    pub per_day: Option<u64>,
-    /// Heavy calls per project in a UTC minute, at each gateway.
-    pub heavy_per_minute: Option<u64>,
-    /// The price of a Compute Unit.
-    pub price: Option<Price>,
-    /// Open streams per project, WebSocket and gRPC, at each gateway.
-    pub ws_connections: Option<u32>,
-    /// Open streams per key, at each gateway.
-    pub ws_connections_per_key: Option<u32>,
-    /// The maximum numbers of resources per tenant.
-    pub counts: CountsChange,
-    /// The quota of a project without its own.
-    pub quota: QuotaChange,
-    /// The monthly fee, in cents.
-    pub monthly_fee: Option<u64>,
-}
-
-/// The overridden limits of a plan's quota.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct QuotaChange {
-    /// Compute Units in any rolling 24 hours.
-    pub cu_per_day: Option<u64>,
-    /// Recorded, not enforced.
-    pub cu_per_month: Option<u64>,
-    /// Requests per second over all keys of the project.
-    pub rps_limit: Option<u64>,
-}
-
-impl QuotaChange {
-    fn apply(&self, quota: &mut PlanQuota) {
-        quota.cu_per_day = self.cu_per_day.unwrap_or(quota.cu_per_day);
-        quota.cu_per_month = self.cu_per_month.or(quota.cu_per_month);
-        quota.rps_limit = self.rps_limit.or(quota.rps_limit);
-    }
-}
-
-/// The overridden counts of a plan.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct CountsChange {
-    /// Projects per tenant.
-    pub projects: Option<u32>,
-    /// Usable keys per project.
-    pub keys_per_project: Option<u32>,
-    /// Members per tenant.
-    pub members: Option<u32>,
-    /// Webhooks per project.
-    pub webhooks_per_project: Option<u32>,
-    /// Subscriptions per webhook.
-    pub subscriptions_per_webhook: Option<u32>,
-}
-
-impl CountsChange {
-    fn apply(&self, counts: &mut Counts) {
-        counts.projects = self.projects.unwrap_or(counts.projects);
-        counts.keys_per_project = self.keys_per_project.unwrap_or(counts.keys_per_project);
-        counts.members = self.members.unwrap_or(counts.members);
-        counts.webhooks_per_project = self.webhooks_per_project.unwrap_or(counts.webhooks_per_project);
-        counts.subscriptions_per_webhook =
-            self.subscriptions_per_webhook.unwrap_or(counts.subscriptions_per_webhook);
-    }
-}
-
-impl PlanChange {
-    /// Applies the changes to `plan`, which has no fee.
-    pub fn apply(&self, plan: &mut Plan) {
-        plan.per_minute = self.per_minute.unwrap_or(plan.per_minute);
-        plan.per_hour = self.per_hour.unwrap_or(plan.per_hour);
-        plan.per_day = self.per_day.unwrap_or(plan.per_day);
-        plan.heavy_per_minute = self.heavy_per_minute.unwrap_or(plan.heavy_per_minute);
-        plan.price = self.price.unwrap_or(plan.price);
-        if let Some(ws_connections) = self.ws_connections {
-            *plan = plan.with_ws_connections(ws_connections);
-        }
-        if let Some(per_key) = self.ws_connections_per_key {
-            *plan = plan.with_ws_connections_per_key(per_key);
-        }
-        self.counts.apply(&mut plan.counts);
-        self.quota.apply(&mut plan.quota);
-    }
-}
-
-impl PlanChange {
-    /// Returns these values, and those of `below` where this has none.
-    #[must_use]
-    pub fn over(&self, below: &PlanChange) -> PlanChange {
-        PlanChange {
-            per_minute: self.per_minute.or(below.per_minute),
-            per_hour: self.per_hour.or(below.per_hour),
-            per_day: self.per_day.or(below.per_day),
-            heavy_per_minute: self.heavy_per_minute.or(below.heavy_per_minute),
-            price: self.price.or(below.price),
-            ws_connections: self.ws_connections.or(below.ws_connections),
-            ws_connections_per_key: self.ws_connections_per_key.or(below.ws_connections_per_key),
-            counts: CountsChange {
-                projects: self.counts.projects.or(below.counts.projects),
-                keys_per_project: self.counts.keys_per_project.or(below.counts.keys_per_project),
-                members: self.counts.members.or(below.counts.members),
-                webhooks_per_project: self.counts.webhooks_per_project.or(below.counts.webhooks_per_project),
-                subscriptions_per_webhook: self
-                    .counts
-                    .subscriptions_per_webhook
-                    .or(below.counts.subscriptions_per_webhook),
-            },
-            quota: QuotaChange {
-                cu_per_day: self.quota.cu_per_day.or(below.quota.cu_per_day),
-                cu_per_month: self.quota.cu_per_month.or(below.quota.cu_per_month),
-                rps_limit: self.quota.rps_limit.or(below.quota.rps_limit),
-            },
-            monthly_fee: self.monthly_fee.or(below.monthly_fee),
-        }
-    }
-}
 
 /// A change of a plan that takes effect at its time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -201,6 +80,7 @@ impl Overlay {
 mod tests {
     use super::*;
     use crate::Input;
+    use rpcgate_core::plan::{Plan, PlanQuota, QuotaChange};
 
     #[test]
     fn streams_that_operators_set_override_those_of_the_file_and_a_key_has_no_more_than_its_project() {

@@ -3,7 +3,7 @@
 use super::fields::{Fields, Table};
 use super::problem::Problem;
 use super::project::some_requests;
-use rpcgate_core::plan::{BatchCounts, Counts, Plan, PlanQuota, Price, Tier};
+use rpcgate_core::plan::{BatchCounts, Plan, PlanFigure, Price, Tier};
 
 /// `[plans]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -83,35 +83,66 @@ impl Table for Plans {
     }
 }
 
+trait Figure {
+    fn visit<F: Fields>(&mut self, f: &mut F, figure: &PlanFigure);
+}
+
+impl Figure for u64 {
+    fn visit<F: Fields>(&mut self, f: &mut F, figure: &PlanFigure) {
+        // The largest TOML integer.
+        let most = (*figure.range.end()).min(i64::MAX as u64);
+        f.number(figure.name, self, *figure.range.start()..=most);
+    }
+}
+
+impl Figure for u32 {
+    fn visit<F: Fields>(&mut self, f: &mut F, figure: &PlanFigure) {
+        let mut wide = u64::from(*self);
+        wide.visit(f, figure);
+        *self = u32::try_from(wide).unwrap_or(*self);
+    }
+}
+
+impl Figure for Price {
+    fn visit<F: Fields>(&mut self, f: &mut F, figure: &PlanFigure) {
+        f.value(figure.name, self);
+    }
+}
+
+impl Figure for Option<u64> {
+    fn visit<F: Fields>(&mut self, f: &mut F, figure: &PlanFigure) {
+        f.value(figure.name, self);
+    }
+}
+
+macro_rules! fields {
+    ($($section:ident { $(
+        $(#[$text:meta])* $name:ident $(= $column:literal)? {
+            core { $(plan [$($path:tt)+])? $(fee $fee:tt)? [$($type:tt)+] $given:ident = $default:expr } $($rest:tt)*
+        }
+    )* })*) => {
+        fn figures<F: Fields>(plan: &mut Plan, f: &mut F) {
+            $($($(if let Some(figure) = PlanFigure::named(stringify!($name)) {
+                let before = plan.ws_connections;
+                plan.$($path)+.visit(f, figure);
+                let streams = std::mem::replace(&mut plan.ws_connections, before);
+                if streams != before {
+                    *plan = plan.with_ws_connections(streams);
+                }
+            })?)*)*
+        }
+    };
+}
+
+rpcgate_core::plan_figures!(fields);
+
 impl Table for Plan {
     fn fields<F: Fields>(&mut self, f: &mut F) {
-        const MOST: u64 = 1_000_000_000_000;
-        f.number("per_minute", &mut self.per_minute, 1..=MOST);
-        f.number("per_hour", &mut self.per_hour, 1..=MOST);
-        f.number("per_day", &mut self.per_day, 1..=MOST);
-        f.number("heavy_per_minute", &mut self.heavy_per_minute, 0..=MOST);
-        f.value("price_per_cu", &mut self.price);
-        let mut ws_connections = self.ws_connections;
-        f.number("ws_connections", &mut ws_connections, 0..=Counts::MOST);
-        *self = self.with_ws_connections(ws_connections);
-        f.number("ws_connections_per_key", &mut self.ws_connections_per_key, 0..=Counts::MOST);
-        let counts = &mut self.counts;
-        f.number("projects", &mut counts.projects, 0..=Counts::MOST);
-        f.number("keys_per_project", &mut counts.keys_per_project, 0..=Counts::MOST);
-        f.number("members", &mut counts.members, 0..=Counts::MOST);
-        f.number("webhooks_per_project", &mut counts.webhooks_per_project, 0..=Counts::MOST);
-        f.number("subscriptions_per_webhook", &mut counts.subscriptions_per_webhook, 0..=Counts::MOST);
-        quota_limits(f, &mut self.quota);
+        figures(self, f);
+        some_requests(f, self.quota.rps_limit);
         if self.ws_connections_per_key > self.ws_connections {
             let why = "must not be larger than ws_connections beside it".into();
             f.wrong(&["ws_connections_per_key", "ws_connections"], |key| Problem::Invalid { key, why });
         }
     }
-}
-
-fn quota_limits<F: Fields>(f: &mut F, quota: &mut PlanQuota) {
-    f.value("cu_per_day", &mut quota.cu_per_day);
-    f.value("cu_per_month", &mut quota.cu_per_month);
-    f.value("rps_limit", &mut quota.rps_limit);
-    some_requests(f, quota.rps_limit);
 }

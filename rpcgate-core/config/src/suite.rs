@@ -3,6 +3,7 @@
 #![expect(clippy::panic, reason = "a suite fails by panicking")]
 
 use super::{Config, ConfigProgram, Input, ReloadEffect, Setting};
+use rpcgate_core::plan::PlanFigure;
 
 /// The common part of both configurations.
 const BASE: &str = r#"
@@ -173,21 +174,6 @@ const CHANGED: &[(&str, &str)] = &[
     ("telemetry.otlp.interval", "7s"),
     ("telemetry.otlp.timeout", "7s"),
     ("plans.batch_counts", "items"),
-    ("plans.*.per_minute", "77"),
-    ("plans.*.per_hour", "777"),
-    ("plans.*.per_day", "7777"),
-    ("plans.*.heavy_per_minute", "7"),
-    ("plans.*.price_per_cu", "0.7"),
-    ("plans.*.projects", "7"),
-    ("plans.*.keys_per_project", "8"),
-    ("plans.*.members", "9"),
-    ("plans.*.webhooks_per_project", "13"),
-    ("plans.*.subscriptions_per_webhook", "11"),
-    ("plans.*.cu_per_day", "77777"),
-    ("plans.*.cu_per_month", "777777"),
-    ("plans.*.rps_limit", "7"),
-    ("plans.*.ws_connections", "12"),
-    ("plans.*.ws_connections_per_key", "1"),
     ("chains.*.enabled", "false"),
     ("chains.*.timeout", "5s"),
     ("chains.*.next_node_after", "7s"),
@@ -323,10 +309,11 @@ fn place(key: &str) -> String {
     names.iter().fold(key.to_owned(), |key, (any, one)| key.replace(any, one))
 }
 
-/// Returns the key as listed in [`CHANGED`].
-fn listed(key: &str) -> String {
-    let tiers = ["plans.free.", "plans.standard.", "plans.premium.", "plans.enterprise."];
-    tiers.iter().fold(key.to_owned(), |key, tier| key.replace(tier, "plans.*."))
+fn changed(key: &str) -> Option<&'static str> {
+    let is_figure =
+        || key.starts_with("plans.") && key.rsplit('.').next().and_then(PlanFigure::named).is_some();
+    let listed = CHANGED.iter().find(|(other, _)| *other == key).map(|(_, value)| *value);
+    listed.or_else(|| is_figure().then_some("1"))
 }
 
 /// Returns, for each of [`Config::known_keys`], the key and two configurations that differ in it.
@@ -338,16 +325,15 @@ pub fn changes() -> Vec<(String, Config, Config)> {
         if let Some((_, before, after)) = OTHERWISE.iter().find(|(other, ..)| *other == key) {
             return (key, read(before, &[]), read(after, &[]));
         }
-        let Some((_, value)) = CHANGED.iter().find(|(other, _)| *other == listed(&key)) else {
+        let Some(value) = changed(&key) else {
             panic!("{key}: give it another value than its default in rpcgate-core/config/src/suite.rs");
         };
         let before = read(&with_node(NODE), &[]);
         let after = if key.contains(".nodes") {
-            let line =
-                if value.starts_with("url") { (*value).to_owned() } else { format!("{NODE}, {value}") };
+            let line = if value.starts_with("url") { value.to_owned() } else { format!("{NODE}, {value}") };
             read(&with_node(&line), &[])
         } else {
-            read(&with_node(NODE), &[Setting::new("suite", place(&key), *value)])
+            read(&with_node(NODE), &[Setting::new("suite", place(&key), value)])
         };
         (key, before, after)
     };

@@ -9,7 +9,7 @@ use super::login::SignedIn;
 use super::state::DemoState;
 use super::{DemoError, NAME};
 use rpcgate_config::Plans;
-use rpcgate_core::caller::{Caller, KeyId, ProjectId, Scope, TenantId};
+use rpcgate_core::caller::{Caller, KeyId, ProjectId, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Tier;
 use rpcgate_core::secret::{KeyForge, KeyHash, shown};
@@ -129,15 +129,14 @@ impl Enrolment<'_> {
             self.state.keep(self.dir)?;
         }
         let key = Key {
-            id: self.state.key,
-            project: self.state.project,
             description: NAME.into(),
-            prefix: shown(&self.state.api_key).to_owned(),
-            hash: KeyHash::of(&self.state.api_key),
-            scope: Scope::All,
-            expires_at: None,
-            revoked_at: None,
-            created_at,
+            ..Key::new(
+                self.state.key,
+                self.state.project,
+                shown(&self.state.api_key),
+                KeyHash::of(&self.state.api_key),
+                created_at,
+            )
         };
         Ok(store.create_key(&key, self.now).await?)
     }

@@ -10,7 +10,7 @@ use crate::gateway::{Gateway, StartOptions};
 use rpcgate_config::{Input, LogFormat, PlanChange, Plans};
 use rpcgate_core::backend::directory::{Directory, KeyLookup};
 use rpcgate_core::backend::{BoxFuture, Unavailable, suite};
-use rpcgate_core::caller::{KeyId, ProjectId, ProjectQuota, RequestId, Scope, TenantId};
+use rpcgate_core::caller::{KeyId, ProjectId, ProjectQuota, RequestId, TenantId};
 use rpcgate_core::clock::{ManualClock, Time};
 use rpcgate_core::plan::Tier;
 use rpcgate_core::secret::{KeyForge, KeyHash, shown};
@@ -134,17 +134,7 @@ impl Fixture {
             created_at: START,
         };
         store.create_project(&made).await.unwrap();
-        let made = Key {
-            id: key,
-            project,
-            description: String::new(),
-            prefix: shown(&text).to_owned(),
-            hash: KeyHash::of(&text),
-            scope: Scope::All,
-            expires_at: None,
-            revoked_at: None,
-            created_at: START,
-        };
+        let made = Key::new(key, project, shown(&text), KeyHash::of(&text), START);
         store.create_key(&made, START).await.unwrap();
         Account { tenant, project, key, text }
     }

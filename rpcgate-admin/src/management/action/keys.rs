@@ -21,6 +21,13 @@ pub struct NewKey {
     pub expires_at: Option<Time>,
 }
 
+impl NewKey {
+    /// Returns the properties of a new key.
+    pub const fn new(description: String, chains: Option<Vec<String>>, expires_at: Option<Time>) -> Self {
+        NewKey { description, chains, expires_at }
+    }
+}
+
 /// Creates a key and returns its stored form and its text, which cannot be shown again.
 ///
 /// # Errors
@@ -45,15 +52,10 @@ pub async fn create(
     let (description, scope) = (text::line("description", &new.description)?, scope(new.chains)?);
     let text = app.forge.make()?;
     let key = Key {
-        id: KeyId(fresh_id(now)),
-        project: project.id,
         description,
-        prefix: shown(&text).to_owned(),
-        hash: KeyHash::of(&text),
         scope,
         expires_at: new.expires_at,
-        revoked_at: None,
-        created_at: now,
+        ..Key::new(KeyId(fresh_id(now)), project.id, shown(&text), KeyHash::of(&text), now)
     };
     let event = ("key.created", key.id, &key.prefix);
     actor.audited_store(&app.store, Some(project.tenant), event, now).create_key(&key, now).await?;

@@ -7,7 +7,6 @@ use crate::management::error::ActionError;
 use crate::management::extract::{Body, Id};
 use crate::management::shape::keys::{CreatedKey, KeyJson, NewKeyJson};
 use crate::management::shape::list::{ListPage, Page, PageRequest};
-use crate::management::shape::moment::Moment;
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
@@ -30,9 +29,7 @@ pub async fn create(
     Id(project): Id<ProjectId>,
     Body(new): Body<NewKeyJson>,
 ) -> Result<(StatusCode, Json<CreatedKey>), ActionError> {
-    let NewKeyJson { description, chains, expires_at } = new;
-    let new = action::keys::NewKey { description, chains, expires_at: expires_at.map(|Moment(time)| time) };
-    let (kept, key) = action::keys::create(&app, &actor, project, new).await?;
+    let (kept, key) = action::keys::create(&app, &actor, project, new.into()).await?;
     Ok((StatusCode::CREATED, Json(CreatedKey { key, kept: kept.into() })))
 }
 

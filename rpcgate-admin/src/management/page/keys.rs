@@ -62,14 +62,10 @@ pub(crate) fn routes() -> Router<Arc<AppState>> {
 }
 
 struct KeyLine {
-    id: KeyId,
+    key: Key,
     name: String,
-    prefix: String,
     /// The allowed chains; `None` for all.
     chains: Option<Vec<String>>,
-    created_at: Time,
-    expires_at: Option<Time>,
-    revoked_at: Option<Time>,
     metrics: Metrics,
     /// The requests in each of the last 24 hours.
     spark: Option<Spark>,
@@ -189,15 +185,11 @@ async fn project_page(
     let line = |key: Key| {
         let KeyUsage { totals, hours } = by_key.remove(&key.id).unwrap_or_default();
         KeyLine {
-            id: key.id,
             name: name_of(&key),
             chains: chains_of(&key.scope),
             metrics: totals,
             spark: hours.map(|hours| Spark::of_counts(&hours)),
-            created_at: key.created_at,
-            expires_at: key.expires_at,
-            revoked_at: key.revoked_at,
-            prefix: key.prefix,
+            key,
         }
     };
     let is_use_known = used.is_some();
@@ -265,7 +257,7 @@ impl KeyForm {
             days => Some(now.plus(DAY * days.parse::<u16>().map_err(|_| wrong())?.into())),
         };
         let chains = Some(self.chains.clone()).filter(|chains| !chains.is_empty());
-        Ok(keys::NewKey { description: self.description.clone(), chains, expires_at })
+        Ok(keys::NewKey::new(self.description.clone(), chains, expires_at))
     }
 }
 

@@ -13,6 +13,7 @@ use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use rpcgate_core::clock::Time;
+use rpcgate_core::plan::{FigureUnit, PlanFigure};
 use rpcgate_core::usage::Amount;
 use rpcgate_store::{LimitRequest, RequestStatus};
 use std::sync::Arc;
@@ -64,25 +65,23 @@ fn fee(cents: u64) -> String {
     if cents == 0 { "none".to_owned() } else { price(cents.saturating_mul(10_000_000_000)) }
 }
 
-/// The label of a figure, and the function that formats it.
-pub(super) type PlanFigure = (&'static str, fn(&ListedPlan) -> String);
-
-pub(super) const FIGURES: [PlanFigure; 14] = [
-    ("Requests a minute, each key", |one| filters::grouped(one.plan.per_minute.into())),
-    ("Requests an hour, each key", |one| filters::grouped(one.plan.per_hour.into())),
-    ("Requests a day, each key", |one| filters::grouped(one.plan.per_day.into())),
-    ("Heavy calls a minute, each project", |one| filters::grouped(one.plan.heavy_per_minute.into())),
-    ("Compute Units in 24 hours, each project", |one| filters::grouped(one.plan.quota.cu_per_day.into())),
-    ("Open streams, each project", |one| filters::grouped(one.plan.ws_connections.into())),
-    ("Open streams, each key", |one| filters::grouped(one.plan.ws_connections_per_key.into())),
-    ("Projects", |one| filters::grouped(one.plan.counts.projects.into())),
-    ("API keys, each project", |one| filters::grouped(one.plan.counts.keys_per_project.into())),
-    ("Webhooks, each project", |one| filters::grouped(one.plan.counts.webhooks_per_project.into())),
-    ("Subscriptions, each webhook", |one| filters::grouped(one.plan.counts.subscriptions_per_webhook.into())),
-    ("Members", |one| filters::grouped(one.plan.counts.members.into())),
-    ("Price of a Compute Unit", |one| price(one.plan.price.0)),
-    ("Fee a month", |one| fee(one.monthly_fee)),
-];
+/// Returns the labels of the compared figures, and the functions that format them.
+pub(super) fn figures() -> impl Iterator<Item = (&'static str, impl Fn(&ListedPlan) -> String)> {
+    let all = PlanFigure::ALL.iter().enumerate();
+    let mut compared: Vec<_> = all.filter_map(|(index, figure)| Some((figure.comparison?, index))).collect();
+    compared.sort_unstable();
+    compared.into_iter().map(|((_, label), index)| {
+        let text = move |one: &ListedPlan| {
+            let value = one.plan.figures(one.monthly_fee).values()[index].unwrap_or_default();
+            match PlanFigure::ALL[index].unit {
+                FigureUnit::Price => price(value),
+                FigureUnit::Cents => fee(value),
+                _ => filters::grouped(value.into()),
+            }
+        };
+        (label, text)
+    })
+}
 
 async fn show(State(app): State<Arc<AppState>>, page: PageContext) -> PageResult {
     let tenant = page.permitted(Permission::Read)?;
@@ -94,7 +93,7 @@ async fn show(State(app): State<Arc<AppState>>, page: PageContext) -> PageResult
         is_current: one.of == own,
         is_paid: one.plan.price.0 > 0 || one.monthly_fee > 0,
     };
-    let rows = FIGURES.map(|(label, value)| PlanRow { label, values: all.iter().map(value).collect() });
+    let rows = figures().map(|(label, value)| PlanRow { label, values: all.iter().map(value).collect() });
     let contracts = contracts::list(&app, &page.actor, tenant).await?.into_iter();
     let requests = limit_requests::list(&app, &page.actor).await?.into_iter();
     let now = app.now();
@@ -102,7 +101,7 @@ async fn show(State(app): State<Arc<AppState>>, page: PageContext) -> PageResult
         frame: page.frame(PageSection::Plan),
         current: all.iter().find(|one| one.of == own).map(label).unwrap_or_default(),
         columns: all.iter().map(column).collect(),
-        rows: rows.into(),
+        rows: rows.collect(),
         contracts: contracts
             .map(|one| ContractNote { is_in_force: one.is_in_force(now), from: one.from, until: one.until })
             .collect(),

@@ -137,14 +137,8 @@ struct SubscriptionsPage {
 }
 
 pub(super) fn kinds() -> Vec<Choice> {
-    let label = |kind: EventType| match kind {
-        EventType::NewBlock => "new_block: a new block",
-        EventType::AddressActivity => "address_activity: something that involves an address",
-        EventType::TokenTransfer => "token_transfer: a transfer of a token",
-        EventType::ContractEvent => "contract_event: an event of a smart contract",
-        EventType::Health => "health: the nodes of the chain are fit again, or no longer",
-    };
-    EventType::ALL.map(|kind| Choice::new(kind.name(), label(kind))).into()
+    let choice = |kind: EventType| Choice::new(kind.name(), format!("{kind}: {}", kind.summary()));
+    EventType::ALL.map(choice).into()
 }
 
 async fn list(

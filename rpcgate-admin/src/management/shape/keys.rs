@@ -1,5 +1,6 @@
 //! JSON shapes of API keys.
 
+use crate::management::action::keys::NewKey;
 use crate::management::shape::moment::Moment;
 use rpcgate_core::caller::Scope;
 use serde::{Deserialize, Serialize};
@@ -82,4 +83,10 @@ pub struct NewKeyJson {
     /// The expiry time; never by default.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub expires_at: Option<Moment>,
+}
+
+impl From<NewKeyJson> for NewKey {
+    fn from(NewKeyJson { description, chains, expires_at }: NewKeyJson) -> Self {
+        NewKey::new(description, chains, expires_at.map(|Moment(time)| time))
+    }
 }

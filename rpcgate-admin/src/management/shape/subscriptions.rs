@@ -1,51 +1,38 @@
 //! JSON shapes of subscriptions of webhook endpoints.
 
 use crate::management::shape::moment::Moment;
-use rpcgate_core::event;
+use rpcgate_core::event::EventType;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-/// The type of an event.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = EventType)]
-pub enum EventTypeJson {
-    /// A new block.
-    NewBlock,
-    /// Activity of an address.
-    AddressActivity,
-    /// A transfer of a token.
-    TokenTransfer,
-    /// An event of a smart contract.
-    ContractEvent,
-    /// A change of the chain's health: whether any node answers and is not behind.
-    Health,
+macro_rules! types {
+    ($($(#[$text:meta])* $type:ident $name:literal $summary:literal,)*) => {
+        /// The type of an event.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+        #[serde(rename_all = "snake_case")]
+        #[schema(as = EventType)]
+        pub enum EventTypeJson {
+            $($(#[$text])* $type,)*
+        }
+
+        impl From<EventType> for EventTypeJson {
+            fn from(kind: EventType) -> Self {
+                match kind {
+                    $(EventType::$type => EventTypeJson::$type,)*
+                }
+            }
+        }
+
+        impl From<EventTypeJson> for EventType {
+            fn from(kind: EventTypeJson) -> Self {
+                EventType::ALL[kind as usize]
+            }
+        }
+    };
 }
 
-impl From<event::EventType> for EventTypeJson {
-    fn from(kind: event::EventType) -> Self {
-        match kind {
-            event::EventType::NewBlock => EventTypeJson::NewBlock,
-            event::EventType::AddressActivity => EventTypeJson::AddressActivity,
-            event::EventType::TokenTransfer => EventTypeJson::TokenTransfer,
-            event::EventType::ContractEvent => EventTypeJson::ContractEvent,
-            event::EventType::Health => EventTypeJson::Health,
-        }
-    }
-}
-
-impl From<EventTypeJson> for event::EventType {
-    fn from(kind: EventTypeJson) -> Self {
-        match kind {
-            EventTypeJson::NewBlock => event::EventType::NewBlock,
-            EventTypeJson::AddressActivity => event::EventType::AddressActivity,
-            EventTypeJson::TokenTransfer => event::EventType::TokenTransfer,
-            EventTypeJson::ContractEvent => event::EventType::ContractEvent,
-            EventTypeJson::Health => event::EventType::Health,
-        }
-    }
-}
+rpcgate_core::event_types!(types);
 
 /// A subscription of a webhook endpoint to events of a chain.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]

@@ -2,17 +2,10 @@
 
 use super::value::unreadable;
 use crate::StoreError;
-use rpcgate_config::{MonthlyFees, PlanChange};
-use rpcgate_core::plan::{Counts, Plan, Price};
+use rpcgate_config::PlanChange;
+use rpcgate_core::plan::{FigureUnit, Plan, PlanFigure, Price};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::ops::RangeInclusive;
-
-/// The largest limit, as in the configuration.
-const MAX_LIMIT: u64 = 1_000_000_000_000;
-
-/// The largest price of a Compute Unit: 1,000 US dollars.
-const MAX_PRICE: u64 = 1_000_000_000_000_000;
 
 /// Overriding figures. `None` leaves a figure unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -28,83 +21,40 @@ impl From<PlanChange> for Figures {
 }
 
 /// One of [`Figures`].
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Figure {
-    /// Its name in every interface.
-    pub name: &'static str,
-    /// The permitted values.
-    pub range: RangeInclusive<u64>,
+    /// Its properties.
+    pub of: &'static PlanFigure,
     /// The value, if given. Prices are in 10⁻¹² US dollars.
     pub value: Option<u64>,
 }
 
-const PRICE: &str = "price_per_cu";
-
 impl fmt::Display for Figure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.value {
-            Some(value) if self.name == PRICE => write!(f, "{PRICE} {}", Price(value).usd()),
-            Some(value) => write!(f, "{} {value}", self.name),
-            None => f.write_str(self.name),
+        let name = self.of.name;
+        match (self.value, self.of.unit) {
+            (Some(value), FigureUnit::Price) => write!(f, "{name} {}", Price(value).usd()),
+            (Some(value), _) => write!(f, "{name} {value}"),
+            (None, _) => f.write_str(name),
         }
     }
 }
 
 impl Figures {
     /// Returns all figures, including those that are not given.
-    pub fn list(&self) -> [Figure; 16] {
-        let PlanChange { quota, monthly_fee, .. } = &self.plan;
-        let plan = &self.plan;
-        let figure = |name, range, value| Figure { name, range, value };
-        let limit = |name, least, value| figure(name, least..=MAX_LIMIT, value);
-        let small =
-            |name, value: Option<u32>| figure(name, 0..=u64::from(Counts::MOST), value.map(u64::from));
-        let counts = &plan.counts;
-        [
-            limit("per_minute", 1, plan.per_minute),
-            limit("per_hour", 1, plan.per_hour),
-            limit("per_day", 1, plan.per_day),
-            limit("heavy_per_minute", 0, plan.heavy_per_minute),
-            figure(PRICE, 0..=MAX_PRICE, plan.price.map(|price| price.0)),
-            small("ws_connections", plan.ws_connections),
-            small("ws_connections_per_key", plan.ws_connections_per_key),
-            small("projects", counts.projects),
-            small("keys_per_project", counts.keys_per_project),
-            small("members", counts.members),
-            small("webhooks_per_project", counts.webhooks_per_project),
-            small("subscriptions_per_webhook", counts.subscriptions_per_webhook),
-            figure("cu_per_day", 0..=u64::MAX, quota.cu_per_day),
-            figure("cu_per_month", 0..=u64::MAX, quota.cu_per_month),
-            figure("rps_limit", 1..=u64::MAX, quota.rps_limit),
-            figure("monthly_fee_cents", 0..=MonthlyFees::MOST, *monthly_fee),
-        ]
+    pub fn list(&self) -> [Figure; PlanFigure::COUNT] {
+        let values = self.plan.values();
+        std::array::from_fn(|index| Figure { of: &PlanFigure::ALL[index], value: values[index] })
+    }
+
+    /// Returns the given figures.
+    pub fn given(&self) -> impl Iterator<Item = Figure> + use<> {
+        self.list().into_iter().filter(|figure| figure.value.is_some())
     }
 
     /// Sets the figure with this name, and reports whether it exists and permits this value.
     pub fn set(&mut self, name: &str, value: u64) -> bool {
-        let (given, small) = (Some(value), u32::try_from(value).ok());
-        let plan = &mut self.plan;
-        let PlanChange { counts, quota, monthly_fee, .. } = plan;
-        match name {
-            "per_minute" => plan.per_minute = given,
-            "per_hour" => plan.per_hour = given,
-            "per_day" => plan.per_day = given,
-            "heavy_per_minute" => plan.heavy_per_minute = given,
-            PRICE => plan.price = given.map(Price),
-            "ws_connections" => plan.ws_connections = small,
-            "ws_connections_per_key" => plan.ws_connections_per_key = small,
-            "projects" => counts.projects = small,
-            "keys_per_project" => counts.keys_per_project = small,
-            "members" => counts.members = small,
-            "webhooks_per_project" => counts.webhooks_per_project = small,
-            "subscriptions_per_webhook" => counts.subscriptions_per_webhook = small,
-            "cu_per_day" => quota.cu_per_day = given,
-            "cu_per_month" => quota.cu_per_month = given,
-            "rps_limit" => quota.rps_limit = given,
-            "monthly_fee_cents" => *monthly_fee = given,
-            _ => return false,
-        }
-        self.list().iter().any(|figure| figure.name == name && figure.value == given)
+        self.plan.set(name, value)
     }
 
     /// Reports whether no figure is given.
@@ -128,7 +78,7 @@ impl Figures {
     /// Returns the stored form: a JSON object with the given figures.
     pub(super) fn text(&self) -> String {
         let given: BTreeMap<&str, u64> =
-            self.list().into_iter().filter_map(|figure| Some((figure.name, figure.value?))).collect();
+            self.list().into_iter().filter_map(|figure| Some((figure.of.name, figure.value?))).collect();
         serde_json::json!(given).to_string()
     }
 
@@ -153,11 +103,11 @@ pub(super) mod tests {
     use rpcgate_core::plan::{PlanQuota, Tier};
 
     pub(in crate::query) fn any_figures() -> impl Strategy<Value = Figures> {
-        prop::collection::vec(prop::option::of(1_u64..1_000_000), 16).prop_map(|values| {
+        prop::collection::vec(prop::option::of(1_u64..1_000_000), PlanFigure::COUNT).prop_map(|values| {
             let mut figures = Figures::default();
             for (figure, value) in Figures::default().list().iter().zip(values) {
                 if let Some(value) = value {
-                    assert!(figures.set(figure.name, value), "{}", figure.name);
+                    assert!(figures.set(figure.of.name, value), "{}", figure.of.name);
                 }
             }
             figures
@@ -170,11 +120,11 @@ pub(super) mod tests {
         assert!(none.is_empty());
         for (index, figure) in none.list().iter().enumerate() {
             let mut figures = none;
-            assert!(figures.set(figure.name, 7), "{}", figure.name);
+            assert!(figures.set(figure.of.name, 7), "{}", figure.of.name);
             let set: Vec<_> = figures.list().iter().map(|figure| figure.value).collect();
-            let mut expected = vec![None; 16];
+            let mut expected = vec![None; PlanFigure::COUNT];
             expected[index] = Some(7);
-            assert_eq!(set, expected, "{}", figure.name);
+            assert_eq!(set, expected, "{}", figure.of.name);
             assert!(!figures.is_empty());
         }
         let mut figures = none;
@@ -193,10 +143,9 @@ pub(super) mod tests {
     #[test]
     fn a_price_is_shown_in_dollars() {
         let mut figures = Figures::default();
-        figures.set(PRICE, 250_000_000_000);
+        figures.set("price_per_cu", 250_000_000_000);
         figures.set("per_minute", 77);
-        let given: Vec<_> = figures.list().into_iter().filter(|figure| figure.value.is_some()).collect();
-        let shown: Vec<_> = given.iter().map(ToString::to_string).collect();
+        let shown: Vec<_> = figures.given().map(|figure| figure.to_string()).collect();
         assert_eq!(shown, ["per_minute 77", "price_per_cu 0.25"]);
     }
 
@@ -213,7 +162,7 @@ pub(super) mod tests {
             let resolved = layers.iter().fold(Figures::default(), |below, above| above.over(&below));
             for (index, figure) in resolved.list().iter().enumerate() {
                 let expected = layers.iter().rev().find_map(|figures| figures.list()[index].value);
-                prop_assert_eq!(figure.value, expected, "{}", figure.name);
+                prop_assert_eq!(figure.value, expected, "{}", figure.of.name);
             }
             let base = Plan::of(Tier::Standard);
             let plan = resolved.plan(base);

@@ -44,6 +44,23 @@ pub struct Key {
     pub created_at: Time,
 }
 
+impl Key {
+    /// Returns a usable key for all chains, without a description.
+    pub fn new(id: KeyId, project: ProjectId, prefix: &str, hash: KeyHash, created_at: Time) -> Self {
+        Key {
+            id,
+            project,
+            description: String::new(),
+            prefix: prefix.to_owned(),
+            hash,
+            scope: Scope::All,
+            expires_at: None,
+            revoked_at: None,
+            created_at,
+        }
+    }
+}
+
 impl TryFrom<Model> for Key {
     type Error = StoreError;
 

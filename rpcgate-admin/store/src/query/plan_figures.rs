@@ -4,41 +4,22 @@ use super::plan_fees::record_fee;
 use super::value::{count, number, unreadable};
 use crate::StoreError;
 use crate::entity::plans::{ActiveModel, Column, Entity, Model};
-use rpcgate_config::{CountsChange, PlanChange, QuotaChange};
+use rpcgate_config::PlanChange;
 use rpcgate_core::clock::Time;
-use rpcgate_core::plan::{Price, Tier};
+use rpcgate_core::plan::{PlanFigure, Tier};
 use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::OnConflict;
-use sea_orm::{DatabaseTransaction, EntityTrait};
+use sea_orm::{ActiveModelTrait, DatabaseTransaction, EntityTrait, Iterable};
 
 pub(super) fn plan(row: &Model) -> Result<PlanChange, StoreError> {
-    let figure = |stored: Option<i64>| stored.map(|stored| count("figure of a plan", stored)).transpose();
-    let small = |stored: Option<i64>| {
-        let small = |stored| u32::try_from(stored).map_err(|_| unreadable("count of a plan", stored));
-        stored.map(small).transpose()
-    };
-    Ok(PlanChange {
-        per_minute: figure(row.per_minute)?,
-        per_hour: figure(row.per_hour)?,
-        per_day: figure(row.per_day)?,
-        heavy_per_minute: figure(row.heavy_per_minute)?,
-        price: figure(row.price)?.map(Price),
-        ws_connections: small(row.ws_connections)?,
-        ws_connections_per_key: small(row.ws_connections_per_key)?,
-        counts: CountsChange {
-            projects: small(row.projects)?,
-            keys_per_project: small(row.keys_per_project)?,
-            members: small(row.members)?,
-            webhooks_per_project: small(row.webhooks_per_project)?,
-            subscriptions_per_webhook: small(row.subscriptions_per_webhook)?,
-        },
-        quota: QuotaChange {
-            cu_per_day: figure(row.cu_per_day)?,
-            cu_per_month: figure(row.cu_per_month)?,
-            rps_limit: figure(row.rps_limit)?,
-        },
-        monthly_fee: figure(row.monthly_fee_cents)?,
-    })
+    let mut change = PlanChange::default();
+    for (name, stored) in PlanFigure::NAMES.iter().zip(row.figures()) {
+        let Some(stored) = stored else { continue };
+        if !change.set(name, count("figure of a plan", stored)?) {
+            return Err(unreadable("count of a plan", stored));
+        }
+    }
+    Ok(change)
 }
 
 pub(super) fn check_figures(tier: Tier, change: &PlanChange) -> Result<(), StoreError> {
@@ -87,34 +68,13 @@ async fn fee_of(transaction: &DatabaseTransaction, tier: Tier) -> Result<Option<
 }
 
 fn row(tier: Tier, change: &PlanChange) -> Result<(ActiveModel, Vec<Column>), StoreError> {
-    let counts = &change.counts;
-    let figures = [
-        (Column::PerMinute, "per_minute", change.per_minute),
-        (Column::PerHour, "per_hour", change.per_hour),
-        (Column::PerDay, "per_day", change.per_day),
-        (Column::HeavyPerMinute, "heavy_per_minute", change.heavy_per_minute),
-        (Column::Price, "price_per_cu", change.price.map(|price| price.0)),
-        (Column::WsConnections, "ws_connections", change.ws_connections.map(u64::from)),
-        (Column::WsConnectionsPerKey, "ws_connections_per_key", change.ws_connections_per_key.map(u64::from)),
-        (Column::Projects, "projects", counts.projects.map(u64::from)),
-        (Column::KeysPerProject, "keys_per_project", counts.keys_per_project.map(u64::from)),
-        (Column::Members, "members", counts.members.map(u64::from)),
-        (Column::WebhooksPerProject, "webhooks_per_project", counts.webhooks_per_project.map(u64::from)),
-        (
-            Column::SubscriptionsPerWebhook,
-            "subscriptions_per_webhook",
-            counts.subscriptions_per_webhook.map(u64::from),
-        ),
-        (Column::CuPerDay, "cu_per_day", change.quota.cu_per_day),
-        (Column::CuPerMonth, "cu_per_month", change.quota.cu_per_month),
-        (Column::RpsLimit, "rps_limit", change.quota.rps_limit),
-        (Column::MonthlyFeeCents, "monthly_fee_cents", change.monthly_fee),
-    ];
-    let given: Vec<Column> = figures.iter().filter(|f| f.2.is_some()).map(|f| f.0).collect();
     let mut row = ActiveModel { tier: Set(tier.name().into()), ..Default::default() };
-    for (column, name, value) in figures {
+    let mut given = Vec::new();
+    let columns = Column::iter().filter(|column| !matches!(column, Column::Tier));
+    for ((column, name), value) in columns.zip(PlanFigure::NAMES).zip(change.values()) {
         let value = value.map(|value| number(name, value)).transpose()?;
-        sea_orm::ActiveModelTrait::set(&mut row, column, value.into());
+        given.extend(value.is_some().then_some(column));
+        row.set(column, value.into());
     }
     Ok((row, given))
 }

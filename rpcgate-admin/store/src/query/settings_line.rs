@@ -3,7 +3,7 @@
 use super::figures::{Figure, Figures};
 use rpcgate_config::{moment_text, parse_moment};
 use rpcgate_core::clock::Time;
-use rpcgate_core::plan::Price;
+use rpcgate_core::plan::{FigureUnit, Price};
 
 /// The name of the price figure, which is written in US dollars.
 const PRICE: &str = "price_per_cu";
@@ -27,9 +27,9 @@ pub(super) fn time_of(value: &str) -> Option<Time> {
 pub(super) fn figure_lines(table: &str, figures: &Figures) -> Vec<(String, String)> {
     let given = |figure: Figure| {
         let value = figure.value?;
-        let value =
-            if figure.name == PRICE { format!("{:?}", Price(value).usd()) } else { value.to_string() };
-        Some((format!("{table}.{}", figure.name), value))
+        let is_price = figure.of.unit == FigureUnit::Price;
+        let value = if is_price { format!("{:?}", Price(value).usd()) } else { value.to_string() };
+        Some((format!("{table}.{}", figure.of.name), value))
     };
     figures.list().into_iter().filter_map(given).collect()
 }

@@ -238,7 +238,7 @@ mod tests {
                         let is_on = contract.from <= now && contract.until.is_none_or(|until| now < until);
                         expected = if is_on { contract.figures.list()[index].value.or(expected) } else { expected };
                     }
-                    prop_assert_eq!(figure.value, expected, "{} at {}", figure.name, second);
+                    prop_assert_eq!(figure.value, expected, "{} at {}", figure.of.name, second);
                 }
                 if second > since && terms.figures(Time::from_secs(second - 1)) != figures {
                     prop_assert_eq!(bound, Some(now), "a gateway that waits for the bound sees the change");

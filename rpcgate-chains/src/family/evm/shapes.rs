@@ -109,6 +109,6 @@ pub(super) fn shapes(kind: EventType) -> Option<&'static [EventShape]> {
         EventType::AddressActivity => &[NATIVE, ERC20_PARTY, ERC721_PARTY, ERC1155_PARTY],
         EventType::TokenTransfer => &[ERC20, ERC721, ERC1155],
         EventType::ContractEvent => &[LOG],
-        EventType::Health => return None,
+        _ => return None,
     })
 }

@@ -51,6 +51,6 @@ pub(super) fn shapes(kind: EventType, has_cash_tokens: bool) -> Option<&'static 
         EventType::TokenTransfer if has_cash_tokens => &[PAYMENT, CASH_TOKENS],
         EventType::TokenTransfer => &[PAYMENT],
         EventType::ContractEvent => &[DATA],
-        EventType::Health => return None,
+        _ => return None,
     })
 }

@@ -112,16 +112,6 @@ fn whole([high, low]: [u64; 2]) -> u128 {
     u128::from(high) << 64 | u128::from(low)
 }
 
-fn place_of(kind: EventType) -> u32 {
-    match kind {
-        EventType::NewBlock => 0,
-        EventType::AddressActivity => 1,
-        EventType::TokenTransfer => 2,
-        EventType::ContractEvent => 3,
-        EventType::Health => 4,
-    }
-}
-
 impl SubscriptionTable {
     pub(super) fn len(&self) -> usize {
         self.slots.len()
@@ -149,7 +139,7 @@ impl SubscriptionTable {
     }
 
     fn list(&self, chain: &str, kind: EventType) -> Option<u32> {
-        self.by_chain.get(chain).map(|first| first + place_of(kind))
+        self.by_chain.get(chain).map(|first| first + kind as u32)
     }
 
     pub(super) fn counts(&self, chain: &str, kind: EventType) -> Option<TypeCounts> {

@@ -5,7 +5,6 @@ use super::*;
 use rpcgate_admin::management::gateway_urls::GatewayUrls;
 use rpcgate_admin::management::identity::password::{Password, Passwords};
 use rpcgate_config::LogFormat;
-use rpcgate_core::caller::Scope;
 use rpcgate_core::secret::{KeyHash, shown};
 use rpcgate_process::captured_log::CapturedLog;
 use rpcgate_store::{Key, Project, Role, Store, Tenant, User, UserId, url_of};
@@ -179,15 +178,8 @@ async fn a_folder_of_the_former_version_gets_its_logins() {
     };
     database.create_project(&project).await.unwrap();
     let key = Key {
-        id: made.key,
-        project: made.project,
         description: "demo".into(),
-        prefix: shown(&made.api_key).to_owned(),
-        hash: KeyHash::of(&made.api_key),
-        scope: Scope::All,
-        expires_at: None,
-        revoked_at: None,
-        created_at: NOW,
+        ..Key::new(made.key, made.project, shown(&made.api_key), KeyHash::of(&made.api_key), NOW)
     };
     database.create_key(&key, NOW).await.unwrap();
 

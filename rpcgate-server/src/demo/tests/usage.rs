@@ -66,17 +66,7 @@ impl Fixture {
             created_at: NOW,
         };
         self.store.create_project(&made).await.unwrap();
-        let made = Key {
-            id: key,
-            project,
-            description: String::new(),
-            prefix: shown(&text).into(),
-            hash: KeyHash::of(&text),
-            scope,
-            expires_at: None,
-            revoked_at: None,
-            created_at: NOW,
-        };
+        let made = Key { scope, ..Key::new(key, project, shown(&text), KeyHash::of(&text), NOW) };
         self.store.create_key(&made, NOW).await.unwrap();
         TestCaller { tenant, project, key, text }
     }

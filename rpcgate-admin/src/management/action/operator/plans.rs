@@ -34,6 +34,13 @@ pub struct PricedPlan {
     pub scheduled: Vec<ScheduledPlanChange>,
 }
 
+impl PricedPlan {
+    /// Returns all figures.
+    pub fn figures(&self) -> PlanChange {
+        self.plan.figures(self.monthly_fee)
+    }
+}
+
 /// The maximum time ahead for a scheduled change.
 pub const MAX_AHEAD: Duration = Duration::from_secs(366 * 86_400);
 
@@ -77,15 +84,14 @@ pub fn versioned(app: &AppState, tier: &str) -> Result<Versioned, ActionError> {
 /// # Errors
 /// [`ActionError::Invalid`] for a figure that is out of bounds.
 pub(super) fn check(figures: &Figures) -> Result<Vec<String>, ActionError> {
-    let given = figures.list().into_iter().filter(|figure| figure.value.is_some());
     let checked = |figure: Figure| match figure.value {
-        Some(value) if !figure.range.contains(&value) => {
-            let (name, least, most) = (figure.name, figure.range.start(), figure.range.end());
+        Some(value) if !figure.of.range.contains(&value) => {
+            let (name, least, most) = (figure.of.name, figure.of.range.start(), figure.of.range.end());
             Err(ActionError::Invalid(format!("`{name}` must be a number from {least} to {most}")))
         }
         _ => Ok(figure.to_string()),
     };
-    given.map(checked).collect()
+    figures.given().map(checked).collect()
 }
 
 /// Replaces all figures of a plan that operators have set by those in `change`. Other figures become the configured

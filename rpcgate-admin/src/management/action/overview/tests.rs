@@ -5,7 +5,7 @@ use super::first_run::{FirstRun, first_run};
 use super::*;
 use crate::management::app_state::tests::{NOON, Site, Visitor};
 use rpcgate_core::backend::usage_sink::Outcome;
-use rpcgate_core::caller::{KeyId, ProjectQuota, Scope};
+use rpcgate_core::caller::{KeyId, ProjectQuota};
 use rpcgate_core::clock::Time;
 use rpcgate_core::secret::KeyHash;
 use rpcgate_core::usage::sample::{SampleLine, SampleRecord, SampleShipper, deed, item};
@@ -203,17 +203,7 @@ async fn the_first_steps_end_with_the_first_call() {
         (true, Some("Checkout".into()))
     );
     assert!(!first.has_key);
-    let key = Key {
-        id: KeyId(fresh_id(NOON)),
-        project: fixture.project,
-        description: String::new(),
-        prefix: "rpcg_0000000".into(),
-        hash: KeyHash([7; 32]),
-        scope: Scope::All,
-        expires_at: None,
-        revoked_at: None,
-        created_at: NOON,
-    };
+    let key = Key::new(KeyId(fresh_id(NOON)), fixture.project, "rpcg_0000000", KeyHash([7; 32]), NOON);
     fixture.site.app.store.create_key(&key, NOON).await.unwrap();
     assert!(matches!(steps(&fixture).await, FirstRun::Steps(steps) if steps.has_key));
     let refused = SampleLine { cu: 0, status: 403, outcome: Outcome::Refused, ..item("debug_all") };

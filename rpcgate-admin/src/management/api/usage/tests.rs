@@ -6,7 +6,7 @@ use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use rpcgate_core::backend::usage_sink::{Outcome, Phase};
-use rpcgate_core::caller::{KeyId, ProjectQuota, Scope};
+use rpcgate_core::caller::{KeyId, ProjectQuota};
 use rpcgate_core::clock::Time;
 use rpcgate_core::safeguard::CoolDown;
 use rpcgate_core::secret::KeyHash;
@@ -59,17 +59,7 @@ impl UsageFixture {
         let id = KeyId(fresh_id(NOON));
         let mut hash = [0; 32];
         hash[..16].copy_from_slice(&id.0.to_be_bytes());
-        let key = Key {
-            id,
-            project,
-            description: String::new(),
-            prefix: "rpcg_0000000".into(),
-            hash: KeyHash(hash),
-            scope: Scope::All,
-            expires_at: None,
-            revoked_at: None,
-            created_at: NOON,
-        };
+        let key = Key::new(id, project, "rpcg_0000000", KeyHash(hash), NOON);
         self.site.app.store.create_key(&key, NOON).await.unwrap();
         id
     }

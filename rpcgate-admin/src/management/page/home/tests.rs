@@ -5,7 +5,7 @@ use crate::management::app_state::tests::{NOON, Site, Visitor};
 use crate::management::page::tests::{Page, cookie, get};
 use http::StatusCode;
 use rpcgate_core::backend::usage_sink::Outcome;
-use rpcgate_core::caller::{KeyId, ProjectId, Scope};
+use rpcgate_core::caller::{KeyId, ProjectId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::secret::KeyHash;
 use rpcgate_core::usage::sample::{SampleLine, SampleRecord, SampleShipper, deed, item};
@@ -49,17 +49,7 @@ impl Fixture {
     }
 
     async fn key(&self, project: ProjectId) {
-        let key = Key {
-            id: KeyId(fresh_id(NOON)),
-            project,
-            description: String::new(),
-            prefix: "rpcg_0000000".into(),
-            hash: KeyHash([7; 32]),
-            scope: Scope::All,
-            expires_at: None,
-            revoked_at: None,
-            created_at: NOON,
-        };
+        let key = Key::new(KeyId(fresh_id(NOON)), project, "rpcg_0000000", KeyHash([7; 32]), NOON);
         self.site.app.store.create_key(&key, NOON).await.unwrap();
     }
 

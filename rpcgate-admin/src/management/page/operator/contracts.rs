@@ -81,7 +81,7 @@ async fn contracts_page(
     typed: &FieldList,
 ) -> Result<ContractsPage, ActionError> {
     let tenant = tenants::get(app, id).await?;
-    let below = figures::of_plan(&plans::get(app, tenant.tier.name()).await?);
+    let below: Figures = plans::get(app, tenant.tier.name()).await?.figures().into();
     let before = format!("{} has", tenant.tier.name());
     let now = app.now();
     // The newest comes first because it prevails.

@@ -13,7 +13,7 @@ use crate::management::page::form::{FieldList, QueryFields};
 use crate::management::page::frame::{Frame, PageSection};
 use crate::management::page::outcome::Done;
 use crate::management::page::parts::PageLinks;
-use crate::management::page::plans::FIGURES;
+use crate::management::page::plans::figures;
 use crate::management::page::problems::{Labels, Problems};
 use crate::management::page::ticket_thread::paragraphs;
 use crate::management::page::view::{ok, rejected};
@@ -156,8 +156,8 @@ struct FigureChange {
 
 fn changes(from: Option<&ListedPlan>, to: Option<&ListedPlan>) -> Vec<FigureChange> {
     let (Some(from), Some(to)) = (from, to) else { return Vec::new() };
-    let all = FIGURES.map(|(label, value)| FigureChange { label, before: value(from), after: value(to) });
-    all.into_iter().filter(|one| one.before != one.after).collect()
+    let all = figures().map(|(label, value)| FigureChange { label, before: value(from), after: value(to) });
+    all.filter(|one| one.before != one.after).collect()
 }
 
 /// Computes the effect of the requested plan. A request can be decided without it.

@@ -164,7 +164,7 @@ impl Named {
     /// Returns the current figures, as the form shows them.
     async fn figures(&self, app: &AppState) -> Result<Figures, ActionError> {
         match self {
-            Named::Tier(tier) => Ok(figures::of_plan(&plans::get(app, tier.name()).await?)),
+            Named::Tier(tier) => Ok(plans::get(app, tier.name()).await?.figures().into()),
             Named::Own(plan) => Ok(plan.figures),
         }
     }
@@ -240,7 +240,7 @@ async fn plan_page(
         }
         Named::Own(plan) => {
             let on_it = tenants.get(&plan.plan()).copied().unwrap_or_default();
-            let below = figures::of_plan(&plans::get(app, plan.base.name()).await?);
+            let below: Figures = plans::get(app, plan.base.name()).await?.figures().into();
             let before = format!("{} has", plan.base.name());
             let fields = figures::fields(&present, (before.as_str(), &below), typed);
             let visibility = if plan.is_visible { VISIBLE } else { BY_INVITATION };

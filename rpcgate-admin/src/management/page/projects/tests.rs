@@ -5,7 +5,7 @@ use crate::management::app_state::tests::{NOON, Site, Visitor};
 use crate::management::page::tests::{Page, attributes, cookie, get, post, sent};
 use http::StatusCode;
 use http::header::CACHE_CONTROL;
-use rpcgate_core::caller::{KeyId, ProjectId, Scope, TenantId};
+use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::event::EventType;
 use rpcgate_core::secret::KeyHash;
@@ -247,15 +247,8 @@ impl ProjectFixture {
 
 fn key_of(project: ProjectId, description: &str) -> Key {
     Key {
-        id: KeyId(fresh_id(NOON)),
-        project,
         description: description.into(),
-        prefix: "rpcg_0123456".into(),
-        hash: KeyHash::of(description),
-        scope: Scope::All,
-        expires_at: None,
-        revoked_at: None,
-        created_at: NOON,
+        ..Key::new(KeyId(fresh_id(NOON)), project, "rpcg_0123456", KeyHash::of(description), NOON)
     }
 }
 

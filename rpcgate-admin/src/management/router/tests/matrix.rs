@@ -26,10 +26,10 @@ use http::{Method, StatusCode};
 use http_body_util::BodyExt;
 use ring::hmac;
 use rpcgate_config::{Plans, ScheduledChange};
-use rpcgate_core::caller::{CustomPlanId, KeyId, ProjectId, ProjectQuota, RequestId, Scope, TenantId};
+use rpcgate_core::caller::{CustomPlanId, KeyId, ProjectId, ProjectQuota, RequestId, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::event::EventType;
-use rpcgate_core::plan::Tier;
+use rpcgate_core::plan::{PlanFigure, Tier};
 use rpcgate_core::secret::KeyHash;
 use rpcgate_store::{
     AccessToken, AccessTokenId, AttachmentBounds, AttachmentKind, Audit, AuditSubject, ChainEventFilter,
@@ -344,11 +344,10 @@ fn rows() -> Vec<Row> {
         writes("operator_drain_node", OPERATORS, &[Chain])
             .with(|_| json!({"node": "https://node.example:8545/", "drained": false, "force": false})),
         reads("operator_get_plan", OPERATORS, &[Tier]),
-        writes("operator_update_plan", OPERATORS, &[Tier]).with(|_| json!({
-            "per_minute": 7, "per_hour": 70, "per_day": 700, "heavy_per_minute": 3, "price_per_cu": 0.5,
-            "projects": 4, "keys_per_project": 11, "members": 21, "webhooks_per_project": 3,
-            "subscriptions_per_webhook": 21, "ws_connections": 6, "ws_connections_per_key": 4,
-            "cu_per_day": 70_000, "cu_per_month": 700_000, "rps_limit": 8, "monthly_fee_cents": 900})).or_with(&["from"]),
+        writes("operator_update_plan", OPERATORS, &[Tier]).with(|_| {
+            let figure = |figure: &PlanFigure| (figure.name.to_owned(), (figure.range.start() + 21).into());
+            Value::Object(PlanFigure::ALL.iter().map(figure).collect())
+        }).or_with(&["from"]),
         writes("operator_withdraw_plan_change", OPERATORS, &[Tier, ScheduledChange]),
         reads("operator_list_custom_plans", OPERATORS, &[]),
         reads("operator_list_config_versions", OPERATORS, &[]),
@@ -831,15 +830,8 @@ async fn premises(
     store.put_quota(project, &ProjectQuota { has_row: true, ..ProjectQuota::default() }, now).await.unwrap();
     let key = KeyId(fresh_id(now));
     let made = Key {
-        id: key,
-        project,
         description: "One".into(),
-        prefix: "rpcg_0000000".into(),
-        hash: KeyHash::of(&key.to_string()),
-        scope: Scope::All,
-        expires_at: None,
-        revoked_at: None,
-        created_at: now,
+        ..Key::new(key, project, "rpcg_0000000", KeyHash::of(&key.to_string()), now)
     };
     store.create_key(&made, now).await.unwrap();
     let limit_request = LimitRequestId(fresh_id(now));

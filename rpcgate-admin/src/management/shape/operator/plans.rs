@@ -2,53 +2,50 @@
 
 use crate::management::action::operator::plans::PricedPlan;
 use crate::management::shape::moment::Moment;
-use crate::management::shape::plan_change::PlanChangeJson;
+use crate::management::shape::plan_change::{FigureJson, PlanChangeJson};
+use rpcgate_core::plan::PlanFigure;
 use rpcgate_store::ScheduledPlanChange;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// All limits, prices and the quota of a built-in plan.
-#[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
-pub struct PlanFigures {
-    /// Its name: free, standard, premium or enterprise.
-    #[schema(example = "standard")]
-    pub tier: &'static str,
-    /// Requests a key may make per UTC minute.
-    pub per_minute: u64,
-    /// Requests a key may make per UTC hour.
-    pub per_hour: u64,
-    /// Requests a key may make per UTC day.
-    pub per_day: u64,
-    /// Heavy calls a project may make per UTC minute, at each gateway.
-    pub heavy_per_minute: u64,
-    /// Price of a Compute Unit in US dollars.
-    #[schema(example = 0.001)]
-    pub price_per_cu: f64,
-    /// WebSocket streams a project may have open at each gateway.
-    pub ws_connections: u32,
-    /// WebSocket streams a key may have open at each gateway.
-    pub ws_connections_per_key: u32,
-    /// The maximum number of projects of a tenant.
-    pub projects: u32,
-    /// The maximum number of usable keys of a project.
-    pub keys_per_project: u32,
-    /// The maximum number of members of a tenant.
-    pub members: u32,
-    /// The maximum number of webhooks of a project.
-    pub webhooks_per_project: u32,
-    /// The maximum number of subscriptions of a webhook.
-    pub subscriptions_per_webhook: u32,
-    /// Compute Units that a project may use in any rolling 24 hours, unless it has a quota of its own.
-    pub cu_per_day: u64,
-    /// Compute Units of a project in a month, or null. Recorded, not enforced.
-    pub cu_per_month: Option<u64>,
-    /// Requests per second over all keys of a project that has no quota of its own, or null.
-    pub rps_limit: Option<u64>,
-    /// The fee per month, in cents.
-    pub monthly_fee_cents: u64,
-    /// The changes that take effect later, in order.
-    pub scheduled: Vec<ScheduledChangeJson>,
+macro_rules! shown {
+    ($($section:ident { $(
+        $(#[$text:meta])* $name:ident $(= $column:literal)? {
+            core $core:tt shown { $(#[$meta:meta])* [$($type:tt)+] } $($rest:tt)*
+        }
+    )* })*) => {
+        /// All limits, prices and the quota of a built-in plan.
+        #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
+        pub struct PlanFigures {
+            /// Its name: free, standard, premium or enterprise.
+            #[schema(example = "standard")]
+            pub tier: &'static str,
+            $($($(#[$text])* $(#[$meta])* pub $name: $($type)+,)*)*
+            /// The changes that take effect later, in order.
+            pub scheduled: Vec<ScheduledChangeJson>,
+        }
+
+        impl PlanFigures {
+            /// Returns the figures as numbers, in list order.
+            pub fn numbers(&self) -> [Option<u64>; PlanFigure::COUNT] {
+                [$($(self.$name.number().unwrap_or_default(),)*)*]
+            }
+        }
+
+        impl From<PricedPlan> for PlanFigures {
+            fn from(priced: PricedPlan) -> Self {
+                let [$($($name,)*)*] = priced.figures().values();
+                PlanFigures {
+                    tier: priced.plan.tier.name(),
+                    $($($name: FigureJson::of($name),)*)*
+                    scheduled: priced.scheduled.into_iter().map(ScheduledChangeJson::from).collect(),
+                }
+            }
+        }
+    };
 }
+
+rpcgate_core::plan_figures!(shown);
 
 /// A change of a plan that takes effect later.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
@@ -74,31 +71,6 @@ impl From<ScheduledPlanChange> for ScheduledChangeJson {
             from: change.from.into(),
             figures: change.figures.into(),
             created_at: created_at.into(),
-        }
-    }
-}
-
-impl From<PricedPlan> for PlanFigures {
-    fn from(PricedPlan { plan, monthly_fee, scheduled }: PricedPlan) -> Self {
-        PlanFigures {
-            tier: plan.tier.name(),
-            per_minute: plan.per_minute,
-            per_hour: plan.per_hour,
-            per_day: plan.per_day,
-            heavy_per_minute: plan.heavy_per_minute,
-            price_per_cu: plan.price.usd(),
-            ws_connections: plan.ws_connections,
-            ws_connections_per_key: plan.ws_connections_per_key,
-            projects: plan.counts.projects,
-            keys_per_project: plan.counts.keys_per_project,
-            members: plan.counts.members,
-            webhooks_per_project: plan.counts.webhooks_per_project,
-            subscriptions_per_webhook: plan.counts.subscriptions_per_webhook,
-            cu_per_day: plan.quota.cu_per_day,
-            cu_per_month: plan.quota.cu_per_month,
-            rps_limit: plan.quota.rps_limit,
-            monthly_fee_cents: monthly_fee,
-            scheduled: scheduled.into_iter().map(ScheduledChangeJson::from).collect(),
         }
     }
 }

@@ -51,7 +51,7 @@ async fn every_figure_of_a_contract_is_kept_and_announced() {
     let (_dir, store) = seeded().await;
     let mut all = Figures::default();
     for (number, figure) in Figures::default().list().iter().enumerate() {
-        assert!(all.set(figure.name, 1 + number as u64), "{}", figure.name);
+        assert!(all.set(figure.of.name, 1 + number as u64), "{}", figure.of.name);
     }
     let made = TenantContract { figures: all, ..contract(1, 0, None, 0) };
     let before = store.newest_change().await.unwrap();

@@ -91,17 +91,7 @@ fn project(id: ProjectId) -> Project {
 }
 
 fn key(id: KeyId, hash: KeyHash) -> Key {
-    Key {
-        id,
-        project: PROJECT,
-        description: "for \"tests\"".into(),
-        prefix: "rpcg_0123456".into(),
-        hash,
-        scope: Scope::All,
-        expires_at: None,
-        revoked_at: None,
-        created_at: now(),
-    }
+    Key { description: "for \"tests\"".into(), ..Key::new(id, PROJECT, "rpcg_0123456", hash, now()) }
 }
 
 /// Returns the caller of [`KEY`] before any change.
