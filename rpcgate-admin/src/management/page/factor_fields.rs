@@ -10,6 +10,10 @@ use rpcgate_store::Factors;
 
 pub(super) const CODE: &str = "factor";
 
+/// The consequence of the removal of a factor that may be the last one.
+pub(super) const LAST_FACTOR: &str =
+    "Without another factor, your password alone logs you in, and your recovery codes are invalid.";
+
 /// The digits of an app's code. A recovery code is longer.
 const APP_DIGITS: usize = 6;
 
