@@ -34,12 +34,11 @@ pub async fn create(
     Body(NewCheckout { tier, invoice }): Body<NewCheckout>,
 ) -> Result<(StatusCode, Json<CheckoutJson>), ActionError> {
     let invoice = invoice.map(|number| number.parse()).transpose();
-    let invoice =
-        invoice.map_err(|_| ActionError::Invalid("`invoice` must be the number of an invoice".into()))?;
+    let invoice = invoice.map_err(|_| ActionError::named("invoice", "must be the number of an invoice"))?;
     let wish = match (tier, invoice) {
         (Some(tier), None) => CheckoutWish::Plan(RequestedPlan::of(tier)),
         (None, Some(number)) => CheckoutWish::Invoice(number),
-        _ => return Err(ActionError::Invalid("exactly one of `tier` and `invoice` must be given".into())),
+        _ => return Err(ActionError::field("tier", "exactly one of `tier` and `invoice` must be given")),
     };
     let url = action::checkouts::begin(&app, &actor, id, &wish).await?;
     Ok((StatusCode::CREATED, Json(CheckoutJson { url })))

@@ -67,7 +67,7 @@ pub async fn logout(
         let session = access::session(&app, &headers).await?;
         sessions::logout(&app, &session, &client).await?;
     } else {
-        let Refresh { refresh_token } = strict_json::of_object(&body).map_err(ActionError::Invalid)?;
+        let Refresh { refresh_token } = strict_json::of_object(&body)?;
         sessions::logout_by_refresh(&app, &refresh_token, &client).await?;
     }
     Ok(StatusCode::NO_CONTENT)

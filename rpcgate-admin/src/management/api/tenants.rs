@@ -64,7 +64,7 @@ pub async fn update(
 ) -> Result<Json<TenantProfileJson>, ActionError> {
     let TenantProfileChange { name, billing_name, billing_address, billing_tax_id } = change;
     if name.is_none() && billing_name.is_none() && billing_address.is_none() && billing_tax_id.is_none() {
-        return Err(ActionError::Invalid("at least one field must be given".into()));
+        return Err(ActionError::invalid("at least one field must be given"));
     }
     let update = TenantUpdate { name, billing_name, billing_address, billing_tax_id };
     let tenant = action::tenants::update(&app, &actor, id, update).await?;

@@ -135,7 +135,7 @@ pub async fn replace_secret(
     let replacement = if matches!(body.trim_ascii(), b"" | b"null") {
         SecretReplacement::default()
     } else {
-        strict_json::of_object(&body).map_err(ActionError::Invalid)?
+        strict_json::of_object(&body)?
     };
     let replaced = action::webhooks::replace_secret(&app, &actor, id, replacement.overlap_hours).await?;
     Ok(Json(WebhookWithSecret::of(replaced, app.now())))

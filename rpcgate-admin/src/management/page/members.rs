@@ -265,7 +265,7 @@ async fn rename(State(app): State<Arc<AppState>>, page: PageContext, fields: Fie
     let sent = fields.one("tenant_name").to_owned();
     let error = match tenants::rename(&app, &page.expecting(&fields), tenant, &sent).await {
         Ok(_) => return Ok(page.done(TEAM, Done::TenantRenamed)),
-        Err(ActionError::Invalid(text)) => ActionError::Invalid(text.replace("`name`", "`tenant_name`")),
+        Err(ActionError::Invalid(wrong)) => ActionError::Invalid(wrong.renamed("name", "tenant_name")),
         Err(error) => error,
     };
     let team = team(&app, &page).await?;

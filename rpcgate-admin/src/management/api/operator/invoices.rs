@@ -40,7 +40,7 @@ pub async fn list(
 ) -> Result<ListPage<InvoiceSummaryJson>, ActionError> {
     let before = page.read(|cursor| cursor.parse::<InvoiceNumber>().ok())?;
     let tenant = query.tenant_id.map(|id| id.parse()).transpose();
-    let tenant = tenant.map_err(|_| ActionError::Invalid("`tenant_id` must be a UUID".into()))?;
+    let tenant = tenant.map_err(|_| ActionError::named("tenant_id", "must be a UUID"))?;
     let now = app.now();
     let filter = InvoiceFilter { tenant, ..InvoiceState::filter_of(query.status, now) };
     let invoices = action::operator::invoices::list(&app, filter, before, page.limit).await?;

@@ -42,7 +42,7 @@ pub async fn list(
     Query(query): Query<TenantQuery>,
 ) -> Result<ListPage<TenantJson>, ActionError> {
     let after = query.after.map(|after| after.parse());
-    let after = after.transpose().map_err(|_| ActionError::Invalid("`after` must be a UUID".into()))?;
+    let after = after.transpose().map_err(|_| ActionError::named("after", "must be a UUID"))?;
     let after = page.read(|cursor| cursor.parse().ok())?.or(after);
     let tenants = action::operator::tenants::list(&app, TenantFilter::default(), after, page.limit).await?;
     let last = tenants.last().filter(|_| tenants.len() as u64 == page.limit);
@@ -82,8 +82,7 @@ pub async fn update(
 ) -> Result<Json<TenantJson>, ActionError> {
     let suspended = change.status.map(|status| status == TenantStatus::Suspended);
     let custom_plan = change.custom_plan_id.map(|id| id.parse()).transpose();
-    let custom_plan =
-        custom_plan.map_err(|_| ActionError::Invalid("`custom_plan_id` must be a UUID".into()))?;
+    let custom_plan = custom_plan.map_err(|_| ActionError::named("custom_plan_id", "must be a UUID"))?;
     let tier = change.tier.map(Into::into);
     let change = TenantChange { tier, custom_plan, suspended, ..TenantChange::default() };
     let tenant = action::operator::tenants::update(&app, &actor, id, change).await?;

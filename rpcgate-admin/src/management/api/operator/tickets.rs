@@ -50,7 +50,7 @@ pub async fn list(
 ) -> Result<ListPage<TicketJson>, ActionError> {
     let OperatorTicketQuery { tenant_id, status, category } = query;
     let tenant = tenant_id.map(|id| id.parse()).transpose();
-    let tenant = tenant.map_err(|_| ActionError::Invalid("`tenant_id` must be a UUID".into()))?;
+    let tenant = tenant.map_err(|_| ActionError::named("tenant_id", "must be a UUID"))?;
     let filter = TicketQuery { status, category }.into();
     let before = page.time_cursor()?;
     let tickets = action::operator::tickets::list(&app, tenant, filter, before, page.limit).await?;

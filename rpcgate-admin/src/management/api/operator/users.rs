@@ -38,7 +38,7 @@ pub async fn list(
     Query(query): Query<UserQuery>,
 ) -> Result<ListPage<AccountJson>, ActionError> {
     let tenant = query.tenant_id.map(|id| id.parse()).transpose();
-    let tenant = tenant.map_err(|_| ActionError::Invalid("`tenant_id` must be a UUID".into()))?;
+    let tenant = tenant.map_err(|_| ActionError::named("tenant_id", "must be a UUID"))?;
     let filter = AccountFilter { email: query.email, tenant };
     let after = page.read(|cursor| cursor.parse().ok())?;
     let accounts = action::operator::users::list(&app, &filter, after, page.limit).await?;

@@ -125,8 +125,7 @@ async fn list(
     let before = match query.one(cursor::BEFORE) {
         "" => None,
         text => {
-            let number =
-                text.parse().map_err(|_| ActionError::Invalid("this is no place in this list".into()));
+            let number = text.parse().map_err(|_| ActionError::invalid("this is no place in this list"));
             Some(number?)
         }
     };
@@ -155,7 +154,7 @@ async fn show(
 ) -> PageResult {
     let listed = config_versions::get(&app, number).await?;
     let from = query.given("from").map(str::parse::<u64>).transpose();
-    let from = from.map_err(|_| ActionError::Invalid("a version has a number".into()))?;
+    let from = from.map_err(|_| ActionError::invalid("a version has a number"))?;
     let changes = match from {
         Some(from) => Some(config_versions::compare(&app, from, number).await?),
         None => listed.changes.clone(),
