@@ -36,8 +36,7 @@ impl InvalidRequest {
     /// Returns the text for a form in which fields have these labels.
     pub(crate) fn labelled(&self, labels: &[(&str, &str)]) -> String {
         let label = |name: &str| {
-            let own = labels.iter().find(|(own, _)| *own == name);
-            own.map_or(name, |(_, label)| *label).to_owned()
+            labels.iter().find(|(own, _)| *own == name).map_or(name, |(_, label)| *label).to_owned()
         };
         let part = |part: &Part| match part {
             Part::Words(words) => words.to_string(),
@@ -99,12 +98,8 @@ impl ActionError {
 
     /// Makes the error of a wrong `field` with a text that begins with it, without backticks.
     pub(crate) fn bare(field: &'static str, text: &str) -> Self {
-        match text.strip_prefix(field) {
-            Some(why) => {
-                ActionError::of_parts(field, [Part::Bare(field), Part::Words(why.to_owned().into())])
-            }
-            None => ActionError::field(field, text),
-        }
+        let why = text.strip_prefix(field).unwrap_or(text).to_owned();
+        ActionError::of_parts(field, [Part::Bare(field), Part::Words(why.into())])
     }
 
     /// Makes the error of a wrong `field` with a text that names several fields.
