@@ -23,7 +23,6 @@ pub const EVENTS: &str = "/billing/events";
 /// payment method there. The plan is in force as soon as the provider reports that, and is paid by invoices. A repeated
 /// request within a day returns the same page.
 #[utoipa::path(post, path = "/tenants/{id}/billing/checkout", operation_id = "create_checkout", tag = "billing",
-    params(("id" = String, Path, format = "uuid", description = "The tenant.")),
     request_body = NewCheckout,
     responses((status = 201, description = "The page on which to pay.", body = CheckoutJson),
         (status = 409, description = "No payment provider is configured, or there is nothing to pay.")))]

@@ -106,7 +106,6 @@ pub async fn list(
 ///
 /// Ends one of the caller's sessions at once.
 #[utoipa::path(delete, path = "/auth/sessions/{id}", operation_id = "end_session", tag = "account",
-    params(("id" = String, Path, format = "uuid", description = "The session.")),
     responses((status = 204, description = "It has ended.")))]
 pub async fn end(
     State(app): State<Arc<AppState>>,

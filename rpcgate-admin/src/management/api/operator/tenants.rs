@@ -6,7 +6,7 @@ use crate::management::action::actor::Actor;
 use crate::management::action::plans::PlanNames;
 use crate::management::action::step_up;
 use crate::management::action::versions::current;
-use crate::management::api::etag::Tagged;
+use crate::management::api::etag::{IfMatchHeader, Tagged};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, Client, Id, Query};
@@ -53,7 +53,6 @@ pub async fn list(
 
 /// Read a tenant
 #[utoipa::path(get, path = "/operator/tenants/{id}", operation_id = "operator_get_tenant", tag = "operator",
-    params(("id" = String, Path, format = "uuid", description = "The tenant.")),
     responses((status = 200, description = "The tenant.", body = TenantJson,
         headers(("ETag" = String, description = "The version, for `If-Match`.")))))]
 pub async fn get(
@@ -69,9 +68,7 @@ pub async fn get(
 ///
 /// Gateways apply it within a second.
 #[utoipa::path(put, path = "/operator/tenants/{id}", operation_id = "operator_update_tenant", tag = "operator",
-    params(("id" = String, Path, format = "uuid", description = "The tenant."),
-        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
-            description = "The `ETag` of the version that is to be changed.")),
+    params(IfMatchHeader),
     request_body = TenantChangeJson,
     responses((status = 200, description = "The tenant as it is now.", body = TenantJson)))]
 pub async fn update(
@@ -96,8 +93,7 @@ pub async fn update(
 /// not closed, is not deleted: suspend it, move it to a plan without a fee, and delete it once the month is closed. A
 /// log-in session needs a proof from the last ten minutes (`POST /auth/proof`).
 #[utoipa::path(delete, path = "/operator/tenants/{id}", operation_id = "operator_delete_tenant", tag = "operator",
-    params(("id" = String, Path, format = "uuid", description = "The tenant."),
-        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
+    params(("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
             description = "The `ETag` of the version that is to be deleted.")),
     responses((status = 204, description = "It is deleted."),
         (status = 401, description = "The session has no recent proof (`proof_required`)."),
