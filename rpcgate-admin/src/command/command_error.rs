@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn an_error_has_the_exit_code_of_its_kind() {
         for (error, code, text) in [
-            (ActionError::Invalid("`cents` must be at least 1".into()), 2, "`cents` must be at least 1\n"),
+            (ActionError::named("cents", "must be at least 1"), 2, "`cents` must be at least 1\n"),
             (ActionError::NotFound("tenant"), 3, "tenant not found\n"),
             (ActionError::Conflict("the invoice is cancelled"), 4, "the invoice is cancelled\n"),
             (ActionError::Full("at most 2".into()), 4, "at most 2\n"),
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn programs_get_the_error_of_the_api() {
         let expected = r#"{"error":"`cents` must be at least 1","code":"invalid","field":"cents"}"#;
-        let error = ActionError::Invalid("`cents` must be at least 1".into());
+        let error = ActionError::named("cents", "must be at least 1");
         assert_eq!(reported(error, true), (2, format!("{expected}\n")));
         let expected = r#"{"error":"no key begins with rpcg_0123456","code":"not_found"}"#;
         let error = CommandError::not_found("no key begins with rpcg_0123456");

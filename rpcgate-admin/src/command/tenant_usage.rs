@@ -52,7 +52,7 @@ async fn by_hour(
             None => {
                 let text =
                     format!("the usage of the hour from {} has too many rows to be exported", Moment(from));
-                return Err(ActionError::Invalid(text).into());
+                return Err(ActionError::invalid(text).into());
             }
         }
         from = to;
@@ -78,7 +78,7 @@ async fn rows(
     match usage::usage(app, tenant.id, &params).await {
         Ok(usage) => Ok(Some(View::from(usage)).filter(|view| !view.truncated)),
         // The window has more rows than one answer adds up.
-        Err(ActionError::Invalid(_)) => Ok(None),
+        Err(ActionError::TooWide(_)) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }

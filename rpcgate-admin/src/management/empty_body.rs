@@ -60,7 +60,7 @@ async fn without_body(app: &AppState, request: Request) -> Result<Request, Actio
     let (parts, body) = request.into_parts();
     let body = read_body(Request::from_parts(parts.clone(), body), &app).await?;
     if !body.is_empty() {
-        let NoMembers {} = strict_json::of_object(&body).map_err(ActionError::Invalid)?;
+        let NoMembers {} = strict_json::of_object(&body)?;
     }
     Ok(Request::from_parts(parts, Body::from(body)))
 }

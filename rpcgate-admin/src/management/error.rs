@@ -4,6 +4,8 @@
 //! The text is for people and may change. Programs read the code: [`ErrorCode`] lists all. An error that a program
 //! should handle differently has its own code.
 
+pub use self::invalid::InvalidRequest;
+pub(crate) use self::invalid::{API_MOMENT, Part};
 use crate::management::identity::challenge::BadSolution;
 use crate::management::identity::limit::TooOften;
 use crate::management::identity::passkey::PasskeyError;
@@ -20,8 +22,9 @@ use http::{HeaderMap, StatusCode};
 use rpcgate_core::secret::NoRandomness;
 use rpcgate_store::StoreError;
 use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
 use utoipa::ToSchema;
+
+mod invalid;
 
 /// Seconds after which a client may retry when a service was unreachable.
 const RETRY_UNAVAILABLE: u32 = 5;
@@ -139,18 +142,12 @@ codes! {
 /// implementation.
 #[derive(Debug, thiserror::Error)]
 pub enum ActionError {
-    /// The request is invalid: 400. A text about a field or a parameter names it in backticks before any other text in
-    /// backticks.
+    /// The request is invalid: 400.
     #[error("{0}")]
-    Invalid(String),
-    /// A field is invalid, and the text does not name it: 400.
-    #[error("{text}")]
-    InvalidField {
-        /// The field or the parameter.
-        field: Cow<'static, str>,
-        /// The error.
-        text: String,
-    },
+    Invalid(InvalidRequest),
+    /// The answer would be too large: 400. The text says what to ask instead.
+    #[error("{0}")]
+    TooWide(String),
     /// The challenge for new accounts failed, and the text says why: 400.
     #[error("{0}")]
     Challenge(String),
@@ -223,19 +220,10 @@ impl ActionError {
     pub(crate) const UNCONFIRMED: ActionError =
         ActionError::Refused(ErrorCode::EmailUnconfirmed, "confirm your e-mail address first");
 
-    /// Makes the error of a wrong `field`. The reason `why` does not name the field.
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "functions that make errors take ownership of their values"
-    )]
-    pub fn field(field: &'static str, why: impl ToString) -> Self {
-        ActionError::InvalidField { field: field.into(), text: why.to_string() }
-    }
-
     /// Returns the error's code.
     pub const fn code(&self) -> ErrorCode {
         match self {
-            ActionError::Invalid(_) | ActionError::InvalidField { .. } => ErrorCode::Invalid,
+            ActionError::Invalid(_) | ActionError::TooWide(_) => ErrorCode::Invalid,
             ActionError::Challenge(_) => ErrorCode::ChallengeFailed,
             ActionError::Refused(code, _) => *code,
             ActionError::Unauthenticated(_) => ErrorCode::Unauthenticated,
@@ -262,8 +250,7 @@ impl ActionError {
     /// Returns the wrong field or parameter, if the error is about one.
     pub(crate) fn wrong_field(&self) -> Option<&str> {
         match self {
-            ActionError::Invalid(text) => text.split('`').nth(1),
-            ActionError::InvalidField { field, .. } => Some(field),
+            ActionError::Invalid(wrong) => wrong.field(),
             _ => None,
         }
     }
@@ -310,8 +297,8 @@ impl From<StoreError> for ActionError {
                 ActionError::Refused(ErrorCode::PreconditionFailed, "it has been changed meanwhile")
             }
             StoreError::Busy => ActionError::TooMany { retry_after: RETRY_BUSY },
-            StoreError::TooLarge(field) => ActionError::field(field, &error),
-            StoreError::TooWide(why) => ActionError::Invalid(why),
+            StoreError::TooLarge(field) => ActionError::bare(field, &error.to_string()),
+            StoreError::TooWide(why) => ActionError::TooWide(why),
             error => ActionError::Broken(error.to_string()),
         }
     }
@@ -378,7 +365,8 @@ impl From<PasskeyError> for ActionError {
             PasskeyError::Refused(_) | PasskeyError::Copied => {
                 ActionError::Refused(ErrorCode::PasskeyRefused, "the passkey was not accepted")
             }
-            error => ActionError::Invalid(error.to_string()),
+            PasskeyError::Malformed(field) => ActionError::named(field, "is not what a browser returns"),
+            PasskeyError::Ceremony => ActionError::invalid(error.to_string()),
         }
     }
 }
@@ -453,7 +441,7 @@ pub(crate) mod tests {
     #[tokio::test]
     async fn an_error_is_a_status_a_code_and_a_text() {
         for (error, status, code, text) in [
-            (ActionError::Invalid("a cursor".into()), 400, "invalid", "a cursor"),
+            (ActionError::invalid("a cursor"), 400, "invalid", "a cursor"),
             (ActionError::Refused(ErrorCode::TokenInvalid, "gone"), 400, "token_invalid", "gone"),
             (ActionError::Unauthenticated("log in"), 401, "unauthenticated", "log in"),
             (ActionError::Refused(ErrorCode::CredentialsWrong, "no"), 401, "credentials_wrong", "no"),
@@ -500,9 +488,9 @@ pub(crate) mod tests {
     #[tokio::test]
     async fn an_error_about_a_field_names_it() {
         for (error, field, text) in [
-            (ActionError::Invalid("`a` is missing".into()), "a", "`a` is missing"),
+            (ActionError::named("a", "is missing"), "a", "`a` is missing"),
             (
-                ActionError::Invalid("unknown field `b`: expected one of `c`, `d`".into()),
+                ActionError::field("b", "unknown field `b`: expected one of `c`, `d`"),
                 "b",
                 "unknown field `b`: expected one of `c`, `d`",
             ),

@@ -43,7 +43,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ActionError> {
         let bytes = read_body(request, state).await?;
-        strict_json::of_object(&bytes).map(Body).map_err(ActionError::Invalid)
+        strict_json::of_object(&bytes).map(Body)
     }
 }
 
@@ -59,7 +59,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for OptionalB
         if bytes.is_empty() {
             return Ok(OptionalBody(T::default()));
         }
-        strict_json::of_object(&bytes).map(OptionalBody).map_err(ActionError::Invalid)
+        strict_json::of_object(&bytes).map(OptionalBody)
     }
 }
 
@@ -67,7 +67,7 @@ pub(crate) async fn read_body<S: Send + Sync>(request: Request, state: &S) -> Re
     let read = tokio::time::timeout(BODY_TIME, Bytes::from_request(request, state));
     read.await.map_err(|_| ActionError::TooSlow)?.map_err(|rejection| match rejection {
         BytesRejection::FailedToBufferBody(FailedToBufferBody::LengthLimitError(_)) => ActionError::TooLarge,
-        _ => ActionError::Invalid("the body did not arrive whole".into()),
+        _ => ActionError::invalid("the body did not arrive whole"),
     })
 }
 
@@ -96,7 +96,7 @@ pub(crate) async fn read_file(
                 }
             }
             Some(Err(error)) if error.is::<LengthLimitError>() => return Err(ActionError::LargeFile(max)),
-            Some(Err(_)) => return Err(ActionError::Invalid("the body did not arrive whole".into())),
+            Some(Err(_)) => return Err(ActionError::invalid("the body did not arrive whole")),
             None => return Ok(file.freeze()),
         }
     }
@@ -111,7 +111,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ActionError> {
         let query = parts.uri.query().unwrap_or_default();
-        strict_json::of_query(query).map(Query).map_err(ActionError::Invalid)
+        strict_json::of_query(query).map(Query)
     }
 }
 

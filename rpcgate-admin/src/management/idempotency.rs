@@ -146,9 +146,7 @@ fn key(headers: &HeaderMap) -> Result<&str, ActionError> {
     let mut given = headers.get_all(IDEMPOTENCY_KEY).into_iter();
     match (given.next().map(HeaderValue::to_str), given.next()) {
         (Some(Ok(key)), None) => Ok(key),
-        _ => Err(ActionError::Invalid(
-            "`Idempotency-Key` must be one text of printable ASCII characters".into(),
-        )),
+        _ => Err(ActionError::named("Idempotency-Key", "must be one text of printable ASCII characters")),
     }
 }
 

@@ -12,6 +12,36 @@ const VERSION: &str = "3.0.3";
 const SCHEME: &str = "bearer";
 /// The tag of the operations that treat an empty parameter as an absent one.
 const EMPTY_IS_LEFT_OUT: &str = "usage";
+/// The objects that paths name, by the end of the path before the parameter.
+const PATH_OBJECTS: [(&str, &str); 25] = [
+    ("attachments", "The file."),
+    ("auth/passkeys", "The passkey."),
+    ("auth/sessions", "The session."),
+    ("auth/tokens", "The token's identifier."),
+    ("chains", "The chain's path."),
+    ("changes", "The change."),
+    ("contracts", "The contract."),
+    ("cu-weights", "The chain's path."),
+    ("custom-plans", "The plan."),
+    ("deliveries", "The delivery."),
+    ("explain", "The value of `x-request-id`."),
+    ("invitations", "The invitation."),
+    ("invoices", "The number of the invoice."),
+    ("keys", "The key's identifier."),
+    ("limit-requests", "The request."),
+    ("members", "The member."),
+    ("notifications", "The notification."),
+    ("operator/plans", "The plan's name."),
+    ("operator/tenants", "The tenant."),
+    ("projects", "The project."),
+    ("subscriptions", "The subscription."),
+    ("tenants", "The caller's tenant."),
+    ("tickets", "The ticket."),
+    ("users", "The user."),
+    ("webhooks", "The endpoint."),
+];
+/// The path parameters that are names instead of identifiers.
+const NAMES: [&str; 3] = ["chain", "number", "tier"];
 const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
 
 /// Returns a document without operations, for the API at `url`.
@@ -48,6 +78,7 @@ pub fn finished(collected: &OpenApi) -> Value {
     for (path, item) in object(&mut document["paths"]) {
         let has_id = path.contains('{');
         for (method, operation) in object(item).filter(|(method, _)| METHODS.contains(&method.as_str())) {
+            name_path(operation, path);
             complete(operation, method, has_id);
         }
     }
@@ -70,6 +101,30 @@ fn explain_codes(schema: &mut Value) {
 
 fn object(value: &mut Value) -> impl Iterator<Item = (&String, &mut Value)> {
     value.as_object_mut().into_iter().flatten()
+}
+
+/// Describes the parameters of the path, except those that the operation describes itself.
+fn name_path(operation: &mut Value, path: &str) {
+    let mut parameters = Vec::new();
+    let declared = operation["parameters"].as_array().cloned().unwrap_or_default();
+    for (before, name) in path.split('}').filter_map(|part| part.split_once("/{")) {
+        let object = PATH_OBJECTS.iter().find(|(end, _)| before.ends_with(end));
+        let Some((_, description)) = object else { continue };
+        if declared.iter().any(|parameter| parameter["name"] == name) {
+            continue;
+        }
+        let mut schema = json!({ "type": "string" });
+        if !NAMES.contains(&name) {
+            schema["format"] = "uuid".into();
+        }
+        parameters.push(
+            json!({ "name": name, "in": "path", "description": description, "required": true, "schema": schema }),
+        );
+    }
+    parameters.extend(declared);
+    if !parameters.is_empty() {
+        operation["parameters"] = parameters.into();
+    }
 }
 
 /// Adds the parts that follow from an operation's properties.

@@ -25,7 +25,6 @@ pub(crate) mod cut_list;
 pub(crate) mod deliveries;
 pub(crate) mod emails;
 pub(crate) mod explain;
-mod factor_confirm;
 mod factor_fields;
 pub(crate) mod factors;
 pub(crate) mod filters;

@@ -45,7 +45,8 @@ impl QueryParameters {
         let shown: String = unknown.chars().filter(|c| !c.is_control()).take(100).collect();
         let expected: Vec<_> = known.iter().map(|name| format!("`{name}`")).collect();
         let expected = if expected.is_empty() { "none".to_owned() } else { expected.join(", ") };
-        Err(ActionError::Invalid(format!("unknown parameter `{shown}`: expected {expected}")))
+        let why = format!("unknown parameter `{shown}`: expected {expected}");
+        Err(ActionError::field(shown, why))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Deserialises JSON objects and query strings into structs, with errors that name the member.
 
+use crate::management::error::ActionError;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{
     DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IntoDeserializer, MapAccess, Visitor,
@@ -7,7 +8,6 @@ use serde::de::{
 use serde::{Deserialize, forward_to_deserialize_any};
 use serde_json::{Error, Value};
 use std::borrow::Cow;
-use std::cell::RefCell;
 use std::fmt;
 
 pub(crate) const MAX_BODY: usize = 64 << 10;
@@ -16,10 +16,12 @@ pub(crate) const MAX_BODY: usize = 64 << 10;
 ///
 /// # Errors
 /// The error for the user, with the name of the member. It does not repeat values, because they may be secrets.
-pub(crate) fn of_object<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
-    let object = serde_json::from_slice::<Object>(body).map_err(|error| match error.classify() {
-        serde_json::error::Category::Data => "the body must be a JSON object".to_owned(),
-        _ => "the body is not JSON".to_owned(),
+pub(crate) fn of_object<T: DeserializeOwned>(body: &[u8]) -> Result<T, ActionError> {
+    let object = serde_json::from_slice::<Object>(body).map_err(|error| {
+        ActionError::invalid(match error.classify() {
+            serde_json::error::Category::Data => "the body must be a JSON object",
+            _ => "the body is not JSON",
+        })
     })?;
     // PostgreSQL cannot store NUL in a text, and no honest client sends it.
     if let Some((name, _)) = object.0.iter().find(|(_, value)| holds_nul(value)) {
@@ -37,15 +39,17 @@ fn holds_nul(value: &Value) -> bool {
     }
 }
 
-fn nul(name: &str) -> String {
-    format!("`{}` must not hold a NUL character", name.replace('\0', ""))
+/// Returns the error of a member with a NUL character.
+pub(crate) fn nul(name: &str) -> ActionError {
+    let name: String = name.chars().filter(|character| *character != '\0').collect();
+    ActionError::named(name, "must not hold a NUL character")
 }
 
 /// Parses the query of a URI. Parameters that `T` does not name are ignored.
 ///
 /// # Errors
 /// Those of [`of_object`].
-pub(crate) fn of_query<T: DeserializeOwned>(query: &str) -> Result<T, String> {
+pub(crate) fn of_query<T: DeserializeOwned>(query: &str) -> Result<T, ActionError> {
     let parameters = || form_urlencoded::parse(query.as_bytes());
     if let Some((name, _)) = parameters().find(|(_, text)| text.contains('\0')) {
         return Err(nul(&name));
@@ -55,11 +59,8 @@ pub(crate) fn of_query<T: DeserializeOwned>(query: &str) -> Result<T, String> {
 
 fn read<'q, T: DeserializeOwned, V: Deserializer<'q, Error = Error>>(
     members: impl Iterator<Item = (String, V)>,
-) -> Result<T, String> {
-    let at = RefCell::default();
-    let members = Members { remaining: members, value: None, at: &at };
-    T::deserialize(MapAccessDeserializer::new(members))
-        .map_err(|error| sentence(&at.borrow(), &error.to_string()))
+) -> Result<T, ActionError> {
+    T::deserialize(MapAccessDeserializer::new(Members { remaining: members, member: None }))
 }
 
 /// Deserialises a member that is an object. Serde alone would also accept an array of its fields' values.
@@ -112,32 +113,51 @@ impl<'de> Deserialize<'de> for Object {
     }
 }
 
-/// The members that are deserialised into a struct. `at` names the one whose value is being read.
-struct Members<'a, I, V> {
+/// The members that are deserialised into a struct, and the one whose value is next.
+struct Members<I, V> {
     remaining: I,
-    value: Option<V>,
-    at: &'a RefCell<String>,
+    member: Option<(String, V)>,
 }
 
-impl<'q, I, V> MapAccess<'q> for Members<'_, I, V>
+impl<'q, I, V> MapAccess<'q> for Members<I, V>
 where
     I: Iterator<Item = (String, V)>,
     V: Deserializer<'q, Error = Error>,
 {
-    type Error = Error;
+    type Error = ActionError;
 
-    fn next_key_seed<K: DeserializeSeed<'q>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
-        self.at.borrow_mut().clear();
-        let Some((name, value)) = self.remaining.next() else { return Ok(None) };
-        self.value = Some(value);
-        let key = seed.deserialize(name.as_str().into_deserializer())?;
-        *self.at.borrow_mut() = name;
-        Ok(Some(key))
+    fn next_key_seed<K: DeserializeSeed<'q>>(&mut self, seed: K) -> Result<Option<K::Value>, ActionError> {
+        self.member = self.remaining.next();
+        let Some((name, _)) = &self.member else { return Ok(None) };
+        seed.deserialize(name.as_str().into_deserializer()).map(Some)
     }
 
-    fn next_value_seed<S: DeserializeSeed<'q>>(&mut self, seed: S) -> Result<S::Value, Error> {
-        let value = self.value.take().ok_or_else(|| Error::custom("a value was read twice"))?;
-        seed.deserialize(value)
+    fn next_value_seed<S: DeserializeSeed<'q>>(&mut self, seed: S) -> Result<S::Value, ActionError> {
+        let (name, value) =
+            self.member.take().ok_or_else(|| ActionError::custom("a value was read twice"))?;
+        seed.deserialize(value).map_err(|error| of_member(name, &error.to_string()))
+    }
+}
+
+impl serde::de::Error for ActionError {
+    fn custom<T: fmt::Display>(why: T) -> Self {
+        let why = why.to_string();
+        ActionError::invalid(match expected(&why) {
+            Some(kind) => format!("the body must be {kind}"),
+            None => why,
+        })
+    }
+
+    fn unknown_field(field: &str, known: &'static [&'static str]) -> Self {
+        ActionError::field(field.to_owned(), reworded(&Error::unknown_field(field, known).to_string()))
+    }
+
+    fn missing_field(field: &'static str) -> Self {
+        ActionError::named(field, "is missing")
+    }
+
+    fn duplicate_field(field: &'static str) -> Self {
+        ActionError::named(field, "is given twice")
     }
 }
 
@@ -201,30 +221,35 @@ impl<'q> Deserializer<'q> for Text<'q> {
     }
 }
 
-/// Turns Serde's message about the member `at` into a sentence without the value.
-fn sentence(at: &str, error: &str) -> String {
-    let expected = || error.rsplit_once(", expected ").map(|(_, expected)| expected);
-    let subject = if at.is_empty() { "the body".to_owned() } else { format!("`{at}`") };
-    let text = if let Some(field) = error.strip_prefix("missing field ") {
-        format!("{field} is missing")
-    } else if let Some(field) = error.strip_prefix("duplicate field ") {
-        format!("{field} is given twice")
-    } else if error.starts_with("unknown field ") {
-        let field = error.split('`').nth(1).unwrap_or_default();
-        match error.split_once("`, expected ").map(|(_, known)| known) {
-            Some(known) => format!("unknown field `{field}`: expected {known}"),
-            None => format!("unknown field `{field}`: expected none"),
-        }
-    } else if let Some(expected) =
-        expected().filter(|_| error.starts_with("invalid ") || error.starts_with("unknown variant "))
-    {
-        return format!("{subject} must be {}", kind(expected));
-    } else {
-        error.to_owned()
-    };
-    // Serde reports a duplicate at the member itself.
-    let is_about_itself = at.is_empty() || text.starts_with(&format!("`{at}` is "));
-    if is_about_itself { text } else { format!("{subject}: {text}") }
+/// Turns Serde's message about the value of a member into an error without the value.
+fn of_member(name: String, message: &str) -> ActionError {
+    match expected(message) {
+        Some(kind) => ActionError::named(name, format!("must be {kind}")),
+        None => ActionError::inside(name, reworded(message)),
+    }
+}
+
+/// Returns the kind of value that Serde expected, if its message is about that.
+fn expected(message: &str) -> Option<Cow<'_, str>> {
+    let is_about_a_kind = message.starts_with("invalid ") || message.starts_with("unknown variant ");
+    message.rsplit_once(", expected ").filter(|_| is_about_a_kind).map(|(_, expected)| kind(expected))
+}
+
+/// Returns Serde's message about the members of an object in our words.
+fn reworded(message: &str) -> String {
+    if let Some(field) = message.strip_prefix("missing field ") {
+        return format!("{field} is missing");
+    }
+    if let Some(field) = message.strip_prefix("duplicate field ") {
+        return format!("{field} is given twice");
+    }
+    if !message.starts_with("unknown field ") {
+        return message.to_owned();
+    }
+    match message.split_once("`, expected ") {
+        Some((field, known)) => format!("{field}`: expected {known}"),
+        None => format!("{}: expected none", message.trim_end_matches(", there are no fields")),
+    }
 }
 
 /// Returns a readable name for Serde's name of a kind of value.
@@ -271,7 +296,7 @@ mod tests {
     }
 
     fn form(body: &str) -> Result<Form, String> {
-        of_object(body.as_bytes())
+        of_object(body.as_bytes()).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -279,7 +304,10 @@ mod tests {
         for body in [r#"{"email":"a\u0000@b"}"#, r#"{"email":"a@b","tags":["x","\u0000"]}"#] {
             assert!(form(body).unwrap_err().ends_with("` must not hold a NUL character"), "{body}");
         }
-        assert_eq!(of_query::<Form>("email=a%00b").unwrap_err(), "`email` must not hold a NUL character");
+        assert_eq!(
+            of_query::<Form>("email=a%00b").unwrap_err().to_string(),
+            "`email` must not hold a NUL character"
+        );
     }
 
     #[test]
@@ -331,9 +359,9 @@ mod tests {
     #[test]
     fn a_query_gives_texts_and_numbers_and_may_hold_more() {
         let read = of_query::<Query>("period=24%68&limit=5&utm=x&utm=y&all=true");
-        assert_eq!(read, Ok(Query { period: Some("24h".into()), limit: Some(5), all: true }));
-        assert_eq!(of_query::<Query>(""), Ok(Query::default()));
-        let wrong = |query| of_query::<Query>(query).unwrap_err();
+        assert_eq!(read.unwrap(), Query { period: Some("24h".into()), limit: Some(5), all: true });
+        assert_eq!(of_query::<Query>("").unwrap(), Query::default());
+        let wrong = |query| of_query::<Query>(query).unwrap_err().to_string();
         assert_eq!(wrong("limit=many"), "`limit` must be a whole number from 0 to 4294967295");
         assert_eq!(wrong("limit=1&limit=2"), "`limit` is given twice");
         assert_eq!(wrong("all=perhaps"), "`all` must be true or false");
@@ -347,7 +375,7 @@ mod tests {
 
     #[test]
     fn a_member_that_is_an_object_is_not_written_as_an_array() {
-        let read = |body: &str| of_object::<Outer>(body.as_bytes());
+        let read = |body: &str| of_object::<Outer>(body.as_bytes()).map_err(|error| error.to_string());
         assert_eq!(read(r#"{"inner":{"limit":5}}"#).unwrap().inner.limit, Some(5));
         assert_eq!(read(r#"{"inner":["24h",5,true]}"#).unwrap_err(), "`inner` must be an object");
         assert_eq!(

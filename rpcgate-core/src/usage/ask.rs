@@ -118,6 +118,23 @@ pub enum AskError {
     Limit,
 }
 
+impl AskError {
+    /// Returns the parameter that is wrong, with which the text begins.
+    pub const fn parameter(self) -> &'static str {
+        match self {
+            AskError::Window(WindowError::Period) => "period",
+            AskError::Window(WindowError::Backwards) | AskError::NoFrom => "to",
+            AskError::Window(WindowError::TooLong) => "from",
+            AskError::Moment(parameter) | AskError::Id(parameter) => parameter,
+            AskError::Group | AskError::Twice(_) | AskError::TooManyGroups | AskError::HourAndDay => {
+                "group_by"
+            }
+            AskError::Transport => "transport",
+            AskError::Limit => "limit",
+        }
+    }
+}
+
 /// The parameters of a request as sent; `None` means absent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[expect(missing_docs, reason = "the names are those of the request")]

@@ -55,20 +55,23 @@ pub async fn create(
         let granted = granted.ok_or_else(|| {
             let own: Vec<_> =
                 TokenScope::all().filter(|scope| scope.is_of(role)).map(TokenScope::as_str).collect();
-            ActionError::Invalid(format!("`scopes` must be some of those that you have: {}", own.join(", ")))
+            let why = format!("must be some of those that you have: {}", own.join(", "));
+            ActionError::named("scopes", why)
         })?;
         if !scopes.contains(&granted) {
             scopes.push(granted);
         }
     }
     if scopes.is_empty() {
-        return Err(ActionError::Invalid("`scopes` must not be empty".into()));
+        return Err(ActionError::named("scopes", "must not be empty"));
     }
     let expires_at = new.expires_at.unwrap_or_else(|| now.plus(DEFAULT_LIFE));
     if expires_at <= now || expires_at > now.plus(MAX_LIFE) {
         let days = MAX_LIFE.as_secs() / 86_400;
-        let text = format!("`expires_at` must lie in the future, at most {days} days ahead");
-        return Err(ActionError::Invalid(text));
+        return Err(ActionError::named(
+            "expires_at",
+            format!("must lie in the future, at most {days} days ahead"),
+        ));
     }
     let text = Opaque::make(OpaqueKind::Access)?;
     let scopes: Vec<String> = scopes.iter().map(ToString::to_string).collect();

@@ -92,7 +92,7 @@ async fn solved(app: &AppState, solution: &str, address: IpAddr, now: Time) -> R
 ///
 /// # Errors
 /// [`ActionError::TooMany`] after too many attempts from one client address, or while too many passwords are being
-/// hashed; [`ActionError::InvalidField`] for an invalid field, [`ActionError::Challenge`] for a wrong solution of the
+/// hashed; [`ActionError::Invalid`] for an invalid field, [`ActionError::Challenge`] for a wrong solution of the
 /// challenge; [`ActionError::VerifierAway`] if the challenge provider gives no verdict; [`ActionError::Unavailable`].
 pub async fn register(
     app: &Arc<AppState>,
@@ -216,7 +216,7 @@ pub async fn needs_password(
 /// may not be the one who registered.
 ///
 /// # Errors
-/// [`ErrorCode::TokenInvalid`] for a token that is unknown or has expired, [`ActionError::InvalidField`] for a weak
+/// [`ErrorCode::TokenInvalid`] for a token that is unknown or has expired, [`ActionError::Invalid`] for a weak
 /// password; [`ActionError::TooMany`] after too many attempts with a password from one client address, or while too
 /// many passwords are being hashed; [`ActionError::Taken`] if another account has taken the new address;
 /// [`ActionError::Unavailable`].
@@ -229,9 +229,7 @@ pub async fn confirm(
     if emails::is_change(token) {
         return match password {
             None => emails::apply_change(app, token, client).await,
-            Some(_) => {
-                Err(ActionError::Invalid("`password` is for the confirmation of a new account".into()))
-            }
+            Some(_) => Err(ActionError::named("password", "is for the confirmation of a new account")),
         };
     }
     let hash = OpaqueHash::of(OpaqueKind::Confirmation, token).ok_or(ActionError::BAD_TOKEN)?;

@@ -37,7 +37,7 @@ pub(super) async fn open_once(
 }
 
 pub(super) fn void() -> ActionError {
-    ActionError::Invalid("`ceremony` is not valid, was used, or has expired".into())
+    ActionError::named("ceremony", "is not valid, was used, or has expired")
 }
 
 /// Verifies an answer against a passkey and returns the use that the store must record, or `None` if the passkey did

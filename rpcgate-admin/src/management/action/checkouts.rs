@@ -66,7 +66,7 @@ async fn subject(
         CheckoutWish::Plan(requested) => {
             let plan = requested.find(app, actor, "tier").await?;
             if plan.plan.price.0 == 0 && plan.monthly_fee == 0 {
-                return Err(ActionError::Invalid("`tier` must be a plan that is paid for".into()));
+                return Err(ActionError::named("tier", "must be a plan that is paid for"));
             }
             let current = app.store.tenant(tenant).await?.ok_or(ActionError::NotFound("tenant"))?;
             if current.plan() == plan.of {
@@ -165,7 +165,7 @@ pub async fn receive(
                 app.limits.anonymous.admit(from)?;
             }
             tracing::warn!(%error, %from, "an event of the payment provider is refused");
-            return Err(ActionError::Invalid(error.to_string()));
+            return Err(ActionError::invalid(error.to_string()));
         }
     };
     match event {

@@ -30,7 +30,7 @@ fn stored(email: &str) -> Result<Address, ActionError> {
 /// has a recent proof. The work completes even if the client disconnects.
 ///
 /// # Errors
-/// [`ErrorCode::ProofRequired`] without a password or a proof; [`ActionError::InvalidField`] for an invalid or
+/// [`ErrorCode::ProofRequired`] without a password or a proof; [`ActionError::Invalid`] for an invalid or
 /// unchanged address; [`ErrorCode::EmailUnconfirmed`] if the current address is not confirmed;
 /// [`ErrorCode::PasswordWrong`], or [`ErrorCode::AccountLocked`] after too many wrong passwords;
 /// [`ActionError::TooMany`] after too many mails, or while too many passwords are being verified;

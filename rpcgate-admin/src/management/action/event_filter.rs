@@ -4,7 +4,7 @@
 //! error. So each member is compared with those that the chain's reader documents ([`EventShape`]): a filter is
 //! accepted if one form of the event has all its members with possible values.
 
-use crate::management::error::ActionError;
+use crate::management::error::{ActionError, Part};
 use rpcgate_core::event::{BlockReader, EventMember, EventShape, EventType, HealthPhase, MemberForm};
 use serde_json::{Map, Value};
 
@@ -35,7 +35,7 @@ fn wrong(why: String) -> ActionError {
 /// Refuses a filter that is too large, or that no event can match.
 ///
 /// # Errors
-/// [`ActionError::InvalidField`] with the reason and the list of existing members.
+/// [`ActionError::Invalid`] with the reason and the list of existing members.
 pub(super) fn expect_possible(
     chain: &str,
     reader: Option<&dyn BlockReader>,
@@ -43,7 +43,7 @@ pub(super) fn expect_possible(
     filter: &Map<String, Value>,
 ) -> Result<(), ActionError> {
     if filter.len() > MAX_FILTER {
-        return Err(wrong(format!("`filter` has more than {MAX_FILTER} members")));
+        return Err(ActionError::named("filter", format!("has more than {MAX_FILTER} members")));
     }
     let events = Events { chain, reader, kind };
     for (key, value) in filter {
@@ -76,9 +76,10 @@ pub(super) fn expect_possible(
 /// Refuses a member that can never be compared, for any event.
 fn expect_scalar(key: &str, value: &Value) -> Result<(), ActionError> {
     if key.is_empty() || key.len() > MAX_KEY || key.chars().any(char::is_control) {
-        return Err(wrong(format!(
-            "a member of `filter` has a name that no event has: {MAX_KEY} bytes at most"
-        )));
+        let why = format!(" has a name that no event has: {MAX_KEY} bytes at most");
+        let parts =
+            [Part::Words("a member of ".into()), Part::Field("filter".into()), Part::Words(why.into())];
+        return Err(ActionError::of_parts("filter", parts));
     }
     match value {
         Value::String(text) if text.len() > MAX_VALUE => {
@@ -220,9 +221,8 @@ mod tests {
         let adapter = known_chain(chain).unwrap();
         let done = expect_possible(chain, adapter.block_reader(), kind, filter.as_object().unwrap());
         done.map_err(|error| {
-            let ActionError::InvalidField { field, text } = error else { panic!("{error}") };
-            assert_eq!(field, "filter");
-            text
+            assert_eq!(error.wrong_field(), Some("filter"));
+            error.to_string()
         })
     }
 

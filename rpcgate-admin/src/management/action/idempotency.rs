@@ -70,8 +70,10 @@ pub async fn begin(
         || key.len() > MAX_KEY
         || !key.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ')
     {
-        let text = format!("`Idempotency-Key` must have 1 to {MAX_KEY} printable ASCII characters");
-        return Err(ActionError::Invalid(text));
+        return Err(ActionError::named(
+            "Idempotency-Key",
+            format!("must have 1 to {MAX_KEY} printable ASCII characters"),
+        ));
     }
     let now = app.now();
     let owner = user.tenant.map_or(user.id.0, |tenant| tenant.0);

@@ -48,7 +48,7 @@ pub async fn list(app: &AppState, actor: &Actor, tenant: TenantId) -> Result<Vec
 /// # Errors
 /// [`ActionError::NotFound`] for another tenant; [`ActionError::Forbidden`] if the caller's role does not permit it;
 /// `ActionError::UNCONFIRMED` if the caller's own address, which the mail names, is not confirmed;
-/// `ActionError::PROOF_REQUIRED` if the role [needs a proof](needs_proof); [`ActionError::InvalidField`] for an invalid
+/// `ActionError::PROOF_REQUIRED` if the role [needs a proof](needs_proof); [`ActionError::Invalid`] for an invalid
 /// address; [`ActionError::Taken`] for a member's address; [`ActionError::Conflict`] if there are too many;
 /// [`ActionError::TooMany`] after too many attempts from one client, or mails to one address from any tenant;
 /// [`ActionError::Unavailable`].

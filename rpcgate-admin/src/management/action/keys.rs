@@ -47,7 +47,7 @@ pub async fn create(
     let project = projects::get(app, actor, project).await?;
     let now = app.now();
     if new.expires_at.is_some_and(|end| end <= now) {
-        return Err(ActionError::Invalid("`expires_at` must lie in the future".into()));
+        return Err(ActionError::named("expires_at", "must lie in the future"));
     }
     let (description, scope) = (text::line("description", &new.description)?, scope(new.chains)?);
     let text = app.forge.make()?;
@@ -67,14 +67,15 @@ pub async fn create(
 fn scope(chains: Option<Vec<String>>) -> Result<Scope, ActionError> {
     let Some(chains) = chains else { return Ok(Scope::All) };
     if chains.is_empty() {
-        let text = "`chains` must name a chain: leave it out for a key that may use all";
-        return Err(ActionError::Invalid(text.into()));
+        return Err(ActionError::named(
+            "chains",
+            "must name a chain: leave it out for a key that may use all",
+        ));
     }
     let canonical = |(n, name): (usize, String)| {
         let found = rpcgate_chains::scoped(&name).map(|name| name.as_str().into());
-        found.ok_or_else(|| {
-            ActionError::Invalid(format!("`chains` holds an unknown chain at place {}", n + 1))
-        })
+        found
+            .ok_or_else(|| ActionError::named("chains", format!("holds an unknown chain at place {}", n + 1)))
     };
     chains.into_iter().enumerate().map(canonical).collect::<Result<_, _>>().map(Scope::Only)
 }

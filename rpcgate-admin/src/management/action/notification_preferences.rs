@@ -67,8 +67,7 @@ pub async fn update(
         return Err(REFUSED);
     }
     if kind == NotificationKind::Security && mail == Some(false) {
-        let text = "`mail` of account.security cannot be switched off";
-        return Err(ActionError::Invalid(text.into()));
+        return Err(ActionError::named("mail", "of account.security cannot be switched off"));
     }
     let chosen = app.store.notification_preferences(user.id).await?.get(&kind).copied();
     let before = chosen.unwrap_or_else(|| default_preference(kind, user.role));

@@ -138,7 +138,7 @@ async fn period_use(app: &AppState, tenant: TenantId, period: Period) -> Result<
     let (usage, is_by_method) = match usage(app, tenant, &by_method).await {
         Ok(usage) => (usage, true),
         // There are too many rows to split. The rows by project, which give the totals, are few.
-        Err(ActionError::Invalid(_)) => (usage(app, tenant, &totals).await?, false),
+        Err(ActionError::TooWide(_)) => (usage(app, tenant, &totals).await?, false),
         Err(error) => return Err(error),
     };
     let ask = UsageAsk::new(tenant, UsageWindow::of(period, app.now()));

@@ -89,7 +89,7 @@ pub async fn finish_registration(
         PasskeyError::Broken(_) => ActionError::from(error),
         error => {
             tracing::info!(%error, "a new passkey was not accepted");
-            ActionError::Invalid("`credential` was not accepted".into())
+            ActionError::named("credential", "was not accepted")
         }
     })?;
     let passkey = StoredPasskey {

@@ -81,7 +81,7 @@ impl RequestedPlan {
         &self,
         app: &AppState,
         actor: &Actor,
-        field: &str,
+        field: &'static str,
     ) -> Result<ListedPlan, ActionError> {
         let is_it = |plan: &ListedPlan| match self {
             RequestedPlan::Tier(tier) => plan.of == (*tier).into(),
@@ -91,7 +91,7 @@ impl RequestedPlan {
             }
         };
         let found = plans(app, actor).await?.into_iter().find(is_it);
-        found.ok_or_else(|| ActionError::Invalid(format!("`{field}` names no plan that `GET /plans` lists")))
+        found.ok_or_else(|| ActionError::named(field, "names no plan that `GET /plans` lists"))
     }
 }
 

@@ -78,7 +78,7 @@ pub(in crate::management::action) fn reset_mail(app: &AppState, email: Address, 
 /// withdraws the user's open invitations, unless they are `kept`: a thief with a stolen session may have made them.
 ///
 /// # Errors
-/// [`ActionError::Refused`] for a token that is unknown or has expired, [`ActionError::InvalidField`] for a weak
+/// [`ActionError::Refused`] for a token that is unknown or has expired, [`ActionError::Invalid`] for a weak
 /// password; [`ActionError::TooMany`] after too many attempts from one client, or while too many passwords are being
 /// hashed; [`ActionError::Unavailable`].
 pub async fn reset(

@@ -33,7 +33,7 @@ pub struct NewSubscription {
 /// [`ActionError::Invalid`] for an unknown chain.
 pub(super) fn known_chain(name: &str) -> Result<Arc<dyn Adapter>, ActionError> {
     let found = rpcgate_chains::scoped(name).and_then(|name| rpcgate_chains::by_path(name.as_str()));
-    found.ok_or_else(|| ActionError::Invalid("`chain` is unknown".into()))
+    found.ok_or_else(|| ActionError::named("chain", "is unknown"))
 }
 
 /// Refuses events that `chain` does not have. Every chain reports its health.
@@ -41,14 +41,14 @@ fn expect_kind(chain: &str, reader: Option<&dyn BlockReader>, kind: EventType) -
     if kind == EventType::Health || reader.is_some_and(|reader| reader.kinds().contains(&kind)) {
         return Ok(());
     }
-    Err(ActionError::Invalid(format!("`event_type` {kind} is not one that {chain} has")))
+    Err(ActionError::named("event_type", format!("{kind} is not one that {chain} has")))
 }
 
 /// Adds a subscription to an endpoint.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for an endpoint that is not the tenant's; [`ActionError::Invalid`] and
-/// [`ActionError::InvalidField`] for an unknown chain, a type of events that it does not have, too many confirmations,
+/// [`ActionError::Invalid`] for an unknown chain, a type of events that it does not have, too many confirmations,
 /// or a filter that nothing can match; [`ActionError::Full`] if the plan allows no more.
 pub async fn create(
     app: &AppState,
@@ -65,10 +65,10 @@ pub async fn create(
         event_filter::expect_possible(chain, reader, kind, filter)?;
     }
     if confirmations > MAX_CONFIRMATIONS {
-        return Err(ActionError::Invalid(format!("`confirmations` must be at most {MAX_CONFIRMATIONS}")));
+        return Err(ActionError::named("confirmations", format!("must be at most {MAX_CONFIRMATIONS}")));
     }
     if kind == EventType::Health && confirmations > 0 {
-        return Err(ActionError::Invalid("`confirmations` must be 0 for events of no block".into()));
+        return Err(ActionError::named("confirmations", "must be 0 for events of no block"));
     }
     let (tenant, now) = (actor.tenant()?, app.now());
     let subscription = WebhookSubscription {

@@ -72,7 +72,7 @@ impl TenantUpdate {
     }
 
     fn billing(self, before: BillingParty) -> Result<BillingParty, ActionError> {
-        let optional = |field: &str, text: String| {
+        let optional = |field: &'static str, text: String| {
             text::line(field, &text).map(|line| Some(line).filter(|line| !line.is_empty()))
         };
         let name = self.billing_name.map_or(Ok(before.name), |name| optional("billing_name", name))?;
@@ -80,8 +80,10 @@ impl TenantUpdate {
         let address = match self.billing_address {
             None => before.address,
             Some(lines) if lines.len() > MAX_ADDRESS_LINES => {
-                let why = format!("`billing_address` must have at most {MAX_ADDRESS_LINES} lines");
-                return Err(ActionError::Invalid(why));
+                return Err(ActionError::named(
+                    "billing_address",
+                    format!("must have at most {MAX_ADDRESS_LINES} lines"),
+                ));
             }
             Some(lines) => lines
                 .iter()

@@ -2,6 +2,7 @@
 
 use crate::management::error::ActionError;
 use rpcgate_core::clock::Time;
+use std::borrow::Cow;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use unicode_properties::{GeneralCategory, GeneralCategoryGroup, UnicodeGeneralCategory};
@@ -17,8 +18,8 @@ pub const MAX_METHODS: usize = 200;
 /// The maximum bytes of a method's name (contract, "Gateway: routes and bodies").
 pub const MAX_METHOD: usize = 256;
 
-fn invalid<T>(text: String) -> Result<T, ActionError> {
-    Err(ActionError::Invalid(text))
+fn invalid<T>(field: &'static str, why: impl Into<Cow<'static, str>>) -> Result<T, ActionError> {
+    Err(ActionError::named(field, why))
 }
 
 /// Checks a single line, which may be empty, and trims it.
@@ -26,16 +27,16 @@ fn invalid<T>(text: String) -> Result<T, ActionError> {
 /// # Errors
 /// [`ActionError::Invalid`] if it is too long, contains control characters, line separators or characters that change
 /// the direction of text, or has no visible character.
-pub fn line(field: &str, text: &str) -> Result<String, ActionError> {
+pub fn line(field: &'static str, text: &str) -> Result<String, ActionError> {
     let text = text.trim();
     if text.chars().count() > MAX_LINE {
-        return invalid(format!("`{field}` must be at most {MAX_LINE} characters long"));
+        return invalid(field, format!("must be at most {MAX_LINE} characters long"));
     }
     if text.chars().any(|c| separates_lines(c) || controls(c)) {
-        return invalid(format!("`{field}` must not hold control characters"));
+        return invalid(field, "must not hold control characters");
     }
     if text.chars().any(reorders) {
-        return invalid(format!("`{field}` must not hold characters that change the direction of text"));
+        return invalid(field, "must not hold characters that change the direction of text");
     }
     if !text.is_empty() {
         expect_visible(field, text)?;
@@ -67,11 +68,11 @@ fn reorders(c: char) -> bool {
 
 /// Checks that a text has a visible character: a link with an invisible name cannot be opened. Joiners and marks are
 /// allowed next to visible characters, because emoji and many scripts need them.
-fn expect_visible(field: &str, text: &str) -> Result<(), ActionError> {
+fn expect_visible(field: &'static str, text: &str) -> Result<(), ActionError> {
     if text.chars().any(is_visible) {
         return Ok(());
     }
-    invalid(format!("`{field}` must have at least one visible character"))
+    invalid(field, "must have at least one visible character")
 }
 
 fn is_visible(c: char) -> bool {
@@ -91,9 +92,9 @@ fn is_visible(c: char) -> bool {
 ///
 /// # Errors
 /// Those of [`line()`], and for an empty line.
-pub fn name(field: &str, text: &str) -> Result<String, ActionError> {
+pub fn name(field: &'static str, text: &str) -> Result<String, ActionError> {
     match line(field, text)? {
-        name if name.is_empty() => invalid(format!("`{field}` must not be empty")),
+        name if name.is_empty() => invalid(field, "must not be empty"),
         name => Ok(name),
     }
 }
@@ -102,7 +103,7 @@ pub fn name(field: &str, text: &str) -> Result<String, ActionError> {
 ///
 /// # Errors
 /// [`ActionError::Invalid`] if it is empty, too long, or contains control characters other than line breaks and tabs.
-pub fn prose(field: &str, text: &str) -> Result<String, ActionError> {
+pub fn prose(field: &'static str, text: &str) -> Result<String, ActionError> {
     prose_within(field, text, MAX_PROSE)
 }
 
@@ -117,20 +118,20 @@ pub fn moment(at: Time) -> String {
 ///
 /// # Errors
 /// Those of [`prose`].
-pub fn letter(field: &str, text: &str) -> Result<String, ActionError> {
+pub fn letter(field: &'static str, text: &str) -> Result<String, ActionError> {
     prose_within(field, text, MAX_LETTER)
 }
 
-fn prose_within(field: &str, text: &str, max: usize) -> Result<String, ActionError> {
+fn prose_within(field: &'static str, text: &str, max: usize) -> Result<String, ActionError> {
     let text = text.trim();
     if text.is_empty() {
-        return invalid(format!("`{field}` must not be empty"));
+        return invalid(field, "must not be empty");
     }
     if text.chars().count() > max {
-        return invalid(format!("`{field}` must be at most {max} characters long"));
+        return invalid(field, format!("must be at most {max} characters long"));
     }
     if text.chars().any(|c| controls(c) && !matches!(c, '\n' | '\r' | '\t')) {
-        return invalid(format!("`{field}` must not hold control characters"));
+        return invalid(field, "must not hold control characters");
     }
     expect_visible(field, text)?;
     Ok(text.to_owned())
@@ -140,15 +141,16 @@ fn prose_within(field: &str, text: &str, max: usize) -> Result<String, ActionErr
 ///
 /// # Errors
 /// [`ActionError::Invalid`] for a text that cannot be a method's name, because a gateway would never match it.
-pub fn method(field: &str, name: &str) -> Result<(), ActionError> {
+pub fn method(field: &'static str, name: &str) -> Result<(), ActionError> {
     let is_forbidden = |c: char| c.is_whitespace() || c.is_control();
     if name.is_empty() || name.len() > MAX_METHOD || name.contains(is_forbidden) {
-        return invalid(format!(
-            "`{field}` must name methods: 1 to {MAX_METHOD} bytes each, without blanks and control characters"
-        ));
+        return invalid(
+            field,
+            format!("must name methods: 1 to {MAX_METHOD} bytes each, without blanks and control characters"),
+        );
     }
     if name.contains('*') {
-        return invalid(format!("`{field}` must name methods one by one, without *"));
+        return invalid(field, "must name methods one by one, without *");
     }
     Ok(())
 }
@@ -157,9 +159,9 @@ pub fn method(field: &str, name: &str) -> Result<(), ActionError> {
 ///
 /// # Errors
 /// [`ActionError::Invalid`] for a list that is too long, and those of [`method`].
-pub fn methods(field: &str, names: Vec<String>) -> Result<Vec<String>, ActionError> {
+pub fn methods(field: &'static str, names: Vec<String>) -> Result<Vec<String>, ActionError> {
     if names.len() > MAX_METHODS {
-        return invalid(format!("`{field}` must hold at most {MAX_METHODS} methods"));
+        return invalid(field, format!("must hold at most {MAX_METHODS} methods"));
     }
     let mut kept = Vec::with_capacity(names.len());
     for name in names {
@@ -177,7 +179,7 @@ mod tests {
 
     fn wrong<T: std::fmt::Debug>(result: Result<T, ActionError>) -> String {
         match result {
-            Err(ActionError::Invalid(text)) => text,
+            Err(error @ ActionError::Invalid(_)) => error.to_string(),
             other => panic!("{other:?}"),
         }
     }

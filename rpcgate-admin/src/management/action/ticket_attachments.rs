@@ -87,19 +87,19 @@ pub(super) async fn create_in(
 ) -> Result<TicketAttachment, ActionError> {
     let now = app.now();
     if content.is_empty() {
-        return Err(ActionError::Invalid("the file is empty".into()));
+        return Err(ActionError::invalid("the file is empty"));
     }
     let kind = sniff(&content).ok_or_else(|| {
         let text = "this kind of file is not accepted: send text, PNG, JPEG, GIF, WebP, PDF, a packet capture, or an \
                     archive (ZIP, tar, gzip, bzip2, xz, Zstandard, 7-Zip)";
-        ActionError::Invalid(text.into())
+        ActionError::invalid(text)
     })?;
     if let Some(scanner) = &app.scanner {
         let verdict = scanner.scan(content.clone()).await;
         match verdict.map_err(|error| ActionError::Unavailable(error.to_string()))? {
             ScanVerdict::Accepted => {}
             ScanVerdict::Refused => {
-                return Err(ActionError::Invalid("the check for malware refuses this file".into()));
+                return Err(ActionError::invalid("the check for malware refuses this file"));
             }
         }
     }

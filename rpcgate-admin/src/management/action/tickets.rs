@@ -69,8 +69,7 @@ pub async fn create(app: &AppState, actor: &Actor, new: NewTicket) -> Result<Sup
                 RequestedPlan::Tier(_) => "requested_tier",
                 RequestedPlan::Custom(_) => "requested_plan",
             };
-            let text = format!("`{field}` is for tickets of the category `limit_increase`");
-            return Err(ActionError::Invalid(text));
+            return Err(ActionError::named(field, "is for tickets of the category `limit_increase`"));
         }
     };
     if new.category == TicketCategory::LimitIncrease {
@@ -97,11 +96,10 @@ pub async fn create(app: &AppState, actor: &Actor, new: NewTicket) -> Result<Sup
             tell_operators(app, &ticket, "A support ticket was written").await;
             Ok(ticket)
         }
-        Err(StoreError::NotFound("pending limit request")) => {
-            let text =
-                "`requested_tier` is missing: no limit request is pending to which the ticket could belong";
-            Err(ActionError::Invalid(text.into()))
-        }
+        Err(StoreError::NotFound("pending limit request")) => Err(ActionError::named(
+            "requested_tier",
+            "is missing: no limit request is pending to which the ticket could belong",
+        )),
         Err(StoreError::Taken { what: "pending limit request", .. }) => {
             let text = "a limit request is pending already";
             Err(ActionError::Refused(ErrorCode::LimitRequestPending, text))
@@ -185,7 +183,7 @@ pub async fn rate(
     text: Option<&str>,
 ) -> Result<SupportTicket, ActionError> {
     if !(1..=5).contains(&rating) {
-        return Err(ActionError::Invalid("`rating` must be a whole number from 1 to 5".into()));
+        return Err(ActionError::named("rating", "must be a whole number from 1 to 5"));
     }
     let (tenant, now) = (actor.tenant()?, app.now());
     let text = text.map(|text| text::prose("text", text)).transpose()?;

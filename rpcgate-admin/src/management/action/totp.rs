@@ -81,7 +81,7 @@ pub async fn activate(
     let offered = app.store.totp(user.id).await?.filter(|totp| totp.activated_at.is_none()).ok_or(NONE)?;
     let secret = TotpSecret::of(&app.sealing.open(sealed_for(&user), &offered.sealed)?, &user.email);
     let step = secret.step_of(code, now);
-    let step = step.ok_or_else(|| ActionError::Invalid("`code` is not the one that the app shows".into()))?;
+    let step = step.ok_or_else(|| ActionError::named("code", "is not the one that the app shows"))?;
     let missing = "give one of your second factors to add an authenticator app";
     prove_for_another(app, session, given, missing, client, now).await?;
     let (codes, hashes): (Vec<_>, Vec<_>) = app.recovery_codes.make(user.id)?.into_iter().unzip();

@@ -10,12 +10,15 @@ pub mod throttled;
 use crate::management::access::Access;
 use crate::management::action::plans::in_force;
 use crate::management::app_state::AppState;
-use crate::management::error::ActionError;
+use crate::management::error::{ActionError, Part};
 use crate::management::identity::role::Permission;
 use current::{Budget, CurrentUsage, WindowUsage};
 use rpcgate_core::caller::{ProjectId, ProjectQuota, TenantId};
 use rpcgate_core::plan::Plan;
-use rpcgate_core::usage::{AskError, Params, Period, UsageAsk, UsageFilter, UsageView, UsageWindow};
+use rpcgate_core::usage::window::MOST_DAYS;
+use rpcgate_core::usage::{
+    AskError, Params, Period, UsageAsk, UsageFilter, UsageView, UsageWindow, WindowError,
+};
 use rpcgate_store::{Project, Tenant, User};
 use throttled::ThrottledKey;
 
@@ -70,10 +73,19 @@ pub struct ProjectLimits {
 
 impl From<AskError> for ActionError {
     fn from(error: AskError) -> Self {
-        let text = error.to_string();
-        // Each text begins with the name of the parameter.
-        let field = text.split(' ').next().unwrap_or_default().to_owned();
-        ActionError::InvalidField { field: field.into(), text }
+        let words = |words: &'static str| Part::Words(words.into());
+        let (from, to) = (|| Part::Bare("from"), || Part::Bare("to"));
+        let parts = match error {
+            AskError::Moment(name) => vec![Part::Bare(name), words(" must be "), Part::Moment],
+            AskError::NoFrom => vec![to(), words(" needs "), from()],
+            AskError::Window(WindowError::Backwards) => vec![to(), words(" must be later than "), from()],
+            AskError::Window(WindowError::TooLong) => {
+                let apart = format!(" must be at most {MOST_DAYS} days apart");
+                vec![from(), words(" and "), to(), Part::Words(apart.into())]
+            }
+            error => return ActionError::bare(error.parameter(), &error.to_string()),
+        };
+        ActionError::of_parts(error.parameter(), parts)
     }
 }
 
@@ -186,7 +198,7 @@ pub fn if_readable<T>(read: Result<T, ActionError>) -> Result<Option<T>, ActionE
     match read {
         Ok(read) => Ok(Some(read)),
         // Too many queries, no database, or too many rows for one answer.
-        Err(ActionError::TooMany { .. } | ActionError::Unavailable(_) | ActionError::Invalid(_)) => Ok(None),
+        Err(ActionError::TooMany { .. } | ActionError::Unavailable(_) | ActionError::TooWide(_)) => Ok(None),
         Err(error) => Err(error),
     }
 }

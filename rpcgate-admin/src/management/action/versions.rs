@@ -30,7 +30,7 @@ impl IfMatch {
         if given.peek().is_none() {
             return Ok(None);
         }
-        let wrong = || ActionError::Invalid("`If-Match` must be an `ETag` of an earlier answer, or *".into());
+        let wrong = || ActionError::named("If-Match", "must be an `ETag` of an earlier answer, or *");
         let mut tags = 0;
         for value in given {
             for tag in elements(value.to_str().map_err(|_| wrong())?) {

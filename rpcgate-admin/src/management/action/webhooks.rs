@@ -4,7 +4,7 @@ use super::actor::Actor;
 use super::{projects, text};
 use crate::management::app_state::AppState;
 use crate::management::egress::{EgressError, EgressTarget};
-use crate::management::error::{ActionError, ErrorCode};
+use crate::management::error::{ActionError, ErrorCode, Part};
 use crate::management::identity::webhook_secret::{SecretUse, WebhookSecret};
 use http::Uri;
 use rpcgate_config::Url;
@@ -47,11 +47,16 @@ pub struct NewWebhook {
     pub standard_headers: bool,
 }
 
+fn later_than_begin() -> ActionError {
+    let (to, from) = (Part::Field("to".into()), Part::Field("from".into()));
+    ActionError::of_parts("to", [to, Part::Words(" must be later than ".into()), from])
+}
+
 /// Checks the URL of an endpoint, trims it and lowercases its scheme. Whether its host is public is checked at each
 /// delivery, because names can resolve differently later.
 fn target(url: &str) -> Result<String, ActionError> {
     let url = url.trim();
-    let invalid = |why: &str| ActionError::Invalid(format!("`url` {why}"));
+    let invalid = |why: &str| ActionError::named("url", why.to_owned());
     if url.len() > MAX_URL {
         return Err(invalid(&format!("must be at most {MAX_URL} bytes long")));
     }
@@ -206,7 +211,7 @@ pub async fn replace_secret(
 ) -> Result<(Webhook, WebhookSecret), ActionError> {
     let hours = overlap_hours.unwrap_or_default();
     if hours > MAX_OVERLAP_HOURS {
-        return Err(ActionError::Invalid(format!("`overlap_hours` must be at most {MAX_OVERLAP_HOURS}")));
+        return Err(ActionError::named("overlap_hours", format!("must be at most {MAX_OVERLAP_HOURS}")));
     }
     let webhook = get(app, actor, id).await?;
     let (tenant, now) = (actor.tenant()?, app.now());
@@ -271,7 +276,7 @@ pub async fn replay(
     (from, to): (Time, Time),
 ) -> Result<u64, ActionError> {
     if to <= from {
-        return Err(ActionError::Invalid("`to` must be later than `from`".into()));
+        return Err(later_than_begin());
     }
     get(app, actor, id).await?;
     let (tenant, now) = (actor.tenant()?, app.now());

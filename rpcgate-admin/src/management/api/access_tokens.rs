@@ -64,7 +64,6 @@ pub async fn list(
 ///
 /// The next request with it is refused. The session needs a proof from the last ten minutes (`POST /auth/proof`).
 #[utoipa::path(delete, path = "/auth/tokens/{id}", operation_id = "revoke_access_token", tag = "account",
-    params(("id" = String, Path, format = "uuid", description = "The token's identifier.")),
     responses((status = 204, description = "It is revoked."),
         (status = 401, description = "The session has no recent proof (`proof_required`).")))]
 pub async fn revoke(

@@ -41,7 +41,7 @@ impl AuditQuery {
     pub(super) fn filter(self) -> Result<AuditFilter, ActionError> {
         let AuditQuery { action, user_id, subject, from, to } = self;
         let user = user_id.map(|id| id.parse()).transpose();
-        let user = user.map_err(|_| ActionError::Invalid("`user_id` must be a UUID".into()))?;
+        let user = user.map_err(|_| ActionError::named("user_id", "must be a UUID"))?;
         let (from, until) = (from.map(|Moment(time)| time), to.map(|Moment(time)| time));
         Ok(AuditFilter { user, action, subject, from, until })
     }

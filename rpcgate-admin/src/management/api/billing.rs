@@ -22,7 +22,6 @@ use std::sync::Arc;
 /// some hours after the end of the month. With `Accept: text/html` the response is a printable page with the content of
 /// that invoice, and says that it is not an invoice.
 #[utoipa::path(get, path = "/tenants/{id}/billing", operation_id = "show_billing", tag = "billing",
-    params(("id" = String, Path, format = "uuid", description = "The tenant.")),
     responses((status = 200, description = "The current month, and the last invoices.",
         content((Billing = "application/json"), (String = "text/html")))))]
 pub async fn show(

@@ -45,7 +45,7 @@ impl From<LoggedEventQuery> for ChainEventFilter {
 /// The events that its subscriptions have matched, newest first. They are kept for 30 days by default. A page may have
 /// fewer events than `limit`, or none, although another page follows; the `Link` header names it.
 #[utoipa::path(get, path = "/projects/{id}/events", operation_id = "list_project_events", tag = "webhooks",
-    params(Page, LoggedEventQuery, ("id" = String, Path, format = "uuid", description = "The project.")),
+    params(Page, LoggedEventQuery),
     responses((status = 200, description = "The events.", body = [LoggedEventJson])))]
 pub async fn list(
     State(app): State<Arc<AppState>>,

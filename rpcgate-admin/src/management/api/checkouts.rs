@@ -23,7 +23,6 @@ pub const EVENTS: &str = "/billing/events";
 /// payment method there. The plan is in force as soon as the provider reports that, and is paid by invoices. A repeated
 /// request within a day returns the same page.
 #[utoipa::path(post, path = "/tenants/{id}/billing/checkout", operation_id = "create_checkout", tag = "billing",
-    params(("id" = String, Path, format = "uuid", description = "The tenant.")),
     request_body = NewCheckout,
     responses((status = 201, description = "The page on which to pay.", body = CheckoutJson),
         (status = 409, description = "No payment provider is configured, or there is nothing to pay.")))]
@@ -34,12 +33,11 @@ pub async fn create(
     Body(NewCheckout { tier, invoice }): Body<NewCheckout>,
 ) -> Result<(StatusCode, Json<CheckoutJson>), ActionError> {
     let invoice = invoice.map(|number| number.parse()).transpose();
-    let invoice =
-        invoice.map_err(|_| ActionError::Invalid("`invoice` must be the number of an invoice".into()))?;
+    let invoice = invoice.map_err(|_| ActionError::named("invoice", "must be the number of an invoice"))?;
     let wish = match (tier, invoice) {
         (Some(tier), None) => CheckoutWish::Plan(RequestedPlan::of(tier)),
         (None, Some(number)) => CheckoutWish::Invoice(number),
-        _ => return Err(ActionError::Invalid("exactly one of `tier` and `invoice` must be given".into())),
+        _ => return Err(ActionError::field("tier", "exactly one of `tier` and `invoice` must be given")),
     };
     let url = action::checkouts::begin(&app, &actor, id, &wish).await?;
     Ok((StatusCode::CREATED, Json(CheckoutJson { url })))

@@ -15,7 +15,7 @@ use std::sync::Arc;
 ///
 /// Oldest first, including those that have not begun and those that ended in the last 400 days.
 #[utoipa::path(get, path = "/tenants/{id}/contracts", operation_id = "list_contracts", tag = "tenants",
-    params(Page, ("id" = String, Path, format = "uuid", description = "The caller's tenant.")),
+    params(Page),
     responses((status = 200, description = "All contracts.", body = [ContractJson])))]
 pub async fn list(
     State(app): State<Arc<AppState>>,

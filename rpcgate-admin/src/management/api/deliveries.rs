@@ -27,7 +27,7 @@ pub struct DeliveryQuery {
 ///
 /// Newest first. Finished deliveries are kept until their events expire, but only the newest 100,000.
 #[utoipa::path(get, path = "/webhooks/{id}/deliveries", operation_id = "list_deliveries", tag = "webhooks",
-    params(Page, DeliveryQuery, ("id" = String, Path, format = "uuid", description = "The endpoint.")),
+    params(Page, DeliveryQuery),
     responses((status = 200, description = "The deliveries.", body = [DeliveryJson])))]
 pub async fn list(
     State(app): State<Arc<AppState>>,
@@ -45,7 +45,6 @@ pub async fn list(
 ///
 /// Includes its request and its attempts.
 #[utoipa::path(get, path = "/deliveries/{id}", operation_id = "get_delivery", tag = "webhooks",
-    params(("id" = String, Path, format = "uuid", description = "The delivery.")),
     responses((status = 200, description = "The delivery.", body = WholeDeliveryJson)))]
 pub async fn get(
     State(app): State<Arc<AppState>>,
@@ -59,7 +58,6 @@ pub async fn get(
 ///
 /// It must have ended. It is due at once, with the same identifier and body.
 #[utoipa::path(post, path = "/deliveries/{id}/retry", operation_id = "retry_delivery", tag = "webhooks",
-    params(("id" = String, Path, format = "uuid", description = "The delivery.")),
     responses((status = 200, description = "The delivery as it is now.", body = DeliveryJson),
         (status = 409, description = "It has not ended or was tried too often, or its endpoint is switched off.")))]
 pub async fn retry(

@@ -6,6 +6,16 @@ use axum::response::{IntoResponse, Response};
 use http::header::{ETAG, HeaderValue};
 use rpcgate_store::Version;
 use serde::Serialize;
+use utoipa::IntoParams;
+
+/// The condition of a change, which [`Actor`](crate::management::action::actor::Actor) reads.
+#[derive(Clone, PartialEq, Eq, Debug, IntoParams)]
+#[into_params(parameter_in = Header)]
+pub struct IfMatchHeader {
+    /// The `ETag` of the version that is to be changed.
+    #[param(rename = "If-Match", pattern = r#"^(\*|"[!#-~]*")$"#)]
+    pub if_match: Option<String>,
+}
 
 /// An object with its version in the `ETag` header.
 #[derive(Clone, PartialEq, Eq, Debug)]

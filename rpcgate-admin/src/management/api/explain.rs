@@ -25,7 +25,6 @@ impl From<&WindowUse> for WindowUseJson {
 /// Members can read the requests of their tenant, operators those of all tenants. Gateways remember their latest
 /// requests, for 24 hours at most. The answer takes up to two seconds.
 #[utoipa::path(get, path = "/explain/{request_id}", operation_id = "explain_request", tag = "usage",
-    params(("request_id" = String, Path, format = "uuid", description = "The value of `x-request-id`.")),
     responses((status = 200, description = "The explanation.", body = ExplanationJson)))]
 pub async fn get(
     State(app): State<Arc<AppState>>,

@@ -14,7 +14,6 @@ use std::sync::Arc;
 
 /// Show whether members need a second factor
 #[utoipa::path(get, path = "/tenants/{id}/mfa", operation_id = "get_factor_policy", tag = "tenants",
-    params(("id" = String, Path, format = "uuid", description = "The caller's tenant.")),
     responses((status = 200, description = "The rule.", body = FactorPolicy)))]
 pub async fn get(
     State(app): State<Arc<AppState>>,
@@ -29,7 +28,6 @@ pub async fn get(
 /// Takes effect at once, for all sessions in which no second factor was given. API keys are not affected. To end the
 /// rule, a log-in session needs a proof from the last ten minutes (`POST /auth/proof`).
 #[utoipa::path(put, path = "/tenants/{id}/mfa", operation_id = "put_factor_policy", tag = "tenants",
-    params(("id" = String, Path, format = "uuid", description = "The caller's tenant.")),
     request_body = FactorPolicy,
     responses(
         (status = 200, description = "The rule as it is now.", body = FactorPolicy),

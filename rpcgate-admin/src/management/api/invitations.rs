@@ -18,7 +18,7 @@ use std::sync::Arc;
 ///
 /// Oldest first.
 #[utoipa::path(get, path = "/tenants/{id}/invitations", operation_id = "list_invitations", tag = "members",
-    params(Page, ("id" = String, Path, format = "uuid", description = "The caller's tenant.")),
+    params(Page),
     responses((status = 200, description = "All that are open, at most 100.", body = [InvitationJson])))]
 pub async fn list(
     State(app): State<Arc<AppState>>,
@@ -38,7 +38,6 @@ pub async fn list(
 /// /auth/proof`), and the owners are notified by mail. A tenant may have 100 open invitations, and cannot invite while
 /// it has reached the number of members that its plan allows.
 #[utoipa::path(post, path = "/tenants/{id}/invitations", operation_id = "create_invitation", tag = "members",
-    params(("id" = String, Path, format = "uuid", description = "The caller's tenant.")),
     request_body = NewInvitation,
     responses((status = 201, description = "The invitation; a mail is on its way.", body = InvitationJson),
         (status = 401, description = "The session has no recent proof (`proof_required`)."),
@@ -60,8 +59,6 @@ pub async fn create(
 /// Its link becomes invalid.
 #[utoipa::path(delete, path = "/tenants/{id}/invitations/{invitation_id}", operation_id = "withdraw_invitation",
     tag = "members",
-    params(("id" = String, Path, format = "uuid", description = "The caller's tenant."),
-        ("invitation_id" = String, Path, format = "uuid", description = "The invitation.")),
     responses((status = 204, description = "Withdrawn.")))]
 pub async fn withdraw(
     State(app): State<Arc<AppState>>,

@@ -34,7 +34,7 @@ pub(super) fn page_of(
 ///
 /// Newest first.
 #[utoipa::path(get, path = "/tenants/{id}/invoices", operation_id = "list_invoices", tag = "billing",
-    params(("id" = String, Path, format = "uuid", description = "The tenant."), Page),
+    params(Page),
     responses((status = 200, description = "The invoices, without their lines.", body = [InvoiceSummaryJson])))]
 pub async fn list(
     State(app): State<Arc<AppState>>,
@@ -51,8 +51,6 @@ pub async fn list(
 ///
 /// With `Accept: text/html` the response is a printable page.
 #[utoipa::path(get, path = "/tenants/{id}/invoices/{number}", operation_id = "get_invoice", tag = "billing",
-    params(("id" = String, Path, format = "uuid", description = "The tenant."),
-        ("number" = String, Path, description = "The number of the invoice.")),
     responses((status = 200, description = "The invoice.",
         content((InvoiceJson = "application/json"), (String = "text/html")))))]
 pub async fn get(

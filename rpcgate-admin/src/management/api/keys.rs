@@ -18,7 +18,6 @@ use std::sync::Arc;
 /// Only this response contains the key. The caller's e-mail address must be confirmed. The plan limits the number of
 /// usable keys of a project; revoked and expired keys do not count.
 #[utoipa::path(post, path = "/projects/{project_id}/keys", operation_id = "create_key", tag = "keys",
-    params(("project_id" = String, Path, format = "uuid", description = "The project.")),
     request_body = NewKeyJson,
     responses((status = 201, description = "The key.", body = CreatedKey),
         (status = 403, description = "The role does not permit this, or the e-mail address is not confirmed."),
@@ -37,7 +36,7 @@ pub async fn create(
 ///
 /// Oldest first. Revoked and expired keys are included for 90 days, at most the newest 1,000 of them.
 #[utoipa::path(get, path = "/projects/{project_id}/keys", operation_id = "list_keys", tag = "keys",
-    params(Page, ("project_id" = String, Path, format = "uuid", description = "The project.")),
+    params(Page),
     responses((status = 200, description = "All keys.", body = [KeyJson])))]
 pub async fn list(
     State(app): State<Arc<AppState>>,
@@ -53,7 +52,6 @@ pub async fn list(
 ///
 /// Permanent: gateways refuse the key within a second. It stays in the list for 90 days.
 #[utoipa::path(delete, path = "/keys/{id}", operation_id = "revoke_key", tag = "keys",
-    params(("id" = String, Path, format = "uuid", description = "The key's identifier.")),
     responses((status = 204, description = "It is revoked.")))]
 pub async fn revoke(
     State(app): State<Arc<AppState>>,

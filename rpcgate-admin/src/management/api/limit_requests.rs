@@ -27,8 +27,7 @@ pub(super) fn requested(
         (None, Some(text)) => Ok(Some(RequestedPlan::of(text))),
         (None, None) => Ok(None),
         (Some(_), Some(_)) => {
-            let why = "`requested_tier` and `requested_plan` exclude each other";
-            Err(ActionError::Invalid(why.into()))
+            Err(ActionError::named("requested_tier", "and `requested_plan` exclude each other"))
         }
     }
 }
@@ -47,7 +46,7 @@ pub async fn create(
 ) -> Result<(StatusCode, Json<LimitRequestJson>), ActionError> {
     let NewLimitRequest { requested_tier, requested_plan, reason } = new;
     let requested = requested(requested_tier, requested_plan)?;
-    let requested = requested.ok_or_else(|| ActionError::Invalid("`requested_tier` is missing".into()))?;
+    let requested = requested.ok_or_else(|| ActionError::named("requested_tier", "is missing"))?;
     let request = action::limit_requests::create(&app, &actor, &requested, &reason).await?;
     Ok((StatusCode::CREATED, Json(LimitRequestJson::of(request, &PlanNames::read(&app).await?))))
 }

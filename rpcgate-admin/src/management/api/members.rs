@@ -1,6 +1,6 @@
 //! Routes of a tenant's members.
 
-use super::etag::Tagged;
+use super::etag::{IfMatchHeader, Tagged};
 use crate::management::action;
 use crate::management::action::actor::Actor;
 use crate::management::action::versions::current;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 ///
 /// Oldest first.
 #[utoipa::path(get, path = "/tenants/{id}/members", operation_id = "list_members", tag = "members",
-    params(Page, ("id" = String, Path, format = "uuid", description = "The caller's tenant.")),
+    params(Page),
     responses((status = 200, description = "All members.", body = [MemberJson])))]
 pub async fn list(
     State(app): State<Arc<AppState>>,
@@ -34,8 +34,6 @@ pub async fn list(
 
 /// Read a member
 #[utoipa::path(get, path = "/tenants/{id}/members/{user_id}", operation_id = "get_member", tag = "members",
-    params(("id" = String, Path, format = "uuid", description = "The caller's tenant."),
-        ("user_id" = String, Path, format = "uuid", description = "The member.")),
     responses((status = 200, description = "The member.", body = MemberJson,
         headers(("ETag" = String, description = "The version, for `If-Match`.")))))]
 pub async fn get(
@@ -53,10 +51,7 @@ pub async fn get(
 /// make with the new role, are withdrawn. To make or unmake an owner or an admin, a log-in session needs a proof from
 /// the last ten minutes (`POST /auth/proof`). The owners are notified by mail about a new owner or admin.
 #[utoipa::path(put, path = "/tenants/{id}/members/{user_id}", operation_id = "update_member", tag = "members",
-    params(("id" = String, Path, format = "uuid", description = "The caller's tenant."),
-        ("user_id" = String, Path, format = "uuid", description = "The member."),
-        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
-            description = "The `ETag` of the version that is to be changed.")),
+    params(IfMatchHeader),
     request_body = NewRole,
     responses((status = 200, description = "The member as it is now.", body = MemberJson),
         (status = 401, description = "The session has no recent proof (`proof_required`)."),
@@ -77,10 +72,7 @@ pub async fn update(
 /// account. To leave, or to remove an owner or an admin, the session needs a proof from the last ten minutes (`POST
 /// /auth/proof`).
 #[utoipa::path(delete, path = "/tenants/{id}/members/{user_id}", operation_id = "remove_member", tag = "members",
-    params(("id" = String, Path, format = "uuid", description = "The caller's tenant."),
-        ("user_id" = String, Path, format = "uuid", description = "The member."),
-        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
-            description = "The `ETag` of the version that is to be changed.")),
+    params(IfMatchHeader),
     responses((status = 204, description = "Deleted."),
         (status = 401, description = "The session has no recent proof (`proof_required`)."),
         (status = 409, description = "It is the last owner.")))]

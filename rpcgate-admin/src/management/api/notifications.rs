@@ -34,7 +34,6 @@ pub async fn list(
 ///
 /// Applies to the calling user; it stays unread for others. Repeating it has no effect.
 #[utoipa::path(post, path = "/notifications/{id}/read", operation_id = "read_notification", tag = "notifications",
-    params(("id" = String, Path, format = "uuid", description = "The notification.")),
     responses((status = 200, description = "The notification.", body = NotificationJson)))]
 pub async fn read(
     State(app): State<Arc<AppState>>,

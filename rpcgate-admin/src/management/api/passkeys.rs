@@ -84,7 +84,6 @@ pub async fn list(
 ///
 /// Needs a factor, which may be the passkey itself. All other sessions end.
 #[utoipa::path(delete, path = "/auth/passkeys/{id}", operation_id = "remove_passkey", tag = "account",
-    params(("id" = String, Path, format = "uuid", description = "The passkey.")),
     request_body = GiveFactor,
     responses(
         (status = 204, description = "Removed."),

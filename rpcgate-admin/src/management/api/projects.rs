@@ -1,6 +1,6 @@
 //! Routes of projects.
 
-use super::etag::Tagged;
+use super::etag::{IfMatchHeader, Tagged};
 use crate::management::action;
 use crate::management::action::actor::Actor;
 use crate::management::action::versions::current;
@@ -20,7 +20,6 @@ use std::sync::Arc;
 ///
 /// The plan limits the number of projects of a tenant; deleted ones do not count.
 #[utoipa::path(post, path = "/tenants/{tenant_id}/projects", operation_id = "create_project", tag = "projects",
-    params(("tenant_id" = String, Path, format = "uuid", description = "The caller's tenant.")),
     request_body = NewProject,
     responses((status = 201, description = "The project.", body = ProjectJson),
         (status = 409, description = "The tenant has as many projects as its plan allows.")))]
@@ -38,7 +37,7 @@ pub async fn create(
 ///
 /// Oldest first.
 #[utoipa::path(get, path = "/tenants/{tenant_id}/projects", operation_id = "list_projects", tag = "projects",
-    params(Page, ("tenant_id" = String, Path, format = "uuid", description = "The caller's tenant.")),
+    params(Page),
     responses((status = 200, description = "All projects.", body = [ProjectJson])))]
 pub async fn list(
     State(app): State<Arc<AppState>>,
@@ -52,7 +51,6 @@ pub async fn list(
 
 /// Read a project
 #[utoipa::path(get, path = "/projects/{id}", operation_id = "get_project", tag = "projects",
-    params(("id" = String, Path, format = "uuid", description = "The project.")),
     responses((status = 200, description = "The project.", body = ProjectJson,
         headers(("ETag" = String, description = "The version, for `If-Match`.")))))]
 pub async fn get(
@@ -68,9 +66,7 @@ pub async fn get(
 ///
 /// Changes its name and its method lists. Gateways apply new lists within a second.
 #[utoipa::path(put, path = "/projects/{id}", operation_id = "update_project", tag = "projects",
-    params(("id" = String, Path, format = "uuid", description = "The project."),
-        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
-            description = "The `ETag` of the version that is to be changed.")),
+    params(IfMatchHeader),
     request_body = ProjectChangeJson,
     responses((status = 200, description = "The project as it is now.", body = ProjectJson)))]
 pub async fn update(
@@ -88,9 +84,7 @@ pub async fn update(
 ///
 /// Revokes its keys. Its usage stays.
 #[utoipa::path(delete, path = "/projects/{id}", operation_id = "delete_project", tag = "projects",
-    params(("id" = String, Path, format = "uuid", description = "The project."),
-        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
-            description = "The `ETag` of the version that is to be changed.")),
+    params(IfMatchHeader),
     responses((status = 204, description = "Deleted.")))]
 pub async fn delete(
     State(app): State<Arc<AppState>>,

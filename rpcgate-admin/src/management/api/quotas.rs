@@ -17,7 +17,6 @@ use std::sync::Arc;
 ///
 /// The quota that an operator granted, or the default from the tenant's contracts or plan.
 #[utoipa::path(get, path = "/projects/{id}/quota", operation_id = "get_quota", tag = "projects",
-    params(("id" = String, Path, format = "uuid", description = "The project.")),
     responses((status = 200, description = "The quota.", body = QuotaJson,
         headers(("ETag" = String, description = "The version, for `If-Match`.")))))]
 pub async fn get(

@@ -67,7 +67,7 @@ pub async fn logout(
         let session = access::session(&app, &headers).await?;
         sessions::logout(&app, &session, &client).await?;
     } else {
-        let Refresh { refresh_token } = strict_json::of_object(&body).map_err(ActionError::Invalid)?;
+        let Refresh { refresh_token } = strict_json::of_object(&body)?;
         sessions::logout_by_refresh(&app, &refresh_token, &client).await?;
     }
     Ok(StatusCode::NO_CONTENT)
@@ -106,7 +106,6 @@ pub async fn list(
 ///
 /// Ends one of the caller's sessions at once.
 #[utoipa::path(delete, path = "/auth/sessions/{id}", operation_id = "end_session", tag = "account",
-    params(("id" = String, Path, format = "uuid", description = "The session.")),
     responses((status = 204, description = "It has ended.")))]
 pub async fn end(
     State(app): State<Arc<AppState>>,

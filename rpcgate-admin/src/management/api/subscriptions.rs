@@ -18,7 +18,6 @@ use std::sync::Arc;
 /// Watchers apply it within a second. The plan limits the number of subscriptions of an endpoint.
 #[utoipa::path(post, path = "/webhooks/{endpoint_id}/subscriptions", operation_id = "create_subscription",
     tag = "webhooks",
-    params(("endpoint_id" = String, Path, format = "uuid", description = "The endpoint.")),
     request_body = NewSubscriptionJson,
     responses((status = 201, description = "The subscription.", body = SubscriptionJson),
         (status = 409, description = "The endpoint has as many subscriptions as the plan allows.")))]
@@ -44,7 +43,7 @@ pub async fn create(
 /// Oldest first.
 #[utoipa::path(get, path = "/webhooks/{endpoint_id}/subscriptions", operation_id = "list_subscriptions",
     tag = "webhooks",
-    params(Page, ("endpoint_id" = String, Path, format = "uuid", description = "The endpoint.")),
+    params(Page),
     responses((status = 200, description = "The subscriptions.", body = [SubscriptionJson])))]
 pub async fn list(
     State(app): State<Arc<AppState>>,
@@ -61,7 +60,6 @@ pub async fn list(
 ///
 /// Deliveries that it has caused are still made.
 #[utoipa::path(delete, path = "/subscriptions/{id}", operation_id = "delete_subscription", tag = "webhooks",
-    params(("id" = String, Path, format = "uuid", description = "The subscription.")),
     responses((status = 204, description = "Deleted.")))]
 pub async fn delete(
     State(app): State<Arc<AppState>>,

@@ -1,6 +1,6 @@
 //! Routes of the caller's tenant.
 
-use super::etag::Tagged;
+use super::etag::{IfMatchHeader, Tagged};
 use crate::management::action;
 use crate::management::action::actor::Actor;
 use crate::management::action::plans::PlanNames;
@@ -34,7 +34,6 @@ pub async fn list(
 
 /// Read a tenant
 #[utoipa::path(get, path = "/tenants/{id}", operation_id = "get_tenant", tag = "tenants",
-    params(("id" = String, Path, format = "uuid", description = "The caller's tenant.")),
     responses((status = 200, description = "The tenant.", body = TenantProfileJson,
         headers(("ETag" = String, description = "The version, for `If-Match`.")))))]
 pub async fn get(
@@ -51,9 +50,7 @@ pub async fn get(
 ///
 /// Issued invoices stay as they are.
 #[utoipa::path(put, path = "/tenants/{id}", operation_id = "update_tenant", tag = "tenants",
-    params(("id" = String, Path, format = "uuid", description = "The caller's tenant."),
-        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
-            description = "The `ETag` of the version that is to be changed.")),
+    params(IfMatchHeader),
     request_body = TenantProfileChange,
     responses((status = 200, description = "The tenant as it is now.", body = TenantProfileJson)))]
 pub async fn update(
@@ -64,7 +61,7 @@ pub async fn update(
 ) -> Result<Json<TenantProfileJson>, ActionError> {
     let TenantProfileChange { name, billing_name, billing_address, billing_tax_id } = change;
     if name.is_none() && billing_name.is_none() && billing_address.is_none() && billing_tax_id.is_none() {
-        return Err(ActionError::Invalid("at least one field must be given".into()));
+        return Err(ActionError::invalid("at least one field must be given"));
     }
     let update = TenantUpdate { name, billing_name, billing_address, billing_tax_id };
     let tenant = action::tenants::update(&app, &actor, id, update).await?;

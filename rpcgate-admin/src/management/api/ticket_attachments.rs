@@ -33,8 +33,7 @@ pub struct UploadQuery {
 /// default.
 #[utoipa::path(post, path = "/support/tickets/{id}/attachments", operation_id = "create_ticket_attachment",
     tag = "support",
-    params(("id" = String, Path, format = "uuid", description = "The ticket."),
-        ("filename" = Option<String>, Query, description = "The name of the file, for people. Folders and what could \
+    params(("filename" = Option<String>, Query, description = "The name of the file, for people. Folders and what could \
             mislead are removed, and an extension of files that systems run is followed by one that belongs to the content.")),
     request_body(content = FileContent, content_type = "application/octet-stream", description = "The file."),
     responses((status = 201, description = "The file, without its content.", body = TicketAttachmentJson),
@@ -66,7 +65,7 @@ pub async fn create(
 /// Oldest first.
 #[utoipa::path(get, path = "/support/tickets/{id}/attachments", operation_id = "list_ticket_attachments",
     tag = "support",
-    params(Page, ("id" = String, Path, format = "uuid", description = "The ticket.")),
+    params(Page),
     responses((status = 200, description = "The files, without their contents.", body = [TicketAttachmentJson])))]
 pub async fn list(
     State(app): State<Arc<AppState>>,
@@ -83,8 +82,6 @@ pub async fn list(
 /// As a file to save, never to show, with a type from a fixed list.
 #[utoipa::path(get, path = "/support/tickets/{id}/attachments/{attachment_id}",
     operation_id = "get_ticket_attachment", tag = "support",
-    params(("id" = String, Path, format = "uuid", description = "The ticket."),
-        ("attachment_id" = String, Path, format = "uuid", description = "The file.")),
     responses((status = 200, description = "The file.", content((FileContent = "application/gzip"), (FileContent = "application/pdf"), (FileContent = "application/vnd.tcpdump.pcap"), (FileContent = "application/x-7z-compressed"), (FileContent = "application/x-bzip2"), (FileContent = "application/x-tar"), (FileContent = "application/x-xz"), (FileContent = "application/zip"), (FileContent = "application/zstd"), (FileContent = "image/gif"), (FileContent = "image/jpeg"), (FileContent = "image/png"), (FileContent = "image/webp"), (FileContent = "text/plain")))))]
 pub async fn get(
     State(app): State<Arc<AppState>>,

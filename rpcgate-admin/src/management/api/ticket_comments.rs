@@ -18,7 +18,6 @@ use std::sync::Arc;
 /// The ticket then waits for the operators again. Members can write 200 comments on a ticket.
 #[utoipa::path(post, path = "/support/tickets/{id}/comments", operation_id = "create_ticket_comment",
     tag = "support",
-    params(("id" = String, Path, format = "uuid", description = "The ticket.")),
     request_body = NewTicketComment,
     responses((status = 201, description = "The comment.", body = TicketCommentJson),
         (status = 409, description = "The ticket is closed, or has too many comments.")))]
@@ -37,7 +36,7 @@ pub async fn create(
 /// Oldest first.
 #[utoipa::path(get, path = "/support/tickets/{id}/comments", operation_id = "list_ticket_comments",
     tag = "support",
-    params(Page, ("id" = String, Path, format = "uuid", description = "The ticket.")),
+    params(Page),
     responses((status = 200, description = "The comments.", body = [TicketCommentJson])))]
 pub async fn list(
     State(app): State<Arc<AppState>>,

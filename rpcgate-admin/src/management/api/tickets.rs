@@ -75,7 +75,6 @@ pub async fn list(
 
 /// Read a support ticket
 #[utoipa::path(get, path = "/support/tickets/{id}", operation_id = "get_ticket", tag = "support",
-    params(("id" = String, Path, format = "uuid", description = "The ticket.")),
     responses((status = 200, description = "The ticket.", body = TicketJson)))]
 pub async fn get(
     State(app): State<Arc<AppState>>,
@@ -87,7 +86,6 @@ pub async fn get(
 
 /// Close a support ticket
 #[utoipa::path(post, path = "/support/tickets/{id}/close", operation_id = "close_ticket", tag = "support",
-    params(("id" = String, Path, format = "uuid", description = "The ticket.")),
     responses((status = 200, description = "The ticket as it is now.", body = TicketJson),
         (status = 409, description = "It is closed already.")))]
 pub async fn close(
@@ -102,7 +100,6 @@ pub async fn close(
 ///
 /// It waits for the operators again.
 #[utoipa::path(post, path = "/support/tickets/{id}/reopen", operation_id = "reopen_ticket", tag = "support",
-    params(("id" = String, Path, format = "uuid", description = "The ticket.")),
     responses((status = 200, description = "The ticket as it is now.", body = TicketJson),
         (status = 409, description = "It is not closed, or too many tickets are not.")))]
 pub async fn reopen(
@@ -117,7 +114,6 @@ pub async fn reopen(
 ///
 /// Once after each closing of the ticket. A later rating replaces the previous one.
 #[utoipa::path(post, path = "/support/tickets/{id}/csat", operation_id = "rate_ticket", tag = "support",
-    params(("id" = String, Path, format = "uuid", description = "The ticket.")),
     request_body = NewSatisfaction,
     responses((status = 200, description = "The ticket as it is now.", body = TicketJson),
         (status = 409, description = "It is not closed, or has been rated since it was closed.")))]

@@ -198,7 +198,7 @@ pub async fn of_tenant(
 ///
 /// In the last 24 hours or 30 days, in total and by chain.
 #[utoipa::path(get, path = "/projects/{id}/usage", operation_id = "show_project_usage", tag = "usage",
-    params(("id" = String, Path, description = "The project.", format = "uuid"), SummaryQuery),
+    params(SummaryQuery),
     responses((status = 200, description = "The usage.", body = ProjectUsage)))]
 pub async fn of_project(
     State(app): State<Arc<AppState>>,
@@ -215,7 +215,7 @@ pub async fn of_project(
 ///
 /// One point per hour or UTC day.
 #[utoipa::path(get, path = "/projects/{id}/usage-chart", operation_id = "show_project_usage_chart", tag = "usage",
-    params(("id" = String, Path, description = "The project.", format = "uuid"), ChartQuery),
+    params(ChartQuery),
     responses((status = 200, description = "The points.", body = UsageChart)))]
 pub async fn chart(
     State(app): State<Arc<AppState>>,
@@ -233,7 +233,7 @@ pub async fn chart(
 ///
 /// Errors, refusals, cache hits and latency by chain and method.
 #[utoipa::path(get, path = "/projects/{id}/metrics", operation_id = "show_project_metrics", tag = "usage",
-    params(("id" = String, Path, description = "The project.", format = "uuid"), MetricsQuery),
+    params(MetricsQuery),
     responses((status = 200, description = "The outcomes.", body = ProjectMetrics)))]
 pub async fn metrics(
     State(app): State<Arc<AppState>>,

@@ -1,6 +1,6 @@
 //! Routes of webhook endpoints.
 
-use super::etag::Tagged;
+use super::etag::{IfMatchHeader, Tagged};
 use crate::management::action::actor::Actor;
 use crate::management::action::versions::current;
 use crate::management::app_state::AppState;
@@ -26,7 +26,6 @@ use std::sync::Arc;
 /// Only this response contains the secret that signs its deliveries. The caller's e-mail address must be confirmed. The
 /// plan limits the number of endpoints of a project.
 #[utoipa::path(post, path = "/projects/{project_id}/webhooks", operation_id = "create_webhook", tag = "webhooks",
-    params(("project_id" = String, Path, format = "uuid", description = "The project.")),
     request_body = NewWebhookJson,
     responses((status = 201, description = "The endpoint.", body = WebhookWithSecret),
         (status = 403, description = "The role does not permit this, or the e-mail address is not confirmed."),
@@ -48,7 +47,7 @@ pub async fn create(
 ///
 /// Oldest first.
 #[utoipa::path(get, path = "/projects/{project_id}/webhooks", operation_id = "list_webhooks", tag = "webhooks",
-    params(Page, ("project_id" = String, Path, format = "uuid", description = "The project.")),
+    params(Page),
     responses((status = 200, description = "All endpoints.", body = [WebhookJson])))]
 pub async fn list(
     State(app): State<Arc<AppState>>,
@@ -63,7 +62,6 @@ pub async fn list(
 
 /// Read a webhook endpoint
 #[utoipa::path(get, path = "/webhooks/{id}", operation_id = "get_webhook", tag = "webhooks",
-    params(("id" = String, Path, format = "uuid", description = "The endpoint.")),
     responses((status = 200, description = "The endpoint.", body = WebhookJson,
         headers(("ETag" = String, description = "The version, for `If-Match`.")))))]
 pub async fn get(
@@ -81,9 +79,7 @@ pub async fn get(
 /// Changes its URL, its headers, and whether events are delivered to it. Switching it on also enables an endpoint that
 /// was disabled because its deliveries failed.
 #[utoipa::path(put, path = "/webhooks/{id}", operation_id = "update_webhook", tag = "webhooks",
-    params(("id" = String, Path, format = "uuid", description = "The endpoint."),
-        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
-            description = "The `ETag` of the version that is to be changed.")),
+    params(IfMatchHeader),
     request_body = WebhookChangeJson,
     responses((status = 200, description = "The endpoint as it is now.", body = WebhookJson)))]
 pub async fn update(
@@ -102,9 +98,7 @@ pub async fn update(
 ///
 /// Also deletes its subscriptions. Nothing is sent to it any more, and its deliveries are no longer shown.
 #[utoipa::path(delete, path = "/webhooks/{id}", operation_id = "delete_webhook", tag = "webhooks",
-    params(("id" = String, Path, format = "uuid", description = "The endpoint."),
-        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
-            description = "The `ETag` of the version that is to be changed.")),
+    params(IfMatchHeader),
     responses((status = 204, description = "Deleted.")))]
 pub async fn delete(
     State(app): State<Arc<AppState>>,
@@ -121,7 +115,6 @@ pub async fn delete(
 /// the old secret signs in `X-Signature` until that time has passed, and the new one signs in `X-Signature-Next`. A
 /// secret from an earlier replacement that still waits for its time is dropped.
 #[utoipa::path(post, path = "/webhooks/{id}/secret", operation_id = "replace_webhook_secret", tag = "webhooks",
-    params(("id" = String, Path, format = "uuid", description = "The endpoint.")),
     request_body(content = Option<SecretReplacement>, description = "Without a body the new secret signs at once."),
     responses((status = 200, description = "The endpoint with its new secret.", body = WebhookWithSecret),
         (status = 409, description = "Somebody else has replaced it at the same time.")))]
@@ -135,7 +128,7 @@ pub async fn replace_secret(
     let replacement = if matches!(body.trim_ascii(), b"" | b"null") {
         SecretReplacement::default()
     } else {
-        strict_json::of_object(&body).map_err(ActionError::Invalid)?
+        strict_json::of_object(&body)?
     };
     let replaced = action::webhooks::replace_secret(&app, &actor, id, replacement.overlap_hours).await?;
     Ok(Json(WebhookWithSecret::of(replaced, app.now())))
@@ -146,7 +139,6 @@ pub async fn replace_secret(
 /// Creates an ordinary delivery of a `new_block` event whose innermost `data` is `{"test": true}`. Its chain is that of
 /// the endpoint's oldest subscription.
 #[utoipa::path(post, path = "/webhooks/{id}/test", operation_id = "test_webhook", tag = "webhooks",
-    params(("id" = String, Path, format = "uuid", description = "The endpoint.")),
     responses((status = 201, description = "The delivery.", body = DeliveryJson),
         (status = 409, description = "The endpoint is switched off, or too many of its deliveries wait.")))]
 pub async fn test(
@@ -163,7 +155,6 @@ pub async fn test(
 /// Repeats everything that was sent to it for the events in the project's log from this time range, at most 10,000
 /// deliveries. They are new deliveries with their own identifiers and the header `X-Replay: true`.
 #[utoipa::path(post, path = "/webhooks/{id}/replay", operation_id = "replay_webhook", tag = "webhooks",
-    params(("id" = String, Path, format = "uuid", description = "The endpoint.")),
     request_body = ReplayRange,
     responses((status = 202, description = "They are due.", body = ReplayStarted),
         (status = 409, description = "The endpoint is switched off, or too many of its deliveries wait.")))]

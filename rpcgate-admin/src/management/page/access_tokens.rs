@@ -1,9 +1,9 @@
 //! The personal access tokens of a user.
 
-use super::confirm::ConfirmQuestion;
+use super::confirm::{ConfirmQuestion, ConfirmRequest, Confirmed, confirmed};
 use super::context::{PageContext, PageResult};
 use super::filters;
-use super::form::{FieldList, PlainForm};
+use super::form::FieldList;
 use super::frame::{Frame, PageSection};
 use super::outcome::Done;
 use super::parts::Choice;
@@ -39,8 +39,8 @@ const USUAL_DAYS: u64 = 90;
 
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new()
-        .route("/account/tokens", get(list).merge(post(create)))
-        .route("/account/tokens/{id}/revoke", get(ask).merge(post(revoke)))
+        .route("/account/tokens", get(list).post(create))
+        .route("/account/tokens/{id}/revoke", confirmed::<TokenRevocation>())
 }
 
 #[derive(Template)]
@@ -132,30 +132,37 @@ async fn create(State(app): State<Arc<AppState>>, Proven(page): Proven, fields: 
     }
 }
 
-async fn ask(State(app): State<Arc<AppState>>, page: PageContext, Id(id): Id<AccessTokenId>) -> PageResult {
-    let mut its = access_tokens::list(&app, &page.actor).await?.into_iter();
-    let token = its.find(|token| token.id == id).ok_or(ActionError::NotFound("personal access token"))?;
-    let question = format!("Revoke {}?", token.name);
-    let question =
-        ConfirmQuestion::new(page.frame(PageSection::Nowhere), question, "Revoke the token", TOKENS)
+struct TokenRevocation(AccessToken);
+
+impl Confirmed for TokenRevocation {
+    type Reader = PageContext;
+    type Path = Id<AccessTokenId>;
+
+    async fn load(request: ConfirmRequest<'_>, Id(id): Id<AccessTokenId>) -> Result<Self, ActionError> {
+        let ConfirmRequest { app, page, .. } = request;
+        let token = access_tokens::list(app, &page.actor).await?.into_iter().find(|token| token.id == id);
+        token.map(TokenRevocation).ok_or(ActionError::NotFound("personal access token"))
+    }
+
+    fn question(&self, page: &PageContext) -> ConfirmQuestion {
+        let TokenRevocation(AccessToken { name, used, .. }) = self;
+        let last = |(at, from): &(Time, String)| {
+            format!("It was last used at {}, from {from}.", filters::minute_text(*at))
+        };
+        let frame = page.frame(PageSection::Nowhere);
+        ConfirmQuestion::new(frame, format!("Revoke {name}?"), "Revoke the token", TOKENS)
             .crumb("Access tokens", TOKENS)
             .consequence("Programs that use it are refused from now on.")
-            .consequence("It cannot be brought back. A new token has another text.");
-    let question = match &token.used {
-        Some((at, from)) => {
-            question.warning(format!("It was last used at {}, from {from}.", filters::minute_text(*at)))
-        }
-        None => question,
-    };
-    Ok(ok(&question))
-}
+            .consequence("It cannot be brought back. A new token has another text.")
+            .warning(used.as_ref().map(last))
+    }
 
-async fn revoke(
-    State(app): State<Arc<AppState>>,
-    Proven(page): Proven,
-    Id(id): Id<AccessTokenId>,
-    _: PlainForm,
-) -> PageResult {
-    access_tokens::revoke(&app, &page.actor, id).await?;
-    Ok(page.done(TOKENS, Done::TokenRevoked))
+    async fn act(self, ConfirmRequest { app, page, .. }: ConfirmRequest<'_>) -> PageResult {
+        page.actor.expect_proof()?;
+        if step_up::is_needed(app, &page.session).await? {
+            return Err(ActionError::PROOF_REQUIRED);
+        }
+        access_tokens::revoke(app, &page.actor, self.0.id).await?;
+        Ok(page.done(TOKENS, Done::TokenRevoked))
+    }
 }

@@ -1,11 +1,94 @@
 //! The confirmation page before a dangerous action. It names the consequences; only its button performs the action.
 
+use super::context::{PageContext, PageResult};
+use super::factor_fields::FactorChoice;
 use super::filters;
-use super::form::FieldList;
-use super::frame::Frame;
-use super::problems::Problems;
-use super::versions::{FormVersion, VERSION};
+use super::form::{FieldList, QueryFields, TYPED};
+use super::frame::{Frame, PageSection};
+use super::problems::{Labels, Problems};
+use super::security::SECURITY;
+use super::step_up::for_missing_proof;
+use super::versions::FormVersion;
+use super::view::{ok, rejected};
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
 use askama::Template;
+use axum::extract::{FromRequestParts, State};
+use axum::response::Response;
+use axum::routing::{MethodRouter, get};
+use std::sync::Arc;
+
+/// A request for a question, or the form that confirms it.
+#[derive(Clone, Copy)]
+pub(crate) struct ConfirmRequest<'r> {
+    pub(crate) app: &'r Arc<AppState>,
+    pub(crate) page: &'r PageContext,
+    /// The fields of the query, or those of the form.
+    pub(crate) fields: &'r FieldList,
+}
+
+/// An action with a question before it, at one address: opening it asks, sending the form acts.
+pub(crate) trait Confirmed: Sized + Send + 'static {
+    /// The readers who may open the page.
+    type Reader: FromRequestParts<Arc<AppState>, Rejection = Response> + Into<PageContext> + Send;
+    /// The identifier of the object in the path.
+    type Path: FromRequestParts<Arc<AppState>> + Send;
+    /// The fields of the form.
+    const LABELS: Labels = &[(TYPED, "the name")];
+
+    /// Checks the reader's permission and reads what the question is about.
+    fn load(
+        request: ConfirmRequest<'_>,
+        path: Self::Path,
+    ) -> impl Future<Output = Result<Self, ActionError>> + Send;
+
+    fn question(&self, page: &PageContext) -> ConfirmQuestion;
+
+    /// Performs the action. The name that the question requires has been typed.
+    fn act(self, request: ConfirmRequest<'_>) -> impl Future<Output = PageResult> + Send;
+}
+
+/// Returns the handlers of an action with a question.
+pub(crate) fn confirmed<C: Confirmed>() -> MethodRouter<Arc<AppState>> {
+    get(ask::<C>).post(act::<C>)
+}
+
+async fn ask<C: Confirmed>(
+    State(app): State<Arc<AppState>>,
+    reader: C::Reader,
+    path: C::Path,
+    QueryFields(query): QueryFields,
+) -> PageResult {
+    let page: PageContext = reader.into();
+    let request = ConfirmRequest { app: &app, page: &page, fields: &query };
+    Ok(ok(&C::load(request, path).await?.question(&page)))
+}
+
+/// Acts, or asks again with the error. A missing proof leads to the page that takes one, and back.
+async fn act<C: Confirmed>(
+    State(app): State<Arc<AppState>>,
+    reader: C::Reader,
+    path: C::Path,
+    fields: FieldList,
+) -> PageResult {
+    let page: PageContext = reader.into();
+    let request = ConfirmRequest { app: &app, page: &page, fields: &fields };
+    let loaded = C::load(request, path).await?;
+    let question = loaded.question(&page);
+    let done = async {
+        if let Some(name) = &question.typed {
+            fields.confirms(name)?;
+        }
+        loaded.act(request).await
+    };
+    match done.await {
+        Ok(done) => Ok(done),
+        Err(error) => match for_missing_proof(&page, &error, &page.frame(PageSection::Nowhere).here) {
+            Some(step_up) => Ok(step_up),
+            None => rejected(error, C::LABELS, |problems| question.again(&fields, problems)),
+        },
+    }
+}
 
 /// A question with a button for the action and a link back.
 #[derive(Template, Clone, Debug)]
@@ -28,6 +111,11 @@ pub(crate) struct ConfirmQuestion {
     back: String,
     typed: Option<String>,
     hidden: Vec<(String, String)>,
+    version: FormVersion,
+    /// The factors that the form asks for.
+    factors: Option<FactorChoice>,
+    /// True if the action destroys something.
+    is_dangerous: bool,
 }
 
 impl ConfirmQuestion {
@@ -52,7 +140,21 @@ impl ConfirmQuestion {
             back: back.into(),
             typed: None,
             hidden: Vec::new(),
+            version: FormVersion::default(),
+            factors: None,
+            is_dangerous: true,
         }
+    }
+
+    /// Asks before a change of the user's factors, for one of those that the user has.
+    pub(crate) fn of_factors(
+        page: &PageContext,
+        choice: FactorChoice,
+        question: impl Into<String>,
+        act: &str,
+    ) -> Self {
+        let asked = ConfirmQuestion::new(page.frame(PageSection::Nowhere), question, act, SECURITY);
+        ConfirmQuestion { factors: Some(choice), ..asked.crumb("Security", SECURITY) }
     }
 
     /// Adds a breadcrumb: its label, and its address below the root.
@@ -63,8 +165,8 @@ impl ConfirmQuestion {
     }
 
     #[must_use]
-    pub(crate) fn warning(mut self, warning: impl Into<String>) -> Self {
-        self.warning = Some(warning.into());
+    pub(crate) fn warning(mut self, warning: impl Into<Option<String>>) -> Self {
+        self.warning = warning.into();
         self
     }
 
@@ -88,10 +190,10 @@ impl ConfirmQuestion {
         self
     }
 
-    /// Requires the user to type this name. Used only if the object that is destroyed is in use.
+    /// Requires the user to type this name if the object that is destroyed is in use.
     #[must_use]
-    pub(crate) fn typed(mut self, name: impl Into<String>) -> Self {
-        self.typed = Some(name.into());
+    pub(crate) fn typed_if(mut self, is_in_use: bool, name: impl Into<String>) -> Self {
+        self.typed = is_in_use.then(|| name.into());
         self
     }
 
@@ -103,14 +205,21 @@ impl ConfirmQuestion {
 
     /// Adds the version of the object. If the object changes, the question is asked again.
     #[must_use]
-    pub(crate) fn version(self, version: &FormVersion) -> Self {
-        if version.is_known() { self.hidden(VERSION, version.to_string()) } else { self }
+    pub(crate) fn version(mut self, version: &FormVersion) -> Self {
+        self.version = version.clone();
+        self
     }
 
-    /// Asks again because of `problems` with the form that had these fields; `version` is the current one.
+    /// Marks an action that destroys nothing.
     #[must_use]
-    pub(crate) fn again(self, version: FormVersion, fields: &FieldList, problems: Problems) -> Self {
-        self.version(&version.again(&problems, fields)).problems(problems)
+    pub(crate) fn harmless(mut self) -> Self {
+        self.is_dangerous = false;
+        self
+    }
+
+    /// Asks again because of `problems` with the form that had these fields.
+    fn again(self, fields: &FieldList, problems: Problems) -> Self {
+        ConfirmQuestion { version: self.version.again(&problems, fields), problems, ..self }
     }
 
     #[must_use]

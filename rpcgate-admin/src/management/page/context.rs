@@ -140,6 +140,12 @@ impl FromRequestParts<Arc<AppState>> for PageContext {
 #[derive(Clone, Debug)]
 pub(crate) struct OperatorPage(pub(crate) PageContext);
 
+impl From<OperatorPage> for PageContext {
+    fn from(OperatorPage(page): OperatorPage) -> Self {
+        page
+    }
+}
+
 impl FromRequestParts<Arc<AppState>> for OperatorPage {
     type Rejection = Response;
 

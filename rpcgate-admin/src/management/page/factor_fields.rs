@@ -10,6 +10,10 @@ use rpcgate_store::Factors;
 
 pub(super) const CODE: &str = "factor";
 
+/// The consequence of the removal of a factor that may be the last one.
+pub(super) const LAST_FACTOR: &str =
+    "Without another factor, your password alone logs you in, and your recovery codes are invalid.";
+
 /// The digits of an app's code. A recovery code is longer.
 const APP_DIGITS: usize = 6;
 
@@ -63,7 +67,7 @@ pub(super) fn code(text: &str) -> GivenFactor {
 /// Returns the factor in a form: a passkey if the script has added one, or the code in the field `name`.
 ///
 /// # Errors
-/// [`ActionError::InvalidField`] if the form has no factor, [`ActionError::Invalid`] for a malformed passkey response.
+/// [`ActionError::Invalid`] if the form has no factor or a malformed passkey response.
 pub(super) fn of_form(fields: &FieldList, name: &'static str) -> Result<GivenFactor, ActionError> {
     if let Some(ceremony) = fields.given("ceremony") {
         let answer = Box::new(PasskeyAnswer::read(credential(fields)?)?);
@@ -79,8 +83,7 @@ pub(super) fn of_form(fields: &FieldList, name: &'static str) -> Result<GivenFac
 /// [`ActionError::Invalid`].
 pub(super) fn credential(fields: &FieldList) -> Result<serde_json::Value, ActionError> {
     let text = fields.one("credential");
-    serde_json::from_str(text)
-        .map_err(|_| ActionError::Invalid("`credential` is not what a browser returns".into()))
+    serde_json::from_str(text).map_err(|_| ActionError::named("credential", "is not what a browser returns"))
 }
 
 #[cfg(test)]

@@ -70,10 +70,7 @@ impl FieldList {
     pub(super) fn of(text: &str) -> Result<Self, ActionError> {
         let pairs: Vec<_> = form_urlencoded::parse(text.as_bytes()).into_owned().collect();
         match pairs.iter().find(|(_, value)| value.contains('\0')) {
-            Some((name, _)) => {
-                let name = name.replace('\0', "");
-                Err(ActionError::Invalid(format!("`{name}` must not hold a NUL character")))
-            }
+            Some((name, _)) => Err(strict_json::nul(name)),
             None => Ok(FieldList(pairs)),
         }
     }
@@ -106,7 +103,7 @@ impl FieldList {
     /// Reads a number; `None` if the field is empty.
     ///
     /// # Errors
-    /// [`ActionError::InvalidField`] for any other text.
+    /// [`ActionError::Invalid`] for any other text.
     pub(crate) fn number<N: std::str::FromStr>(&self, name: &'static str) -> Result<Option<N>, ActionError> {
         let Some(text) = self.given(name) else { return Ok(None) };
         let plain: String = text.chars().filter(|c| !matches!(c, ',' | ' ' | '\u{a0}')).collect();
@@ -118,7 +115,7 @@ impl FieldList {
     /// exactly.
     ///
     /// # Errors
-    /// [`ActionError::InvalidField`].
+    /// [`ActionError::Invalid`].
     pub(crate) fn confirms(&self, name: &str) -> Result<(), ActionError> {
         let (typed, shown) = (self.one(TYPED), seen(name));
         if typed == name.trim() || (!shown.is_empty() && seen(typed) == shown) {
@@ -150,7 +147,7 @@ async fn read(request: Request, app: &Arc<AppState>) -> Result<String, ActionErr
     let guard = FormGuard::of(&parts, app);
     let bytes = read_body(Request::from_parts(parts, body), app).await?;
     // Browsers escape all non-ASCII characters.
-    let text = str::from_utf8(&bytes).map_err(|_| ActionError::Invalid(NO_TEXT.into()))?;
+    let text = str::from_utf8(&bytes).map_err(|_| ActionError::invalid(NO_TEXT))?;
     let token = form_urlencoded::parse(text.as_bytes()).find(|(name, _)| name == TOKEN);
     guard.check(token.as_ref().map_or("", |(_, token)| token))?;
     Ok(text.to_owned())
@@ -185,7 +182,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<AppState>> for Form<T> {
 
     async fn from_request(request: Request, app: &Arc<AppState>) -> Result<Self, ActionError> {
         let text = read(request, app).await?;
-        strict_json::of_query(&text).map(Form).map_err(ActionError::Invalid)
+        strict_json::of_query(&text).map(Form)
     }
 }
 

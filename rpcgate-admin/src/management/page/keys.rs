@@ -3,11 +3,11 @@
 use super::call_snippet::ExampleCall;
 use super::chart::number::share;
 use super::chart::spark::Spark;
-use super::confirm::ConfirmQuestion;
+use super::confirm::{ConfirmQuestion, ConfirmRequest, Confirmed, confirmed};
 use super::context::{PageContext, PageResult};
 use super::cut_list::cut;
 use super::filters;
-use super::form::{FieldList, QueryFields, TYPED};
+use super::form::{FieldList, QueryFields};
 use super::frame::{Frame, PageSection};
 use super::outcome::Done;
 use super::parts::{Choice, CodeSnippet, LimitMeter, PageLinks};
@@ -17,7 +17,9 @@ use super::step_up::SteppedUp;
 use super::submissions::shown_once;
 use super::view::{ok, rejected, shown};
 use crate::management::action::chains::chains;
-use crate::management::action::usage::recent::{KeyUsage, SeenCall, by_key, recent_use, seen_call};
+use crate::management::action::usage::recent::{
+    KeyUsage, RecentUse, SeenCall, by_key, recent_use, seen_call,
+};
 use crate::management::action::usage::{if_readable, plan, usage};
 use crate::management::action::{keys, projects, tenants};
 use crate::management::app_state::AppState;
@@ -41,7 +43,6 @@ use std::time::Duration;
 
 const LABELS: Labels =
     &[("description", "the description"), ("chains", "the list of chains"), ("expires_at", "the date")];
-const CONFIRM: Labels = &[(TYPED, "the name")];
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -57,8 +58,8 @@ const PLACEHOLDER: &str = "YOUR_API_KEY";
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/projects/{id}", get(project))
-        .route("/projects/{id}/keys", get(newest).merge(post(create)))
-        .route("/projects/{id}/keys/{key}/revoke", get(ask).merge(post(revoke)))
+        .route("/projects/{id}/keys", get(newest).post(create))
+        .route("/projects/{id}/keys/{key}/revoke", confirmed::<KeyRevocation>())
 }
 
 struct KeyLine {
@@ -338,77 +339,51 @@ async fn created_page(
     Ok(if is_result { shown_once(status, &created) } else { shown(status, &created) })
 }
 
-async fn ask(
-    State(app): State<Arc<AppState>>,
-    page: PageContext,
-    Ids(project, key): Ids<ProjectId, KeyId>,
-) -> PageResult {
-    page.permitted(Permission::ManageKeys)?;
-    let (project, key) = found(&app, &page, project, key).await?;
-    Ok(ok(&question(&app, &page, &project, &key).await?.0))
+struct KeyRevocation {
+    project: Project,
+    key: Key,
+    recent: Option<RecentUse>,
 }
 
-async fn revoke(
-    State(app): State<Arc<AppState>>,
-    page: PageContext,
-    Ids(project, key): Ids<ProjectId, KeyId>,
-    fields: FieldList,
-) -> PageResult {
-    page.permitted(Permission::ManageKeys)?;
-    let (project, key) = found(&app, &page, project, key).await?;
-    let (question, is_typed) = question(&app, &page, &project, &key).await?;
-    let done = async {
-        if is_typed {
-            fields.confirms(&name_of(&key))?;
-        }
-        keys::revoke(&app, &page.actor, key.id).await
-    };
-    match done.await {
-        Ok(()) => Ok(page.done(&format!("projects/{}", project.id), Done::KeyRevoked)),
-        Err(error) => rejected(error, CONFIRM, |problems| question.problems(problems)),
+impl Confirmed for KeyRevocation {
+    type Reader = PageContext;
+    type Path = Ids<ProjectId, KeyId>;
+
+    async fn load(
+        request: ConfirmRequest<'_>,
+        Ids(project, key): Ids<ProjectId, KeyId>,
+    ) -> Result<Self, ActionError> {
+        let ConfirmRequest { app, page, .. } = request;
+        page.permitted(Permission::ManageKeys)?;
+        let project = projects::get(app, &page.actor, project).await?;
+        let keys = keys::list(app, &page.actor, project.id).await?;
+        let key = keys.into_iter().find(|one| one.id == key).ok_or(ActionError::NotFound("key"))?;
+        let only = UsageFilter { key: Some(key.id), ..UsageFilter::default() };
+        let recent = recent_use(app, project.tenant, only).await?;
+        Ok(KeyRevocation { project, key, recent })
     }
-}
 
-async fn found(
-    app: &AppState,
-    page: &PageContext,
-    project: ProjectId,
-    key: KeyId,
-) -> Result<(Project, Key), ActionError> {
-    let project = projects::get(app, &page.actor, project).await?;
-    let keys = keys::list(app, &page.actor, project.id).await?;
-    let key = keys.into_iter().find(|one| one.id == key).ok_or(ActionError::NotFound("key"))?;
-    Ok((project, key))
-}
-
-/// Makes the question whether to revoke a key, with the consequences. Returns in addition whether the name must be
-/// typed, because the key is in use.
-async fn question(
-    app: &AppState,
-    page: &PageContext,
-    project: &Project,
-    key: &Key,
-) -> Result<(ConfirmQuestion, bool), ActionError> {
-    let recent =
-        recent_use(app, project.tenant, UsageFilter { key: Some(key.id), ..UsageFilter::default() }).await?;
-    let (name, back) = (name_of(key), format!("projects/{}", project.id));
-    let frame = page.frame(PageSection::Projects);
-    let mut question =
+    fn question(&self, page: &PageContext) -> ConfirmQuestion {
+        let KeyRevocation { project, key, recent } = self;
+        let (name, back) = (name_of(key), format!("projects/{}", project.id));
+        let frame = page.frame(PageSection::Projects);
         ConfirmQuestion::new(frame, format!("Revoke {name}?"), "Revoke the key", back.as_str())
             .crumb("Projects", "projects")
-            .crumb(&project.name, back.as_str());
-    if let Some(warning) = warning("key", recent) {
-        question = question.warning(warning);
+            .crumb(&project.name, back.as_str())
+            .warning(warning("key", *recent))
+            .consequence(format!(
+                "Within a second, calls with {}… get 401, and its open streams are closed.",
+                key.prefix
+            ))
+            .consequence(format!("Other keys of {} go on working.", project.name))
+            .consequence("A revoked key cannot be brought back.")
+            .typed_if(recent.is_none_or(|recent| recent.month > 0), name)
     }
-    question = question
-        .consequence(format!(
-            "Within a second, calls with {}… get 401, and its open streams are closed.",
-            key.prefix
-        ))
-        .consequence(format!("Other keys of {} go on working.", project.name))
-        .consequence("A revoked key cannot be brought back.");
-    let is_typed = recent.is_none_or(|recent| recent.month > 0);
-    Ok((if is_typed { question.typed(name) } else { question }, is_typed))
+
+    async fn act(self, ConfirmRequest { app, page, .. }: ConfirmRequest<'_>) -> PageResult {
+        keys::revoke(app, &page.actor, self.key.id).await?;
+        Ok(page.done(&format!("projects/{}", self.project.id), Done::KeyRevoked))
+    }
 }
 
 #[cfg(test)]

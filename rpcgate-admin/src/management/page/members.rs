@@ -1,9 +1,9 @@
 //! The team: the members of the tenant, their roles, and the invitations.
 
-use super::confirm::ConfirmQuestion;
+use super::confirm::{ConfirmQuestion, ConfirmRequest, Confirmed, confirmed};
 use super::context::{PageContext, PageResult};
 use super::filters;
-use super::form::{FieldList, PlainForm};
+use super::form::{FieldList, PlainForm, TYPED};
 use super::frame::{Frame, PageSection};
 use super::outcome::Done;
 use super::parts::Choice;
@@ -34,7 +34,7 @@ pub(crate) fn routes() -> Router<Arc<AppState>> {
         .route("/team/invitations", post(invite))
         .route("/team/invitations/{id}/withdraw", post(withdraw))
         .route("/team/members/{id}/role", post(set_role))
-        .route("/team/members/{id}/remove", get(ask).merge(post(remove)))
+        .route("/team/members/{id}/remove", confirmed::<MemberRemoval>())
         .route("/team/second-factor", post(require_factor))
         .route("/team/name", post(rename))
 }
@@ -201,59 +201,47 @@ async fn set_role(
     }
 }
 
-/// Makes the question whether to remove a member, or to leave.
-async fn question(
-    app: &AppState,
-    page: &PageContext,
-    id: UserId,
-) -> Result<(ConfirmQuestion, String), ActionError> {
-    let tenant = page.permitted(Permission::Read)?;
-    let member = members::get(app, &page.actor, tenant, id).await?;
-    let is_me = id == page.actor.user.id;
-    let (asked, act) = if is_me {
-        ("Leave this organisation?".to_owned(), "Leave and delete my account")
-    } else {
-        (format!("Remove {}?", member.email), "Remove the member")
-    };
-    let question = ConfirmQuestion::new(page.frame(PageSection::Team), asked, act, TEAM)
-        .crumb("Team", TEAM)
-        .consequence("The account is deleted, with its sessions, its access tokens and its open invitations.")
-        .consequence("Projects, API keys and webhooks belong to the organisation and go on working.")
-        .consequence("To come back, somebody has to be invited again.")
-        .typed(member.email.clone());
-    Ok((question, member.email))
+/// The removal of a member; of the reader, if it is the reader who leaves.
+struct MemberRemoval {
+    version: FormVersion,
+    member: User,
 }
 
-async fn ask(State(app): State<Arc<AppState>>, page: PageContext, Id(id): Id<UserId>) -> PageResult {
-    let version = FormVersion::current(&app, Versioned::Member(page.tenant()?, id)).await?;
-    Ok(ok(&question(&app, &page, id).await?.0.version(&version)))
-}
+impl Confirmed for MemberRemoval {
+    type Reader = PageContext;
+    type Path = Id<UserId>;
+    const LABELS: Labels = &[(TYPED, "the e-mail address")];
 
-async fn remove(
-    State(app): State<Arc<AppState>>,
-    page: PageContext,
-    Id(id): Id<UserId>,
-    fields: FieldList,
-) -> PageResult {
-    let tenant = page.permitted(Permission::Read)?;
-    let version = FormVersion::current(&app, Versioned::Member(tenant, id)).await?;
-    let (question, email) = question(&app, &page, id).await?;
-    let removed = async {
-        fields.confirms(&email)?;
-        members::remove(&app, &page.expecting(&fields), tenant, id).await
-    };
-    match removed.await {
-        Ok(()) if id == page.actor.user.id => Ok(page.to("login")),
-        Ok(()) => Ok(page.done(TEAM, Done::MemberRemoved)),
-        Err(error) => {
-            let next = format!("team/members/{id}/remove");
-            if let Some(step_up) = for_missing_proof(&page, &error, &next) {
-                return Ok(step_up);
-            }
-            rejected(error, &[("confirm", "the e-mail address")], |problems| {
-                question.again(version, &fields, problems)
-            })
-        }
+    async fn load(request: ConfirmRequest<'_>, Id(id): Id<UserId>) -> Result<Self, ActionError> {
+        let ConfirmRequest { app, page, .. } = request;
+        let tenant = page.permitted(Permission::Read)?;
+        let version = FormVersion::current(app, Versioned::Member(tenant, id)).await?;
+        let member = members::get(app, &page.actor, tenant, id).await?;
+        Ok(MemberRemoval { version, member })
+    }
+
+    fn question(&self, page: &PageContext) -> ConfirmQuestion {
+        let User { id, email, .. } = &self.member;
+        let (asked, act) = if *id == page.actor.user.id {
+            ("Leave this organisation?".to_owned(), "Leave and delete my account")
+        } else {
+            (format!("Remove {email}?"), "Remove the member")
+        };
+        ConfirmQuestion::new(page.frame(PageSection::Team), asked, act, TEAM)
+            .crumb("Team", TEAM)
+            .consequence(
+                "The account is deleted, with its sessions, its access tokens and its open invitations.",
+            )
+            .consequence("Projects, API keys and webhooks belong to the organisation and go on working.")
+            .consequence("To come back, somebody has to be invited again.")
+            .typed_if(true, email)
+            .version(&self.version)
+    }
+
+    async fn act(self, ConfirmRequest { app, page, fields }: ConfirmRequest<'_>) -> PageResult {
+        let id = self.member.id;
+        members::remove(app, &page.expecting(fields), page.tenant()?, id).await?;
+        Ok(if id == page.actor.user.id { page.to("login") } else { page.done(TEAM, Done::MemberRemoved) })
     }
 }
 
@@ -277,7 +265,7 @@ async fn rename(State(app): State<Arc<AppState>>, page: PageContext, fields: Fie
     let sent = fields.one("tenant_name").to_owned();
     let error = match tenants::rename(&app, &page.expecting(&fields), tenant, &sent).await {
         Ok(_) => return Ok(page.done(TEAM, Done::TenantRenamed)),
-        Err(ActionError::Invalid(text)) => ActionError::Invalid(text.replace("`name`", "`tenant_name`")),
+        Err(ActionError::Invalid(wrong)) => ActionError::Invalid(wrong.renamed("name", "tenant_name")),
         Err(error) => error,
     };
     let team = team(&app, &page).await?;

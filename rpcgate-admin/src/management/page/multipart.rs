@@ -28,7 +28,7 @@ pub(super) struct SentFile<'f> {
 }
 
 fn malformed() -> ActionError {
-    ActionError::Invalid("the form did not arrive whole".into())
+    ActionError::invalid("the form did not arrive whole")
 }
 
 impl Multipart {

@@ -1,9 +1,9 @@
 //! Passkeys: adding, removing and using them. The script `static/passkeys.js` runs the browser's part: it requests a
 //! ceremony and puts the browser's response into the form.
 
+use super::confirm::{ConfirmQuestion, ConfirmRequest, Confirmed, confirmed};
 use super::context::{GatePage, PageContext, PageResult};
-use super::factor_confirm::FactorConfirmPage;
-use super::factor_fields::{self, FactorChoice, credential};
+use super::factor_fields::{self, FactorChoice, LAST_FACTOR, credential};
 use super::filters;
 use super::form::FieldList;
 use super::frame::{Frame, PageSection};
@@ -39,7 +39,7 @@ pub(crate) fn routes() -> Router<Arc<AppState>> {
         .route("/account/security/passkeys", post(finish))
         .route("/account/security/passkeys/new", get(form))
         .route("/account/security/passkeys/start", post(start))
-        .route("/account/security/passkeys/{id}/remove", get(ask).merge(post(remove)))
+        .route("/account/security/passkeys/{id}/remove", confirmed::<PasskeyRemoval>())
         .route("/account/security/factor/start", post(start_factor))
         .route("/login/passkey/start", post(start_log_in))
         .route("/login/passkey", post(log_in))
@@ -97,49 +97,36 @@ async fn finish(State(app): State<Arc<AppState>>, Proven(page): Proven, fields: 
     }
 }
 
-async fn question(
-    app: &AppState,
-    page: &PageContext,
-    id: PasskeyId,
-) -> Result<FactorConfirmPage, ActionError> {
-    let mut its = passkeys::list(app, &page.session).await?.into_iter();
-    let StoredPasskey { name, .. } =
-        its.find(|passkey| passkey.id == id).ok_or(ActionError::NotFound("passkey"))?;
-    Ok(FactorConfirmPage {
-        frame: page.frame(PageSection::Nowhere),
-        problems: Problems::default(),
-        choice: FactorChoice::of(app, factors::overview(app, &page.session).await?),
-        question: format!("Remove {name}?"),
-        consequences: vec![
-            "It logs you in no more. Delete it on the device as well.",
-            "All your other sessions end.",
-            "Without another factor, your password alone logs you in, and your recovery codes are invalid.",
-        ],
-        act: "Remove the passkey",
-        is_dangerous: true,
-    })
+struct PasskeyRemoval {
+    passkey: StoredPasskey,
+    choice: FactorChoice,
 }
 
-async fn ask(State(app): State<Arc<AppState>>, page: PageContext, Id(id): Id<PasskeyId>) -> PageResult {
-    Ok(ok(&question(&app, &page, id).await?))
-}
+impl Confirmed for PasskeyRemoval {
+    type Reader = PageContext;
+    type Path = Id<PasskeyId>;
+    const LABELS: Labels = LABELS;
 
-async fn remove(
-    State(app): State<Arc<AppState>>,
-    page: PageContext,
-    Id(id): Id<PasskeyId>,
-    fields: FieldList,
-) -> PageResult {
-    let removed = async {
-        let given = factor_fields::of_form(&fields, factor_fields::CODE)?;
-        passkeys::remove(&app, &page.session, id, &given, &page.client).await
-    };
-    match removed.await {
-        Ok(()) => Ok(page.done(SECURITY, Done::PasskeyRemoved)),
-        Err(error) => {
-            let form = question(&app, &page, id).await?;
-            rejected(error, LABELS, |problems| FactorConfirmPage { problems, ..form })
-        }
+    async fn load(request: ConfirmRequest<'_>, Id(id): Id<PasskeyId>) -> Result<Self, ActionError> {
+        let ConfirmRequest { app, page, .. } = request;
+        let mut its = passkeys::list(app, &page.session).await?.into_iter();
+        let passkey = its.find(|passkey| passkey.id == id).ok_or(ActionError::NotFound("passkey"))?;
+        let choice = FactorChoice::of(app, factors::overview(app, &page.session).await?);
+        Ok(PasskeyRemoval { passkey, choice })
+    }
+
+    fn question(&self, page: &PageContext) -> ConfirmQuestion {
+        let question = format!("Remove {}?", self.passkey.name);
+        ConfirmQuestion::of_factors(page, self.choice, question, "Remove the passkey")
+            .consequence("It logs you in no more. Delete it on the device as well.")
+            .consequence("All your other sessions end.")
+            .consequence(LAST_FACTOR)
+    }
+
+    async fn act(self, ConfirmRequest { app, page, fields }: ConfirmRequest<'_>) -> PageResult {
+        let given = factor_fields::of_form(fields, factor_fields::CODE)?;
+        passkeys::remove(app, &page.session, self.passkey.id, &given, &page.client).await?;
+        Ok(page.done(SECURITY, Done::PasskeyRemoved))
     }
 }
 

@@ -6,10 +6,6 @@ use crate::management::error::{ActionError, ErrorCode};
 const CHANGED: &str = "This was changed after you had opened it, and nothing was done. Look at it as it is now, and send the \
                        form again if you still want that.";
 
-/// The API's and the form's text about an unreadable time: browsers send neither seconds nor a zone.
-const API_MOMENT: &str = "an RFC 3339 moment since 1970, such as 2027-01-31T12:00:00Z";
-const FIELD_MOMENT: &str = "a day and a time in UTC, such as 2027-01-31T12:00";
-
 /// The errors of a form. The default has none.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Problems {
@@ -44,18 +40,11 @@ impl Problems {
             let found = vec![FormProblem { field: None, text: CHANGED.to_owned() }];
             return Problems { found, is_changed: true, changes: Vec::new() };
         }
-        let wrong = error.wrong_field();
-        let field = labels.iter().find(|(name, _)| wrong == Some(*name));
-        let mut text = error.to_string();
-        if let Some((name, _)) = field
-            && let Some(rest) = text.strip_prefix(name).filter(|rest| rest.starts_with(' '))
-        {
-            text = format!("`{name}`{rest}");
-        }
-        for (name, label) in labels {
-            text = text.replace(&format!("`{name}`"), label);
-        }
-        text = text.replace(API_MOMENT, FIELD_MOMENT);
+        let field = labels.iter().find(|(name, _)| error.wrong_field() == Some(*name));
+        let text = match error {
+            ActionError::Invalid(wrong) => wrong.labelled(labels),
+            error => error.to_string(),
+        };
         Problems::one(FormProblem { field: field.map(|(name, _)| *name), text: sentence(&text) })
     }
 
@@ -120,9 +109,9 @@ impl Problems {
     }
 }
 
-/// Formats a text as a sentence, without the backticks that mark field names for API clients.
+/// Formats a text as a sentence, without the backticks that mark names for API clients.
 pub(super) fn sentence(text: &str) -> String {
-    let text = text.replace('`', "");
+    let text: String = text.chars().filter(|character| *character != '`').collect();
     let mut letters = text.chars();
     let first = letters.next().map(|letter| letter.to_uppercase().to_string());
     let end = if text.ends_with(['.', '?', '…']) { "" } else { "." };
@@ -132,6 +121,7 @@ pub(super) fn sentence(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::management::error::Part;
 
     const LABELS: Labels =
         &[("url", "the address"), ("name", "the name"), ("to", "the end"), ("from", "the begin")];
@@ -140,19 +130,26 @@ mod tests {
     fn the_error_of_an_action_stands_at_its_field() {
         for (error, field, text) in [
             (
-                ActionError::Invalid("`url` must be an https URL".into()),
+                ActionError::named("url", "must be an https URL"),
                 Some("url"),
                 "The address must be an https URL.",
             ),
             (
-                ActionError::Invalid("`to` must be later than `from`".into()),
+                ActionError::of_parts(
+                    "to",
+                    [
+                        Part::Field("to".into()),
+                        Part::Words(" must be later than ".into()),
+                        Part::Field("from".into()),
+                    ],
+                ),
                 Some("to"),
                 "The end must be later than the begin.",
             ),
             (ActionError::field("name", "give it a name"), Some("name"), "Give it a name."),
-            (ActionError::field("to", "to must be a UUID"), Some("to"), "The end must be a UUID."),
+            (ActionError::bare("to", "to must be a UUID"), Some("to"), "The end must be a UUID."),
             (ActionError::field("to", "tomorrow is late"), Some("to"), "Tomorrow is late."),
-            (ActionError::Invalid("`other` is wrong".into()), None, "Other is wrong."),
+            (ActionError::named("other", "is wrong"), None, "Other is wrong."),
             (ActionError::Conflict("it is over"), None, "It is over."),
         ] {
             let problems = Problems::of(&error, LABELS);

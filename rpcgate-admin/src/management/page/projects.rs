@@ -1,11 +1,11 @@
 //! Projects: listing, creating, renaming and deleting.
 
-use super::confirm::ConfirmQuestion;
+use super::confirm::{ConfirmQuestion, ConfirmRequest, Confirmed, confirmed};
 use super::context::{PageContext, PageResult};
 use super::cut_list::cut;
 use super::filters;
 use super::filters::{grouped, minute_text};
-use super::form::{FieldList, QueryFields, TYPED};
+use super::form::{FieldList, QueryFields};
 use super::frame::{Frame, PageSection};
 use super::outcome::Done;
 use super::parts::{LimitMeter, PageLinks};
@@ -32,14 +32,11 @@ use std::sync::Arc;
 
 const LABELS: Labels = &[("name", "the name")];
 
-/// The field in which the user types the name before a project is deleted.
-const CONFIRM: Labels = &[(TYPED, "the name")];
-
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new()
-        .route("/projects", get(list).merge(post(create)))
-        .route("/projects/{id}/settings", get(settings).merge(post(rename)))
-        .route("/projects/{id}/delete", get(ask).merge(post(delete)))
+        .route("/projects", get(list).post(create))
+        .route("/projects/{id}/settings", get(settings).post(rename))
+        .route("/projects/{id}/delete", confirmed::<ProjectDeletion>())
 }
 
 /// A project with its usage of 24 hours.
@@ -187,81 +184,68 @@ async fn rename(
     }
 }
 
-async fn ask(State(app): State<Arc<AppState>>, page: PageContext, Id(id): Id<ProjectId>) -> PageResult {
-    page.permitted(Permission::ManageProjects)?;
-    let version = FormVersion::current(&app, Versioned::Project(page.tenant()?, id)).await?;
-    let project = projects::get(&app, &page.actor, id).await?;
-    Ok(ok(&question(&app, &page, &project).await?.0.version(&version)))
+struct ProjectDeletion {
+    version: FormVersion,
+    project: Project,
+    recent: Option<RecentUse>,
+    usable_keys: usize,
+    endpoints: usize,
 }
 
-async fn delete(
-    State(app): State<Arc<AppState>>,
-    page: PageContext,
-    Id(id): Id<ProjectId>,
-    fields: FieldList,
-) -> PageResult {
-    page.permitted(Permission::ManageProjects)?;
-    let version = FormVersion::current(&app, Versioned::Project(page.tenant()?, id)).await?;
-    let project = projects::get(&app, &page.actor, id).await?;
-    let (question, is_typed) = question(&app, &page, &project).await?;
-    let done = async {
-        if is_typed {
-            fields.confirms(&project.name)?;
-        }
-        projects::delete(&app, &page.expecting(&fields), id).await
-    };
-    match done.await {
-        Ok(()) => Ok(page.done("projects", Done::ProjectDeleted)),
-        Err(error) => rejected(error, CONFIRM, |problems| question.again(version, &fields, problems)),
-    }
-}
+impl Confirmed for ProjectDeletion {
+    type Reader = PageContext;
+    type Path = Id<ProjectId>;
 
-/// Makes the question whether to delete a project, with the consequences. Returns in addition whether the name must be
-/// typed, because the project is in use.
-async fn question(
-    app: &AppState,
-    page: &PageContext,
-    project: &Project,
-) -> Result<(ConfirmQuestion, bool), ActionError> {
-    let now = app.now();
-    let only = UsageFilter { project: Some(project.id), ..UsageFilter::default() };
-    let recent = recent_use(app, project.tenant, only).await?;
-    let keys = keys::list(app, &page.actor, project.id).await?;
-    let usable = keys.iter().filter(|key| is_usable(key, now)).count();
-    let endpoints = webhooks::list(app, &page.actor, project.id).await?.len();
-    let back = format!("projects/{}/settings", project.id);
-    let mut question = ConfirmQuestion::new(
-        page.frame(PageSection::Projects),
-        format!("Delete {}?", project.name),
-        "Delete the project",
-        back,
-    )
-    .crumb("Projects", "projects")
-    .crumb(&project.name, format!("projects/{}", project.id));
-    if let Some(warning) = warning("project", recent) {
-        question = question.warning(warning);
+    async fn load(request: ConfirmRequest<'_>, Id(id): Id<ProjectId>) -> Result<Self, ActionError> {
+        let ConfirmRequest { app, page, .. } = request;
+        let tenant = page.permitted(Permission::ManageProjects)?;
+        let version = FormVersion::current(app, Versioned::Project(tenant, id)).await?;
+        let project = projects::get(app, &page.actor, id).await?;
+        let only = UsageFilter { project: Some(id), ..UsageFilter::default() };
+        let recent = recent_use(app, project.tenant, only).await?;
+        let keys = keys::list(app, &page.actor, id).await?;
+        let usable_keys = keys.iter().filter(|key| is_usable(key, app.now())).count();
+        let endpoints = webhooks::list(app, &page.actor, id).await?.len();
+        Ok(ProjectDeletion { version, project, recent, usable_keys, endpoints })
     }
-    question = question
-        .consequence(match usable {
+
+    fn question(&self, page: &PageContext) -> ConfirmQuestion {
+        let Project { id, name, .. } = &self.project;
+        ConfirmQuestion::new(
+            page.frame(PageSection::Projects),
+            format!("Delete {name}?"),
+            "Delete the project",
+            format!("projects/{id}/settings"),
+        )
+        .crumb("Projects", "projects")
+        .crumb(name, format!("projects/{id}"))
+        .warning(warning("project", self.recent))
+        .consequence(match self.usable_keys {
             0 => "It has no usable API key.".to_owned(),
             1 => "Its API key is revoked: within a second, calls with it get 401.".to_owned(),
-            _ => format!(
+            keys => format!(
                 "Its {} API keys are revoked: within a second, calls with them get 401.",
-                grouped(usable as u128)
+                grouped(keys as u128)
             ),
         })
-        .consequence(match endpoints {
+        .consequence(match self.endpoints {
             0 => "It has no webhook.".to_owned(),
             1 => "Its webhook is deleted, with its subscriptions and deliveries.".to_owned(),
-            _ => format!(
+            endpoints => format!(
                 "Its {} webhooks are deleted, with their subscriptions and deliveries.",
                 grouped(endpoints as u128)
             ),
         })
         .consequence("Its usage stays, and is billed.")
-        .consequence("A deleted project cannot be brought back.");
-    let is_typed = usable > 0 || recent.is_none_or(|recent| recent.month > 0);
-    Ok((if is_typed { question.typed(&project.name) } else { question }, is_typed))
+        .consequence("A deleted project cannot be brought back.")
+        .typed_if(self.usable_keys > 0 || self.recent.is_none_or(|recent| recent.month > 0), name)
+        .version(&self.version)
+    }
+
+    async fn act(self, ConfirmRequest { app, page, fields }: ConfirmRequest<'_>) -> PageResult {
+        projects::delete(app, &page.expecting(fields), self.project.id).await?;
+        Ok(page.done("projects", Done::ProjectDeleted))
+    }
 }
 
 pub(super) fn is_usable(key: &Key, now: Time) -> bool {

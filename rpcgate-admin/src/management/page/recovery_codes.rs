@@ -1,29 +1,24 @@
 //! Recovery codes: shown once, and replaced on request.
 
+use super::confirm::{ConfirmQuestion, ConfirmRequest, Confirmed, confirmed};
 use super::context::{PageContext, PageResult};
-use super::factor_confirm::FactorConfirmPage;
 use super::factor_fields::{self, FactorChoice};
 use super::filters;
-use super::form::FieldList;
 use super::frame::{Frame, PageSection};
-use super::problems::{Labels, Problems};
+use super::problems::Labels;
 use super::submissions::shown_once;
-use super::view::{ok, rejected};
 use crate::management::action::{factors, recovery_codes};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::routing::{get, post};
 use askama::Template;
 use axum::Router;
-use axum::extract::State;
 use http::StatusCode;
 use rpcgate_config::Secret;
 use std::sync::Arc;
 
-const LABELS: Labels = &[(factor_fields::CODE, "the code")];
-
 pub(crate) fn routes() -> Router<Arc<AppState>> {
-    Router::new().route("/account/security/recovery-codes", get(ask).merge(post(renew)))
+    Router::new().route("/account/security/recovery-codes", confirmed::<CodeRenewal>())
 }
 
 #[derive(Template)]
@@ -35,36 +30,29 @@ pub(super) struct RecoveryCodesPage {
     pub(super) codes: Vec<Secret>,
 }
 
-async fn question(app: &AppState, page: &PageContext) -> Result<FactorConfirmPage, ActionError> {
-    Ok(FactorConfirmPage {
-        frame: page.frame(PageSection::Nowhere),
-        problems: Problems::default(),
-        choice: FactorChoice::of(app, factors::overview(app, &page.session).await?),
-        question: "Make ten new recovery codes?".into(),
-        consequences: vec!["All earlier codes are invalid from then on.", "The new ones are shown once."],
-        act: "Make new codes",
-        is_dangerous: false,
-    })
-}
+struct CodeRenewal(FactorChoice);
 
-async fn ask(State(app): State<Arc<AppState>>, page: PageContext) -> PageResult {
-    Ok(ok(&question(&app, &page).await?))
-}
+impl Confirmed for CodeRenewal {
+    type Reader = PageContext;
+    type Path = ();
+    const LABELS: Labels = &[(factor_fields::CODE, "the code")];
 
-async fn renew(State(app): State<Arc<AppState>>, page: PageContext, fields: FieldList) -> PageResult {
-    let made = async {
-        let given = factor_fields::of_form(&fields, factor_fields::CODE)?;
-        recovery_codes::renew(&app, &page.session, &given, &page.client).await
-    };
-    match made.await {
-        Ok(codes) => {
-            let what = "Your earlier codes are invalid now.";
-            let frame = page.result_frame(PageSection::Nowhere);
-            Ok(shown_once(StatusCode::OK, &RecoveryCodesPage { frame, what, codes }))
-        }
-        Err(error) => {
-            let form = question(&app, &page).await?;
-            rejected(error, LABELS, |problems| FactorConfirmPage { problems, ..form })
-        }
+    async fn load(request: ConfirmRequest<'_>, (): ()) -> Result<Self, ActionError> {
+        let ConfirmRequest { app, page, .. } = request;
+        Ok(CodeRenewal(FactorChoice::of(app, factors::overview(app, &page.session).await?)))
+    }
+
+    fn question(&self, page: &PageContext) -> ConfirmQuestion {
+        ConfirmQuestion::of_factors(page, self.0, "Make ten new recovery codes?", "Make new codes")
+            .consequence("All earlier codes are invalid from then on.")
+            .consequence("The new ones are shown once.")
+            .harmless()
+    }
+
+    async fn act(self, ConfirmRequest { app, page, fields }: ConfirmRequest<'_>) -> PageResult {
+        let given = factor_fields::of_form(fields, factor_fields::CODE)?;
+        let codes = recovery_codes::renew(app, &page.session, &given, &page.client).await?;
+        let (frame, what) = (page.result_frame(PageSection::Nowhere), "Your earlier codes are invalid now.");
+        Ok(shown_once(StatusCode::OK, &RecoveryCodesPage { frame, what, codes }))
     }
 }

@@ -1,10 +1,10 @@
 //! The subscriptions of an endpoint.
 
-use super::confirm::ConfirmQuestion;
+use super::confirm::{ConfirmQuestion, ConfirmRequest, Confirmed, confirmed};
 use super::context::{PageContext, PageResult};
 use super::cut_list::{cursor, cursor_links};
 use super::filters;
-use super::form::{FieldList, PlainForm, QueryFields};
+use super::form::{FieldList, QueryFields};
 use super::frame::{Frame, PageSection};
 use super::outcome::Done;
 use super::parts::{Choice, PageLinks};
@@ -39,8 +39,8 @@ const ENTRIES: usize = 50;
 
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new()
-        .route("/webhooks/{id}/subscriptions", get(list).merge(post(create)))
-        .route("/webhooks/{id}/subscriptions/{subscription}/delete", get(ask).merge(post(delete)))
+        .route("/webhooks/{id}/subscriptions", get(list).post(create))
+        .route("/webhooks/{id}/subscriptions/{subscription}/delete", confirmed::<SubscriptionDeletion>())
 }
 
 pub(super) struct SubscriptionLine {
@@ -215,42 +215,50 @@ async fn create(
     }
 }
 
-async fn ask(
-    State(app): State<Arc<AppState>>,
-    page: PageContext,
-    Ids(webhook, id): Ids<WebhookId, SubscriptionId>,
-) -> PageResult {
-    page.permitted(Permission::ManageWebhooks)?;
-    let endpoint = webhooks::get(&app, &page.actor, webhook).await?;
-    let line = SubscriptionLine::from(subscriptions::get(&app, &page.actor, webhook, id).await?);
-    let name = address(&endpoint);
-    let of = match line.filter.is_empty() {
-        true => String::new(),
-        false => format!(" where {}", line.filter.join(" and ")),
-    };
-    let question = ConfirmQuestion::new(
-        page.frame(PageSection::Webhooks),
-        format!("Delete the subscription to {} on {}?", line.kind, line.chain),
-        "Delete the subscription",
-        format!("webhooks/{webhook}/subscriptions"),
-    )
-    .crumb("Webhooks", "webhooks")
-    .crumb(&name, format!("webhooks/{webhook}"))
-    .consequence(format!("Within a second, {name} is no longer told of {} on {}{of}.", line.kind, line.chain))
-    .consequence("Deliveries that it has caused are still made.");
-    Ok(ok(&question))
+struct SubscriptionDeletion {
+    endpoint: Webhook,
+    line: SubscriptionLine,
 }
 
-async fn delete(
-    State(app): State<Arc<AppState>>,
-    page: PageContext,
-    Ids(webhook, id): Ids<WebhookId, SubscriptionId>,
-    _: PlainForm,
-) -> PageResult {
-    page.permitted(Permission::ManageWebhooks)?;
-    let found = subscriptions::get(&app, &page.actor, webhook, id).await?;
-    subscriptions::delete(&app, &page.actor, found.id).await?;
-    Ok(page.done(&format!("webhooks/{webhook}/subscriptions"), Done::SubscriptionDeleted))
+impl Confirmed for SubscriptionDeletion {
+    type Reader = PageContext;
+    type Path = Ids<WebhookId, SubscriptionId>;
+
+    async fn load(
+        request: ConfirmRequest<'_>,
+        Ids(webhook, id): Ids<WebhookId, SubscriptionId>,
+    ) -> Result<Self, ActionError> {
+        let ConfirmRequest { app, page, .. } = request;
+        page.permitted(Permission::ManageWebhooks)?;
+        let endpoint = webhooks::get(app, &page.actor, webhook).await?;
+        let line = subscriptions::get(app, &page.actor, webhook, id).await?.into();
+        Ok(SubscriptionDeletion { endpoint, line })
+    }
+
+    fn question(&self, page: &PageContext) -> ConfirmQuestion {
+        let (webhook, name) = (self.endpoint.id, address(&self.endpoint));
+        let SubscriptionLine { kind, chain, filter, .. } = &self.line;
+        let of = match filter.is_empty() {
+            true => String::new(),
+            false => format!(" where {}", filter.join(" and ")),
+        };
+        ConfirmQuestion::new(
+            page.frame(PageSection::Webhooks),
+            format!("Delete the subscription to {kind} on {chain}?"),
+            "Delete the subscription",
+            format!("webhooks/{webhook}/subscriptions"),
+        )
+        .crumb("Webhooks", "webhooks")
+        .crumb(&name, format!("webhooks/{webhook}"))
+        .consequence(format!("Within a second, {name} is no longer told of {kind} on {chain}{of}."))
+        .consequence("Deliveries that it has caused are still made.")
+    }
+
+    async fn act(self, ConfirmRequest { app, page, .. }: ConfirmRequest<'_>) -> PageResult {
+        subscriptions::delete(app, &page.actor, self.line.id).await?;
+        let list = format!("webhooks/{}/subscriptions", self.endpoint.id);
+        Ok(page.done(&list, Done::SubscriptionDeleted))
+    }
 }
 
 #[cfg(test)]

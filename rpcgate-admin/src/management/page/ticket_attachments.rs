@@ -29,7 +29,7 @@ pub(crate) fn routes() -> Router<Arc<AppState>> {
 /// Returns the name and the content of the file in a form.
 ///
 /// # Errors
-/// [`ActionError::Forbidden`] for an invalid form token, [`ActionError::InvalidField`] if no file was chosen, and those
+/// [`ActionError::Forbidden`] for an invalid form token, [`ActionError::Invalid`] if no file was chosen, and those
 /// of [`read_file`].
 pub(super) async fn sent_file(guard: &FormGuard, request: Request) -> Result<(String, Bytes), ActionError> {
     let (head, body) = request.into_parts();

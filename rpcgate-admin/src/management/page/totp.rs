@@ -1,10 +1,10 @@
 //! The authenticator app of a user: adding and removing it.
 
+use super::confirm::{ConfirmQuestion, ConfirmRequest, Confirmed, confirmed};
 use super::context::{PageContext, PageResult};
-use super::factor_confirm::FactorConfirmPage;
-use super::factor_fields::{self, FactorChoice};
+use super::factor_fields::{self, FactorChoice, LAST_FACTOR};
 use super::filters;
-use super::form::{FieldList, Form, PlainForm};
+use super::form::{Form, PlainForm};
 use super::frame::{Frame, PageSection};
 use super::outcome::Done;
 use super::problems::{Labels, Problems};
@@ -31,7 +31,7 @@ pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/account/security/totp", get(show).merge(post(enroll)))
         .route("/account/security/totp/activate", post(activate))
-        .route("/account/security/totp/off", get(ask).merge(post(disable)))
+        .route("/account/security/totp/off", confirmed::<AppRemoval>())
         .route("/totp", get(moved))
 }
 
@@ -95,37 +95,27 @@ async fn activate(
     }
 }
 
-/// Makes the question whether to remove the app.
-async fn question(app: &AppState, page: &PageContext) -> Result<FactorConfirmPage, ActionError> {
-    let choice = FactorChoice::of(app, factors::overview(app, &page.session).await?);
-    Ok(FactorConfirmPage {
-        frame: page.frame(PageSection::Nowhere),
-        problems: Problems::default(),
-        choice,
-        question: "Turn the authenticator app off?".into(),
-        consequences: vec![
-            "All your other sessions end.",
-            "Without another factor, your password alone logs you in, and your recovery codes are invalid.",
-        ],
-        act: "Turn the app off",
-        is_dangerous: true,
-    })
-}
+struct AppRemoval(FactorChoice);
 
-async fn ask(State(app): State<Arc<AppState>>, page: PageContext) -> PageResult {
-    Ok(ok(&question(&app, &page).await?))
-}
+impl Confirmed for AppRemoval {
+    type Reader = PageContext;
+    type Path = ();
+    const LABELS: Labels = LABELS;
 
-async fn disable(State(app): State<Arc<AppState>>, page: PageContext, fields: FieldList) -> PageResult {
-    let done = async {
-        let given = factor_fields::of_form(&fields, factor_fields::CODE)?;
-        totp::disable(&app, &page.session, &given, &page.client).await
-    };
-    match done.await {
-        Ok(()) => Ok(page.done(SECURITY, Done::AppRemoved)),
-        Err(error) => {
-            let form = question(&app, &page).await?;
-            rejected(error, LABELS, |problems| FactorConfirmPage { problems, ..form })
-        }
+    async fn load(request: ConfirmRequest<'_>, (): ()) -> Result<Self, ActionError> {
+        let ConfirmRequest { app, page, .. } = request;
+        Ok(AppRemoval(FactorChoice::of(app, factors::overview(app, &page.session).await?)))
+    }
+
+    fn question(&self, page: &PageContext) -> ConfirmQuestion {
+        ConfirmQuestion::of_factors(page, self.0, "Turn the authenticator app off?", "Turn the app off")
+            .consequence("All your other sessions end.")
+            .consequence(LAST_FACTOR)
+    }
+
+    async fn act(self, ConfirmRequest { app, page, fields }: ConfirmRequest<'_>) -> PageResult {
+        let given = factor_fields::of_form(fields, factor_fields::CODE)?;
+        totp::disable(app, &page.session, &given, &page.client).await?;
+        Ok(page.done(SECURITY, Done::AppRemoved))
     }
 }

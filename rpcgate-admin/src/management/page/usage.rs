@@ -106,21 +106,7 @@ async fn show(
     };
     match refused {
         None => Ok(ok(&form)),
-        Some(error) => rejected(labelled(error), LABELS, |problems| UsagePage { problems, ..form }),
-    }
-}
-
-/// Puts the names of the time fields in backticks, where the form inserts their labels.
-fn labelled(error: ActionError) -> ActionError {
-    match error {
-        ActionError::InvalidField { field, text } if matches!(&*field, "from" | "to") => {
-            let words = text.split(' ').map(|word| match word {
-                "from" | "to" => format!("`{word}`"),
-                other => other.to_owned(),
-            });
-            ActionError::InvalidField { field, text: words.collect::<Vec<_>>().join(" ") }
-        }
-        other => other,
+        Some(error) => rejected(error, LABELS, |problems| UsagePage { problems, ..form }),
     }
 }
 

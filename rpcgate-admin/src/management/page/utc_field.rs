@@ -8,7 +8,7 @@ use rpcgate_core::clock::Time;
 /// Reads the time in the field `name`; `None` if it is empty.
 ///
 /// # Errors
-/// [`ActionError::InvalidField`] for any other text.
+/// [`ActionError::Invalid`] for any other text.
 pub(super) fn time_field(fields: &FieldList, name: &'static str) -> Result<Option<Time>, ActionError> {
     let Some(text) = fields.given(name) else { return Ok(None) };
     let text = text.strip_suffix(['Z', 'z']).unwrap_or(text).replace(' ', "T");

@@ -1,11 +1,11 @@
 //! Webhook endpoints: listing, creating, settings, secrets, replays, tests and deleting.
 
-use super::confirm::ConfirmQuestion;
+use super::confirm::{ConfirmQuestion, ConfirmRequest, Confirmed, confirmed};
 use super::context::{PageContext, PageResult};
 use super::cut_list::cut;
 use super::filters;
 use super::filters::grouped;
-use super::form::{FieldList, PlainForm, QueryFields, TYPED};
+use super::form::{FieldList, PlainForm, QueryFields};
 use super::frame::{Frame, PageSection};
 use super::outcome::Done;
 use super::parts::{Choice, CodeSnippet, PageLinks};
@@ -30,13 +30,12 @@ use axum::response::Response;
 use http::StatusCode;
 use rpcgate_core::caller::ProjectId;
 use rpcgate_core::clock::Time;
-use rpcgate_store::{Project, Versioned, Webhook, WebhookChange, WebhookId};
+use rpcgate_store::{EndpointHealth, Project, Versioned, Webhook, WebhookChange, WebhookId};
 use std::sync::Arc;
 
 const LABELS: Labels = &[("project_id", "the project"), ("url", "the address")];
 const SECRET: Labels = &[("overlap_hours", "the overlap")];
 const REPLAY: Labels = &[("from", "the begin"), ("to", "the end")];
-const CONFIRM: Labels = &[(TYPED, "the name")];
 
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new()
@@ -44,8 +43,8 @@ pub(crate) fn routes() -> Router<Arc<AppState>> {
         .route("/webhooks/{id}/settings", get(settings).merge(post(save)))
         .route("/webhooks/{id}/secret", get(secret).merge(post(replace_secret)))
         .route("/webhooks/{id}/test", post(test))
-        .route("/webhooks/{id}/replay", get(range).merge(post(replay)))
-        .route("/webhooks/{id}/delete", get(ask).merge(post(delete)))
+        .route("/webhooks/{id}/replay", get(range).post(replay))
+        .route("/webhooks/{id}/delete", confirmed::<WebhookDeletion>())
 }
 
 pub(super) struct EndpointState {
@@ -420,67 +419,54 @@ async fn replay(
     }
 }
 
-async fn ask(State(app): State<Arc<AppState>>, page: PageContext, Id(id): Id<WebhookId>) -> PageResult {
-    page.permitted(Permission::ManageWebhooks)?;
-    let version = FormVersion::current(&app, Versioned::Webhook(page.tenant()?, id)).await?;
-    let webhook = webhooks::get(&app, &page.actor, id).await?;
-    Ok(ok(&question(&app, &page, &webhook).await?.0.version(&version)))
+struct WebhookDeletion {
+    version: FormVersion,
+    webhook: Webhook,
+    health: EndpointHealth,
 }
 
-async fn delete(
-    State(app): State<Arc<AppState>>,
-    page: PageContext,
-    Id(id): Id<WebhookId>,
-    fields: FieldList,
-) -> PageResult {
-    page.permitted(Permission::ManageWebhooks)?;
-    let version = FormVersion::current(&app, Versioned::Webhook(page.tenant()?, id)).await?;
-    let webhook = webhooks::get(&app, &page.actor, id).await?;
-    let (question, is_typed) = question(&app, &page, &webhook).await?;
-    let done = async {
-        if is_typed {
-            fields.confirms(&address(&webhook))?;
-        }
-        webhooks::delete(&app, &page.expecting(&fields), id).await
-    };
-    match done.await {
-        Ok(()) => Ok(page.done("webhooks", Done::WebhookDeleted)),
-        Err(error) => rejected(error, CONFIRM, |problems| question.again(version, &fields, problems)),
+impl Confirmed for WebhookDeletion {
+    type Reader = PageContext;
+    type Path = Id<WebhookId>;
+
+    async fn load(request: ConfirmRequest<'_>, Id(id): Id<WebhookId>) -> Result<Self, ActionError> {
+        let ConfirmRequest { app, page, .. } = request;
+        let tenant = page.permitted(Permission::ManageWebhooks)?;
+        let version = FormVersion::current(app, Versioned::Webhook(tenant, id)).await?;
+        let webhook = webhooks::get(app, &page.actor, id).await?;
+        let health = webhooks::health(app, &page.actor, id).await?;
+        Ok(WebhookDeletion { version, webhook, health })
     }
-}
 
-/// Makes the question whether to delete an endpoint, with the consequences. Returns in addition whether the address
-/// must be typed, because the endpoint is in use.
-async fn question(
-    app: &AppState,
-    page: &PageContext,
-    webhook: &Webhook,
-) -> Result<(ConfirmQuestion, bool), ActionError> {
-    let health = webhooks::health(app, &page.actor, webhook.id).await?;
-    let (name, back) = (address(webhook), format!("webhooks/{}/settings", webhook.id));
-    let made = health.delivered + health.failed;
-    let waiting = health.pending + health.held;
-    let frame = page.frame(PageSection::Webhooks);
-    let mut question = ConfirmQuestion::new(frame, format!("Delete {name}?"), "Delete the endpoint", back)
-        .crumb("Webhooks", "webhooks")
-        .crumb(&name, format!("webhooks/{}", webhook.id));
-    if made > 0 {
-        question = question.warning(format!(
+    fn question(&self, page: &PageContext) -> ConfirmQuestion {
+        let WebhookDeletion { version, webhook, health } = self;
+        let (name, back) = (address(webhook), format!("webhooks/{}/settings", webhook.id));
+        let made = health.delivered + health.failed;
+        let in_use = format!(
             "This endpoint is in use: {} of {} deliveries of the last 24 hours have arrived.",
             grouped(health.delivered.into()),
             grouped(made.into())
-        ));
+        );
+        let frame = page.frame(PageSection::Webhooks);
+        ConfirmQuestion::new(frame, format!("Delete {name}?"), "Delete the endpoint", back)
+            .crumb("Webhooks", "webhooks")
+            .crumb(&name, format!("webhooks/{}", webhook.id))
+            .warning((made > 0).then_some(in_use))
+            .consequence("Nothing is sent to it any more, and its subscriptions and secret are deleted.")
+            .consequence(match health.pending + health.held {
+                0 => "No delivery waits.".to_owned(),
+                1 => "1 delivery that waits is not made.".to_owned(),
+                waiting => format!("{} deliveries that wait are not made.", grouped(waiting.into())),
+            })
+            .consequence("Its deliveries are no longer shown. The events stay in the log of the project.")
+            .typed_if(made > 0, name)
+            .version(version)
     }
-    question = question
-        .consequence("Nothing is sent to it any more, and its subscriptions and secret are deleted.")
-        .consequence(match waiting {
-            0 => "No delivery waits.".to_owned(),
-            1 => "1 delivery that waits is not made.".to_owned(),
-            _ => format!("{} deliveries that wait are not made.", grouped(waiting.into())),
-        })
-        .consequence("Its deliveries are no longer shown. The events stay in the log of the project.");
-    let is_typed = made > 0;
-    Ok((if is_typed { question.typed(name) } else { question }, is_typed))
+
+    async fn act(self, ConfirmRequest { app, page, fields }: ConfirmRequest<'_>) -> PageResult {
+        webhooks::delete(app, &page.expecting(fields), self.webhook.id).await?;
+        Ok(page.done("webhooks", Done::WebhookDeleted))
+    }
 }
 
 #[cfg(test)]

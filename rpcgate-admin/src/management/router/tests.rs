@@ -39,6 +39,13 @@ async fn the_document_is_valid_and_describes_every_operation_for_clients() {
     for (path, method, operation) in all {
         let place = format!("{method} {path}");
         assert!(path.starts_with("/api/v1/"), "{place}");
+        let described = value["paths"][path][method]["parameters"].as_array().into_iter().flatten();
+        let described: BTreeSet<_> = described
+            .filter(|parameter| parameter["in"] == "path" && parameter["description"] != "")
+            .filter_map(|parameter| parameter["name"].as_str())
+            .collect();
+        let named = path.split('}').filter_map(|part| Some(part.split_once('{')?.1)).collect();
+        assert_eq!(described, named, "{place}");
         let id = operation.operation_id.as_deref().unwrap_or_default();
         assert!(
             !id.is_empty() && ids.insert(id.to_owned()),

@@ -51,12 +51,14 @@ impl FiguresJson {
     /// [`ActionError::Invalid`] for an invalid price, and for a time, a quota or a fee in `limits`.
     pub fn figures(self) -> Result<Figures, ActionError> {
         if self.limits.from.is_some() {
-            return Err(ActionError::Invalid("`limits` cannot have a time `from`".to_owned()));
+            return Err(ActionError::named("limits", "cannot have a time `from`"));
         }
         let limits = self.limits.change()?;
         if (limits.quota, limits.monthly_fee) != (QuotaChange::default(), None) {
-            let why = "`limits` cannot have a quota or a fee: they are in `default_quota` and `monthly_fee_cents` next to it";
-            return Err(ActionError::Invalid(why.to_owned()));
+            return Err(ActionError::named(
+                "limits",
+                "cannot have a quota or a fee: they are in `default_quota` and `monthly_fee_cents` next to it",
+            ));
         }
         let DefaultQuotaJson { cu_per_day, cu_per_month, rps_limit } = self.default_quota;
         let quota = QuotaChange { cu_per_day, cu_per_month, rps_limit };

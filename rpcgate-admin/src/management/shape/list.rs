@@ -48,10 +48,10 @@ impl<S: Send + Sync> FromRequestParts<S> for PageRequest {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ActionError> {
         let query = parts.uri.query().unwrap_or_default();
-        let Page { limit, cursor } = strict_json::of_query(query).map_err(ActionError::Invalid)?;
+        let Page { limit, cursor } = strict_json::of_query(query)?;
         let limit = limit.unwrap_or(DEFAULT);
         if !(1..=MAX).contains(&limit) {
-            return Err(ActionError::Invalid(format!("`limit` must be a whole number from 1 to {MAX}")));
+            return Err(ActionError::named("limit", format!("must be a whole number from 1 to {MAX}")));
         }
         let rest = form_urlencoded::parse(query.as_bytes()).into_owned();
         let rest = rest.filter(|(name, _)| !matches!(name.as_str(), "limit" | "cursor")).collect();
@@ -62,7 +62,7 @@ impl<S: Send + Sync> FromRequestParts<S> for PageRequest {
 impl PageRequest {
     /// Returns the error for a cursor that this list has not issued.
     pub fn bad_cursor() -> ActionError {
-        ActionError::Invalid("`cursor` must be a cursor of this list".into())
+        ActionError::named("cursor", "must be a cursor of this list")
     }
 
     /// Parses the cursor.

@@ -1,6 +1,7 @@
 //! Times on the wire: RFC 3339 in UTC, always to the millisecond, so that all texts have one width and sort like the
 //! times.
 
+use crate::management::error::API_MOMENT;
 use rpcgate_core::clock::Time;
 use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -61,7 +62,7 @@ impl<'de> Deserialize<'de> for Moment {
             type Value = Moment;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an RFC 3339 moment since 1970, such as 2027-01-31T12:00:00Z")
+                f.write_str(API_MOMENT)
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Moment, E> {
@@ -108,7 +109,7 @@ mod tests {
     }
 
     fn read(at: &str) -> Result<Form, String> {
-        strict_json::of_object(format!("{{\"at\":{at}}}").as_bytes())
+        strict_json::of_object(format!("{{\"at\":{at}}}").as_bytes()).map_err(|error| error.to_string())
     }
 
     #[test]

@@ -163,7 +163,7 @@ pub fn expect_comparable(from: &ConfigVersion, to: &ConfigVersion) -> Result<(),
         return Ok(());
     }
     let (number, scope, other, another) = (from.number, &from.scope, to.number, &to.scope);
-    Err(ActionError::Invalid(format!(
+    Err(ActionError::invalid(format!(
         "version {number} is about {scope}, and version {other} about {another}: these cannot be compared"
     )))
 }

@@ -41,12 +41,12 @@ pub async fn create(
     let NewContract { figures, from, until, note } = new;
     let mut details = plans::check(&figures)?;
     if details.is_empty() {
-        return Err(ActionError::Invalid("`figures` must not be empty".into()));
+        return Err(ActionError::named("figures", "must not be empty"));
     }
     let now = app.now();
     let from = from.unwrap_or(now).max(now);
     if until.is_some_and(|until| until <= from) {
-        return Err(ActionError::Invalid("`until` must be later than the begin, and than now".into()));
+        return Err(ActionError::named("until", "must be later than the begin, and than now"));
     }
     details.extend(until.map(until_text));
     let note = text::line("note", &note)?;
@@ -88,7 +88,7 @@ pub async fn update(
 ) -> Result<TenantContract, ActionError> {
     let now = app.now();
     if until.is_some_and(|until| until <= now) {
-        return Err(ActionError::Invalid("`until` must be later than now".into()));
+        return Err(ActionError::named("until", "must be later than now"));
     }
     let detail = until.map_or_else(|| "without end".into(), until_text);
     let store = actor.audited_store(&app.store, Some(tenant), ("contract.changed", id, detail), now);

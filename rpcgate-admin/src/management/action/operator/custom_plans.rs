@@ -29,10 +29,12 @@ fn name(text: &str) -> Result<String, ActionError> {
     let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let begins_well = text.starts_with(|c: char| c.is_ascii_lowercase());
     if text.len() > MAX_NAME || !begins_well || !text.chars().all(is_word) {
-        let why = format!(
-            "`name` must be 1 to {MAX_NAME} lower-case letters, digits and hyphens, of which the first is a letter"
-        );
-        return Err(ActionError::Invalid(why));
+        return Err(ActionError::named(
+            "name",
+            format!(
+                "must be 1 to {MAX_NAME} lower-case letters, digits and hyphens, of which the first is a letter"
+            ),
+        ));
     }
     if text.parse::<Tier>().is_ok() {
         return Err(ActionError::Taken { what: "plan", value: "name" });

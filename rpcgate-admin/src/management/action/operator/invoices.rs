@@ -101,7 +101,7 @@ pub async fn credit(
     seen_credited: Option<u64>,
 ) -> Result<(Invoice, CreditNote), ActionError> {
     if cents == 0 {
-        return Err(ActionError::Invalid("`cents` must be at least 1".into()));
+        return Err(ActionError::named("cents", "must be at least 1"));
     }
     let (reason, now) = (text::prose("reason", reason)?, app.now());
     let tenant = app.store.any_invoice(number).await?.ok_or(UNKNOWN)?.invoice.tenant;

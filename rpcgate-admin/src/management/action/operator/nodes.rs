@@ -59,7 +59,7 @@ pub struct NodeUse {
 /// Returns a node that a running gateway has, or that is drained.
 ///
 /// # Errors
-/// [`ActionError::NotFound`] for an unknown chain or node, [`ActionError::InvalidField`] for a text that cannot be a
+/// [`ActionError::NotFound`] for an unknown chain or node, [`ActionError::Invalid`] for a text that cannot be a
 /// node's name.
 pub async fn get(app: &AppState, chain: &str, node: &str) -> Result<NodeUse, ActionError> {
     let (known, found) = find(app, chain, node).await?;
@@ -105,7 +105,7 @@ async fn find(app: &AppState, chain: &str, node: &str) -> Result<(bool, NodeUse)
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for an unknown chain, and for a node to drain that no running gateway has;
-/// [`ActionError::InvalidField`] for a text that cannot be a node's name; [`ActionError::Conflict`] for the last usable
+/// [`ActionError::Invalid`] for a text that cannot be a node's name; [`ActionError::Conflict`] for the last usable
 /// node without `force`.
 pub async fn drain(
     app: &AppState,

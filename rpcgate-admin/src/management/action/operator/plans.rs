@@ -3,7 +3,7 @@
 use crate::management::action::actor::Actor;
 use crate::management::action::text;
 use crate::management::app_state::AppState;
-use crate::management::error::ActionError;
+use crate::management::error::{ActionError, Part};
 use rpcgate_config::{PlanChange, ScheduledChange};
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::{Plan, Price, Tier};
@@ -18,8 +18,7 @@ use std::time::Duration;
 /// # Errors
 /// [`ActionError::Invalid`] for an invalid price.
 pub fn price(usd: f64) -> Result<Price, ActionError> {
-    let wrong =
-        || ActionError::Invalid("`price_per_cu` must be 0 or a number from 0.000000000001 to 1000".into());
+    let wrong = || ActionError::named("price_per_cu", "must be 0 or a number from 0.000000000001 to 1000");
     Price::from_usd(usd).ok_or_else(wrong)
 }
 
@@ -85,9 +84,9 @@ pub fn versioned(app: &AppState, tier: &str) -> Result<Versioned, ActionError> {
 /// [`ActionError::Invalid`] for a figure that is out of bounds.
 pub(super) fn check(figures: &Figures) -> Result<Vec<String>, ActionError> {
     let checked = |figure: Figure| match figure.value {
-        Some(value) if !figure.of.range.contains(&value) => {
-            let (name, least, most) = (figure.of.name, figure.of.range.start(), figure.of.range.end());
-            Err(ActionError::Invalid(format!("`{name}` must be a number from {least} to {most}")))
+        Some(value) if !figure.range.contains(&value) => {
+            let (name, least, most) = (figure.name, figure.range.start(), figure.range.end());
+            Err(ActionError::named(name, format!("must be a number from {least} to {most}")))
         }
         _ => Ok(figure.to_string()),
     };
@@ -116,7 +115,7 @@ pub async fn replace(
 /// Returns the time at which a change takes effect, if that is later than `now`.
 ///
 /// # Errors
-/// [`ActionError::InvalidField`] for a time in the past, and for one beyond [`MAX_AHEAD`].
+/// [`ActionError::Invalid`] for a time in the past, and for one beyond [`MAX_AHEAD`].
 fn later(from: Option<Time>, now: Time) -> Result<Option<Time>, ActionError> {
     match from {
         Some(from) if from < now => Err(ActionError::field(
@@ -135,7 +134,7 @@ fn later(from: Option<Time>, now: Time) -> Result<Option<Time>, ActionError> {
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for an unknown name, [`ActionError::Invalid`] for a figure that is out of bounds and for a
-/// later change without figures, [`ActionError::InvalidField`] for a time in the past or beyond [`MAX_AHEAD`],
+/// later change without figures, [`ActionError::Invalid`] for a time in the past or beyond [`MAX_AHEAD`],
 /// [`ActionError::Full`] if too many changes of the plan are scheduled.
 pub async fn update(
     app: &AppState,
@@ -149,7 +148,8 @@ pub async fn update(
     let now = app.now();
     match later(from, now)? {
         Some(_) if details.is_empty() => {
-            return Err(ActionError::Invalid("give the figures that change at the time `from`".into()));
+            let why = Part::Words("give the figures that change at the time ".into());
+            return Err(ActionError::of_parts("from", [why, Part::Field("from".into())]));
         }
         Some(from) => {
             details.push(format!("from {}", text::moment(from)));

@@ -115,7 +115,7 @@ fn dollars(amount: Amount) -> String {
 /// Finds the tenants that would have paid more in the last 30 days, before the change is saved.
 ///
 /// # Errors
-/// [`ActionError::InvalidField`] of `notify` for more than [`MAX_TOLD`] tenants, and those of [`ask`](what_if::ask()).
+/// [`ActionError::Invalid`] of `notify` for more than [`MAX_TOLD`] tenants, and those of [`ask`](what_if::ask()).
 pub async fn prepare(app: &AppState, actor: &Actor, question: &WhatIf) -> Result<PriceNotice, ActionError> {
     let mut changes = dearer(app, question).await?;
     let tenants = if changes.is_empty() { Vec::new() } else { what_if::payers(app, actor, question).await? };
@@ -295,10 +295,7 @@ mod tests {
         ship(&site, &made).await;
         let asked = question(vec![weight("eth_getLogs", 90)]);
         let refused = prepare(&site.app, &operator(), &asked).await.unwrap_err();
-        assert!(
-            matches!(&refused, ActionError::InvalidField { field, .. } if field == "notify"),
-            "{refused}"
-        );
+        assert!(refused.wrong_field() == Some("notify"), "{refused}");
         site.app.store.delete_tenant(TenantId(many), NOON).await.unwrap();
         assert_eq!(prepare(&site.app, &operator(), &asked).await.unwrap().tenants.len(), MAX_TOLD);
     }

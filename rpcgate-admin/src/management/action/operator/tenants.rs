@@ -45,12 +45,12 @@ pub async fn update(
         return get(app, id).await;
     }
     if change.tier.is_some() && change.custom_plan.is_some() {
-        return Err(ActionError::Invalid("`custom_plan_id` and a tier exclude each other".into()));
+        return Err(ActionError::named("custom_plan_id", "and a tier exclude each other"));
     }
     let (before, now) = (get(app, id).await?, app.now());
     let plan = match change.custom_plan {
         Some(custom) => {
-            let unknown = || ActionError::Invalid("`custom_plan_id` names no plan".into());
+            let unknown = || ActionError::named("custom_plan_id", "names no plan");
             Some(app.store.custom_plan(custom).await?.ok_or_else(unknown)?.name)
         }
         None => change.tier.map(|tier| tier.name().to_owned()),

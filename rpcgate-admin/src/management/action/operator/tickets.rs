@@ -107,8 +107,10 @@ pub async fn answer(
 ) -> Result<TicketComment, ActionError> {
     let TicketAnswer { text, internal, status } = answer;
     if internal && status.is_some() {
-        let text = "`status` must be left out for an internal comment, which the tenant does not see";
-        return Err(ActionError::Invalid(text.into()));
+        return Err(ActionError::named(
+            "status",
+            "must be left out for an internal comment, which the tenant does not see",
+        ));
     }
     let (ticket, now) = (get(app, id).await?, app.now());
     let comment = TicketComment {

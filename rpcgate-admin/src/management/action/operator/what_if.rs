@@ -75,7 +75,7 @@ pub struct AskedPlan {
 }
 
 pub(super) fn chain_of(name: &str) -> Result<Arc<dyn Adapter>, ActionError> {
-    let unknown = || ActionError::Invalid(format!("`weights`: there is no chain {name:?}"));
+    let unknown = || ActionError::inside("weights", format!("there is no chain {name:?}"));
     rpcgate_chains::by_path(name).ok_or_else(unknown)
 }
 
@@ -83,7 +83,7 @@ type Weights = BTreeMap<(String, String), u32>;
 
 fn changed_weights(config: &Config, asked: &[AskedWeight]) -> Result<Weights, ActionError> {
     if asked.len() > MAX_WEIGHTS {
-        return Err(ActionError::Invalid(format!("`weights` must be at most {MAX_WEIGHTS}")));
+        return Err(ActionError::named("weights", format!("must be at most {MAX_WEIGHTS}")));
     }
     let mut seen = Weights::new();
     let mut changed = Weights::new();
@@ -93,7 +93,7 @@ fn changed_weights(config: &Config, asked: &[AskedWeight]) -> Result<Weights, Ac
         let name = adapter.facts().name.as_str();
         let key = (name.to_owned(), method.clone());
         if seen.insert(key.clone(), *cu).is_some() {
-            return Err(ActionError::Invalid(format!("`weights` has {name}/{method} twice")));
+            return Err(ActionError::named("weights", format!("has {name}/{method} twice")));
         }
         if weight_by(config, adapter.clone(), method) != *cu {
             changed.insert(key, *cu);

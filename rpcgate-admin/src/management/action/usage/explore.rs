@@ -34,7 +34,7 @@ pub async fn explore(
     let series = match series(app, &ask, Some(dimension)).await {
         Ok(found) => Some(found),
         // The view was answered; only the chart asks for too much.
-        Err(ActionError::Invalid(_)) => None,
+        Err(ActionError::TooWide(_)) => None,
         Err(error) => return Err(error),
     };
     let has_moved = !app.store.tier_changes(tenant, usage.view.from).await?.is_empty();

@@ -65,7 +65,7 @@ pub async fn summary(
     let period = match period.unwrap_or_default() {
         "" | "day" => Period::Day,
         "month" => Period::ThirtyDays,
-        _ => return Err(ActionError::field("period", "period must be day or month")),
+        _ => return Err(ActionError::bare("period", "period must be day or month")),
     };
     let window = UsageWindow::of(period, app.now());
     let ask = all(tenant, Some(project), window).grouped(&[Group::Chain])?.limited(ask::MOST_ROWS)?;
@@ -97,7 +97,7 @@ pub async fn chart(
         "" if window.hours().count() > MAX_HOURLY => Group::Day,
         "" | "hour" => Group::Hour,
         "day" => Group::Day,
-        _ => return Err(ActionError::field("interval", "interval must be hour or day")),
+        _ => return Err(ActionError::bare("interval", "interval must be hour or day")),
     };
     let length = if interval == Group::Day { DAY } else { HOUR };
     // The longest window has fewer hours than an answer may have rows.

@@ -177,6 +177,6 @@ mod tests {
         assert_eq!(requests(&found.totals()).iter().sum::<u64>(), 10);
         site.bound_usage(1, 2);
         let refused = series(&site.app, &ask(Period::Day), Some(Group::Method)).await.unwrap_err();
-        assert!(matches!(refused, ActionError::Invalid(_)), "{refused}");
+        assert!(matches!(refused, ActionError::TooWide(_)), "{refused}");
     }
 }

@@ -36,7 +36,7 @@ pub async fn list(
     headers: HeaderMap,
 ) -> Result<Response, ActionError> {
     let tenant = tenant_id.map(|id| id.parse()).transpose();
-    let tenant = tenant.map_err(|_| ActionError::Invalid("`tenant_id` must be a UUID".into()))?;
+    let tenant = tenant.map_err(|_| ActionError::named("tenant_id", "must be a UUID"))?;
     let (filter, before) = (query.filter()?, before(&page)?);
     let entries = action::operator::audit::list(&app, tenant, &filter, before, page.limit).await?;
     Ok(shown(page, entries, &headers))

@@ -3,7 +3,7 @@
 use crate::management::action;
 use crate::management::action::actor::Actor;
 use crate::management::action::versions::current;
-use crate::management::api::etag::Tagged;
+use crate::management::api::etag::{IfMatchHeader, Tagged};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, PathParams};
@@ -16,7 +16,6 @@ use std::sync::Arc;
 
 /// Read a chain and its switch
 #[utoipa::path(get, path = "/operator/chains/{chain}", operation_id = "operator_get_chain", tag = "operator",
-    params(("chain" = String, Path, description = "The chain's path.")),
     responses((status = 200, description = "The chain.", body = ChainJson,
         headers(("ETag" = String, description = "The version of the switch, for `If-Match`.")))))]
 pub async fn get(
@@ -31,9 +30,7 @@ pub async fn get(
 ///
 /// A chain that the configuration disables stays off. Gateways apply the switch within a second.
 #[utoipa::path(put, path = "/operator/chains/{chain}", operation_id = "operator_switch_chain", tag = "operator",
-    params(("chain" = String, Path, description = "The chain's path."),
-        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
-            description = "The `ETag` of the version that is to be changed.")),
+    params(IfMatchHeader),
     request_body = ChainSwitch,
     responses((status = 200, description = "The chain as it is now.", body = ChainJson)))]
 pub async fn switch(
@@ -49,7 +46,6 @@ pub async fn switch(
 ///
 /// Gateways do it within a second. They do not reuse the answers that are stored then, or that nodes are about to give.
 #[utoipa::path(delete, path = "/operator/chains/{chain}/cache", operation_id = "operator_clear_cache", tag = "operator",
-    params(("chain" = String, Path, description = "The chain's path.")),
     responses((status = 204, description = "The gateways are told.")))]
 pub async fn clear_cache(
     State(app): State<Arc<AppState>>,

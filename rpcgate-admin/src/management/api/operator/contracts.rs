@@ -4,7 +4,7 @@ use crate::management::action;
 use crate::management::action::actor::Actor;
 use crate::management::action::operator::contracts::NewContract;
 use crate::management::action::versions::current;
-use crate::management::api::etag::Tagged;
+use crate::management::api::etag::{IfMatchHeader, Tagged};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, Id, Ids};
@@ -25,7 +25,6 @@ use std::sync::Arc;
 /// can have 100 contracts, including those that ended in the last 400 days.
 #[utoipa::path(post, path = "/operator/tenants/{id}/contracts", operation_id = "operator_create_contract",
     tag = "operator",
-    params(("id" = String, Path, format = "uuid", description = "The tenant.")),
     request_body = NewContractJson,
     responses((status = 201, description = "The contract.", body = ContractJson),
         (status = 409, description = "The tenant has as many contracts as are allowed.")))]
@@ -47,7 +46,7 @@ pub async fn create(
 /// Oldest first, including those that have not begun and those that ended in the last 400 days.
 #[utoipa::path(get, path = "/operator/tenants/{id}/contracts", operation_id = "operator_list_contracts",
     tag = "operator",
-    params(Page, ("id" = String, Path, format = "uuid", description = "The tenant.")),
+    params(Page),
     responses((status = 200, description = "All contracts.", body = [ContractJson])))]
 pub async fn list(
     State(app): State<Arc<AppState>>,
@@ -61,8 +60,6 @@ pub async fn list(
 /// Read a contract
 #[utoipa::path(get, path = "/operator/tenants/{id}/contracts/{contract_id}",
     operation_id = "operator_get_contract", tag = "operator",
-    params(("id" = String, Path, format = "uuid", description = "The tenant."),
-        ("contract_id" = String, Path, format = "uuid", description = "The contract.")),
     responses((status = 200, description = "The contract.", body = ContractJson,
         headers(("ETag" = String, description = "The version, for `If-Match`.")))))]
 pub async fn get(
@@ -78,10 +75,7 @@ pub async fn get(
 /// Its values stay: for others, make another contract. Gateways apply the change within a second.
 #[utoipa::path(put, path = "/operator/tenants/{id}/contracts/{contract_id}",
     operation_id = "operator_update_contract", tag = "operator",
-    params(("id" = String, Path, format = "uuid", description = "The tenant."),
-        ("contract_id" = String, Path, format = "uuid", description = "The contract."),
-        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
-            description = "The `ETag` of the version that is to be changed.")),
+    params(IfMatchHeader),
     request_body = ContractEnd,
     responses((status = 200, description = "The contract as it is now.", body = ContractJson),
         (status = 409, description = "It has ended, or would end before it begins.")))]
@@ -100,10 +94,7 @@ pub async fn update(
 /// At once. A contract that has not begun disappears. Gateways apply it within a second.
 #[utoipa::path(delete, path = "/operator/tenants/{id}/contracts/{contract_id}",
     operation_id = "operator_end_contract", tag = "operator",
-    params(("id" = String, Path, format = "uuid", description = "The tenant."),
-        ("contract_id" = String, Path, format = "uuid", description = "The contract."),
-        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
-            description = "The `ETag` of the version that is to be changed.")),
+    params(IfMatchHeader),
     responses((status = 204, description = "It has ended."), (status = 409, description = "It had ended before.")))]
 pub async fn end(
     State(app): State<Arc<AppState>>,

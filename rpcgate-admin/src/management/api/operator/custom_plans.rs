@@ -4,7 +4,7 @@ use crate::management::action;
 use crate::management::action::actor::Actor;
 use crate::management::action::operator::custom_plans::NewCustomPlan;
 use crate::management::action::versions::current;
-use crate::management::api::etag::Tagged;
+use crate::management::api::etag::{IfMatchHeader, Tagged};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, Id};
@@ -56,7 +56,6 @@ pub async fn list(
 
 /// Read a plan of one's own
 #[utoipa::path(get, path = "/operator/custom-plans/{id}", operation_id = "operator_get_custom_plan", tag = "operator",
-    params(("id" = String, Path, format = "uuid", description = "The plan.")),
     responses((status = 200, description = "The plan.", body = CustomPlanJson,
         headers(("ETag" = String, description = "The version, for `If-Match`.")))))]
 pub async fn get(
@@ -72,9 +71,7 @@ pub async fn get(
 /// Gateways apply it within a second. A fee counts for the whole month in which it is changed.
 #[utoipa::path(put, path = "/operator/custom-plans/{id}", operation_id = "operator_update_custom_plan",
     tag = "operator",
-    params(("id" = String, Path, format = "uuid", description = "The plan."),
-        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
-            description = "The `ETag` of the version that is to be changed.")),
+    params(IfMatchHeader),
     request_body = CustomPlanChangeJson,
     responses((status = 200, description = "The plan as it is now.", body = CustomPlanJson),
         (status = 409, description = "Another plan has this name.")))]
@@ -96,9 +93,7 @@ pub async fn update(
 /// No tenant may be on the plan.
 #[utoipa::path(delete, path = "/operator/custom-plans/{id}", operation_id = "operator_delete_custom_plan",
     tag = "operator",
-    params(("id" = String, Path, format = "uuid", description = "The plan."),
-        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
-            description = "The `ETag` of the version that is to be changed.")),
+    params(IfMatchHeader),
     responses((status = 204, description = "It is gone."), (status = 409, description = "A tenant is on it.")))]
 pub async fn delete(
     State(app): State<Arc<AppState>>,

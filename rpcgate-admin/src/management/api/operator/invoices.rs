@@ -40,7 +40,7 @@ pub async fn list(
 ) -> Result<ListPage<InvoiceSummaryJson>, ActionError> {
     let before = page.read(|cursor| cursor.parse::<InvoiceNumber>().ok())?;
     let tenant = query.tenant_id.map(|id| id.parse()).transpose();
-    let tenant = tenant.map_err(|_| ActionError::Invalid("`tenant_id` must be a UUID".into()))?;
+    let tenant = tenant.map_err(|_| ActionError::named("tenant_id", "must be a UUID"))?;
     let now = app.now();
     let filter = InvoiceFilter { tenant, ..InvoiceState::filter_of(query.status, now) };
     let invoices = action::operator::invoices::list(&app, filter, before, page.limit).await?;
@@ -49,7 +49,6 @@ pub async fn list(
 
 /// Read an invoice of any tenant
 #[utoipa::path(get, path = "/operator/invoices/{number}", operation_id = "operator_get_invoice", tag = "operator",
-    params(("number" = String, Path, description = "The number of the invoice.")),
     responses((status = 200, description = "The invoice.", body = InvoiceJson)))]
 pub async fn get(
     State(app): State<Arc<AppState>>,
@@ -63,7 +62,6 @@ pub async fn get(
 ///
 /// A tenant that was suspended because of this invoice is served again, unless another invoice keeps it suspended.
 #[utoipa::path(put, path = "/operator/invoices/{number}", operation_id = "operator_settle_invoice", tag = "operator",
-    params(("number" = String, Path, description = "The number of the invoice.")),
     request_body = InvoiceChange,
     responses((status = 200, description = "The invoice as it is now.", body = InvoiceJson),
         (status = 409, description = "It has been paid or cancelled already.")))]
@@ -87,7 +85,6 @@ pub async fn settle(
 /// for a paid invoice documents a refund.
 #[utoipa::path(post, path = "/operator/invoices/{number}/credit-notes", operation_id = "operator_create_credit_note",
     tag = "operator",
-    params(("number" = String, Path, description = "The number of the invoice.")),
     request_body = NewCreditNoteJson,
     responses((status = 201, description = "The credit note.", body = CreditNoteJson),
         (status = 409, description = "The invoice is cancelled, or leaves less than this.")))]

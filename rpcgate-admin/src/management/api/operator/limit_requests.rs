@@ -47,7 +47,6 @@ pub async fn list(
 /// Approval moves the tenant to the plan.
 #[utoipa::path(put, path = "/operator/limit-requests/{id}", operation_id = "operator_review_limit_request",
     tag = "operator",
-    params(("id" = String, Path, format = "uuid", description = "The request.")),
     request_body = Review,
     responses((status = 200, description = "The request as it is now.", body = LimitRequestJson),
         (status = 409, description = "It has been decided already, or the requested plan was deleted.")))]

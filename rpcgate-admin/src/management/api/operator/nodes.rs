@@ -45,7 +45,6 @@ pub async fn list(
 /// node, and its WebSocket streams are closed with 1012, spread over the time between two pings. Nodes of a chain that
 /// have the same name are drained together. A drain lasts until it is ended, also over restarts.
 #[utoipa::path(put, path = "/operator/chains/{chain}/nodes", operation_id = "operator_drain_node", tag = "operator",
-    params(("chain" = String, Path, description = "The chain's path.")),
     request_body = NodeSwitch,
     responses((status = 200, description = "The node as it is now.", body = NodeDrainJson),
         (status = 409, description = "It is the last usable node of the chain, and `force` is not set.")))]

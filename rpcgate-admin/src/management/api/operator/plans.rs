@@ -3,7 +3,7 @@
 use crate::management::action;
 use crate::management::action::actor::Actor;
 use crate::management::action::versions::current;
-use crate::management::api::etag::Tagged;
+use crate::management::api::etag::{IfMatchHeader, Tagged};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, PathParams};
@@ -17,7 +17,6 @@ use std::sync::Arc;
 
 /// Read the figures of a plan
 #[utoipa::path(get, path = "/operator/plans/{tier}", operation_id = "operator_get_plan", tag = "operator",
-    params(("tier" = String, Path, description = "The plan's name.")),
     responses((status = 200, description = "The plan as it is in force.", body = PlanFigures,
         headers(("ETag" = String, description = "The version, for `If-Match`.")))))]
 pub async fn get(
@@ -33,9 +32,7 @@ pub async fn get(
 /// Only the given figures change. Gateways apply them within a second, or within a second of the time `from`. A fee
 /// applies from the UTC day of its change.
 #[utoipa::path(put, path = "/operator/plans/{tier}", operation_id = "operator_update_plan", tag = "operator",
-    params(("tier" = String, Path, description = "The plan's name."),
-        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
-            description = "The `ETag` of the version that is to be changed.")),
+    params(IfMatchHeader),
     request_body = PlanChangeJson,
     responses((status = 200, description = "The plan as it is in force now.", body = PlanFigures),
         (status = 409, description = "As many changes of the plan as are allowed wait for their time.")))]
@@ -55,9 +52,7 @@ pub async fn update(
 /// The change must not have taken effect yet.
 #[utoipa::path(delete, path = "/operator/plans/{tier}/changes/{id}", operation_id = "operator_withdraw_plan_change",
     tag = "operator",
-    params(("tier" = String, Path, description = "The plan's name."),
-        ("id" = String, Path, format = "uuid", description = "The change."),
-        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
+    params(("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
             description = "The `ETag` of the version of the plan that is to be changed.")),
     responses((status = 204, description = "It is gone.")))]
 pub async fn withdraw(

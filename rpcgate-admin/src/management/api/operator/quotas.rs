@@ -3,7 +3,7 @@
 use crate::management::action;
 use crate::management::action::actor::Actor;
 use crate::management::action::versions::current;
-use crate::management::api::etag::Tagged;
+use crate::management::api::etag::{IfMatchHeader, Tagged};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, Id};
@@ -19,7 +19,6 @@ use std::sync::Arc;
 ///
 /// The quota that an operator granted, or the default from the tenant's contracts or plan.
 #[utoipa::path(get, path = "/operator/projects/{id}/quota", operation_id = "operator_get_quota", tag = "operator",
-    params(("id" = String, Path, format = "uuid", description = "The project.")),
     responses((status = 200, description = "The quota.", body = QuotaJson,
         headers(("ETag" = String, description = "The version, for `If-Match`.")))))]
 pub async fn get(
@@ -34,9 +33,7 @@ pub async fn get(
 ///
 /// Replaces the whole quota: fields that are left out get their defaults. Gateways apply it within a second.
 #[utoipa::path(put, path = "/operator/projects/{id}/quota", operation_id = "operator_put_quota", tag = "operator",
-    params(("id" = String, Path, format = "uuid", description = "The project."),
-        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
-            description = "The `ETag` of the version that is to be changed.")),
+    params(IfMatchHeader),
     request_body = NewQuota,
     responses((status = 200, description = "The quota.", body = QuotaJson)))]
 pub async fn put(
@@ -53,9 +50,7 @@ pub async fn put(
 /// The default applies again.
 #[utoipa::path(delete, path = "/operator/projects/{id}/quota", operation_id = "operator_delete_quota",
     tag = "operator",
-    params(("id" = String, Path, format = "uuid", description = "The project."),
-        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
-            description = "The `ETag` of the version that is to be changed.")),
+    params(IfMatchHeader),
     responses((status = 204, description = "It has the default.")))]
 pub async fn delete(
     State(app): State<Arc<AppState>>,

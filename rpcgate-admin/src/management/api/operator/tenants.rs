@@ -6,7 +6,7 @@ use crate::management::action::actor::Actor;
 use crate::management::action::plans::PlanNames;
 use crate::management::action::step_up;
 use crate::management::action::versions::current;
-use crate::management::api::etag::Tagged;
+use crate::management::api::etag::{IfMatchHeader, Tagged};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, Client, Id, Query};
@@ -42,7 +42,7 @@ pub async fn list(
     Query(query): Query<TenantQuery>,
 ) -> Result<ListPage<TenantJson>, ActionError> {
     let after = query.after.map(|after| after.parse());
-    let after = after.transpose().map_err(|_| ActionError::Invalid("`after` must be a UUID".into()))?;
+    let after = after.transpose().map_err(|_| ActionError::named("after", "must be a UUID"))?;
     let after = page.read(|cursor| cursor.parse().ok())?.or(after);
     let tenants = action::operator::tenants::list(&app, TenantFilter::default(), after, page.limit).await?;
     let last = tenants.last().filter(|_| tenants.len() as u64 == page.limit);
@@ -53,7 +53,6 @@ pub async fn list(
 
 /// Read a tenant
 #[utoipa::path(get, path = "/operator/tenants/{id}", operation_id = "operator_get_tenant", tag = "operator",
-    params(("id" = String, Path, format = "uuid", description = "The tenant.")),
     responses((status = 200, description = "The tenant.", body = TenantJson,
         headers(("ETag" = String, description = "The version, for `If-Match`.")))))]
 pub async fn get(
@@ -69,9 +68,7 @@ pub async fn get(
 ///
 /// Gateways apply it within a second.
 #[utoipa::path(put, path = "/operator/tenants/{id}", operation_id = "operator_update_tenant", tag = "operator",
-    params(("id" = String, Path, format = "uuid", description = "The tenant."),
-        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
-            description = "The `ETag` of the version that is to be changed.")),
+    params(IfMatchHeader),
     request_body = TenantChangeJson,
     responses((status = 200, description = "The tenant as it is now.", body = TenantJson)))]
 pub async fn update(
@@ -82,8 +79,7 @@ pub async fn update(
 ) -> Result<Json<TenantJson>, ActionError> {
     let suspended = change.status.map(|status| status == TenantStatus::Suspended);
     let custom_plan = change.custom_plan_id.map(|id| id.parse()).transpose();
-    let custom_plan =
-        custom_plan.map_err(|_| ActionError::Invalid("`custom_plan_id` must be a UUID".into()))?;
+    let custom_plan = custom_plan.map_err(|_| ActionError::named("custom_plan_id", "must be a UUID"))?;
     let tier = change.tier.map(Into::into);
     let change = TenantChange { tier, custom_plan, suspended, ..TenantChange::default() };
     let tenant = action::operator::tenants::update(&app, &actor, id, change).await?;
@@ -97,8 +93,7 @@ pub async fn update(
 /// not closed, is not deleted: suspend it, move it to a plan without a fee, and delete it once the month is closed. A
 /// log-in session needs a proof from the last ten minutes (`POST /auth/proof`).
 #[utoipa::path(delete, path = "/operator/tenants/{id}", operation_id = "operator_delete_tenant", tag = "operator",
-    params(("id" = String, Path, format = "uuid", description = "The tenant."),
-        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
+    params(("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
             description = "The `ETag` of the version that is to be deleted.")),
     responses((status = 204, description = "It is deleted."),
         (status = 401, description = "The session has no recent proof (`proof_required`)."),

@@ -50,7 +50,7 @@ pub async fn list(
 ) -> Result<ListPage<TicketJson>, ActionError> {
     let OperatorTicketQuery { tenant_id, status, category } = query;
     let tenant = tenant_id.map(|id| id.parse()).transpose();
-    let tenant = tenant.map_err(|_| ActionError::Invalid("`tenant_id` must be a UUID".into()))?;
+    let tenant = tenant.map_err(|_| ActionError::named("tenant_id", "must be a UUID"))?;
     let filter = TicketQuery { status, category }.into();
     let before = page.time_cursor()?;
     let tickets = action::operator::tickets::list(&app, tenant, filter, before, page.limit).await?;
@@ -60,7 +60,6 @@ pub async fn list(
 
 /// Read a support ticket of any tenant
 #[utoipa::path(get, path = "/operator/tickets/{id}", operation_id = "operator_get_ticket", tag = "operator",
-    params(("id" = String, Path, format = "uuid", description = "The ticket.")),
     responses((status = 200, description = "The ticket.", body = TicketJson)))]
 pub async fn get(
     State(app): State<Arc<AppState>>,
@@ -73,7 +72,6 @@ pub async fn get(
 ///
 /// The author is notified by mail if that closes it.
 #[utoipa::path(put, path = "/operator/tickets/{id}", operation_id = "operator_update_ticket", tag = "operator",
-    params(("id" = String, Path, format = "uuid", description = "The ticket.")),
     request_body = OperatorTicketUpdate,
     responses((status = 200, description = "The ticket as it is now.", body = TicketJson)))]
 pub async fn update(
@@ -90,7 +88,7 @@ pub async fn update(
 /// Oldest first, including those that only operators see.
 #[utoipa::path(get, path = "/operator/tickets/{id}/comments", operation_id = "operator_list_ticket_comments",
     tag = "operator",
-    params(Page, ("id" = String, Path, format = "uuid", description = "The ticket.")),
+    params(Page),
     responses((status = 200, description = "The comments.", body = [OperatorTicketCommentJson])))]
 pub async fn comments(
     State(app): State<Arc<AppState>>,
@@ -108,7 +106,6 @@ pub async fn comments(
 /// The author is notified by mail. A comment with `internal` is a note that no tenant ever sees.
 #[utoipa::path(post, path = "/operator/tickets/{id}/comments", operation_id = "operator_answer_ticket",
     tag = "operator",
-    params(("id" = String, Path, format = "uuid", description = "The ticket.")),
     request_body = NewOperatorTicketComment,
     responses((status = 201, description = "The comment.", body = OperatorTicketCommentJson),
         (status = 409, description = "The ticket is closed, or has too many comments.")))]
@@ -130,7 +127,7 @@ pub async fn answer(
 /// Oldest first.
 #[utoipa::path(get, path = "/operator/tickets/{id}/attachments", operation_id = "operator_list_ticket_attachments",
     tag = "operator",
-    params(Page, ("id" = String, Path, format = "uuid", description = "The ticket.")),
+    params(Page),
     responses((status = 200, description = "The files, without their contents.", body = [TicketAttachmentJson])))]
 pub async fn attachments(
     State(app): State<Arc<AppState>>,
@@ -147,8 +144,7 @@ pub async fn attachments(
 /// files, and it counts as one of them. A comment notifies the author about it.
 #[utoipa::path(post, path = "/operator/tickets/{id}/attachments", operation_id = "operator_create_ticket_attachment",
     tag = "operator",
-    params(("id" = String, Path, format = "uuid", description = "The ticket."),
-        ("filename" = Option<String>, Query, description = "The name of the file, for people. Folders and what could \
+    params(("filename" = Option<String>, Query, description = "The name of the file, for people. Folders and what could \
             mislead are removed, and an extension that does not belong to the content is followed by one that does.")),
     request_body(content = FileContent, content_type = "application/octet-stream", description = "The file."),
     responses((status = 201, description = "The file, without its content.", body = TicketAttachmentJson),
@@ -182,8 +178,6 @@ pub async fn attach(
 /// As a file to save, never to show, with a type from a fixed list.
 #[utoipa::path(get, path = "/operator/tickets/{id}/attachments/{attachment_id}",
     operation_id = "operator_get_ticket_attachment", tag = "operator",
-    params(("id" = String, Path, format = "uuid", description = "The ticket."),
-        ("attachment_id" = String, Path, format = "uuid", description = "The file.")),
     responses((status = 200, description = "The file.", content((FileContent = "application/gzip"), (FileContent = "application/pdf"), (FileContent = "application/vnd.tcpdump.pcap"), (FileContent = "application/x-7z-compressed"), (FileContent = "application/x-bzip2"), (FileContent = "application/x-tar"), (FileContent = "application/x-xz"), (FileContent = "application/zip"), (FileContent = "application/zstd"), (FileContent = "image/gif"), (FileContent = "image/jpeg"), (FileContent = "image/png"), (FileContent = "image/webp"), (FileContent = "text/plain")))))]
 pub async fn attachment(
     State(app): State<Arc<AppState>>,

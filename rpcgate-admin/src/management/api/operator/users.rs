@@ -38,7 +38,7 @@ pub async fn list(
     Query(query): Query<UserQuery>,
 ) -> Result<ListPage<AccountJson>, ActionError> {
     let tenant = query.tenant_id.map(|id| id.parse()).transpose();
-    let tenant = tenant.map_err(|_| ActionError::Invalid("`tenant_id` must be a UUID".into()))?;
+    let tenant = tenant.map_err(|_| ActionError::named("tenant_id", "must be a UUID"))?;
     let filter = AccountFilter { email: query.email, tenant };
     let after = page.read(|cursor| cursor.parse().ok())?;
     let accounts = action::operator::users::list(&app, &filter, after, page.limit).await?;
@@ -51,7 +51,6 @@ pub async fn list(
 ///
 /// Ends the locks after five wrong passwords and after five wrong second factors.
 #[utoipa::path(post, path = "/operator/users/{id}/unlock", operation_id = "operator_unlock_user", tag = "operator",
-    params(("id" = String, Path, format = "uuid", description = "The user.")),
     responses((status = 200, description = "The user as it is now.", body = AccountJson)))]
 pub async fn unlock(
     State(app): State<Arc<AppState>>,
@@ -67,7 +66,6 @@ pub async fn unlock(
 /// hour. After that the user must request another link, as with a forgotten password. Open invitations that the user
 /// made are withdrawn. A log-in session needs a proof from the last ten minutes (`POST /auth/proof`).
 #[utoipa::path(post, path = "/operator/users/{id}/reset", operation_id = "operator_reset_user", tag = "operator",
-    params(("id" = String, Path, format = "uuid", description = "The user.")),
     responses((status = 200, description = "The user as it is now.", body = AccountJson),
         (status = 401, description = "The session has no recent proof (`proof_required`)."),
         (status = 409, description = "The user is disabled.")))]
@@ -86,7 +84,6 @@ pub async fn reset(
 /// session needs a proof: `current_password`, or one from the last ten minutes (`POST /auth/proof`).
 #[utoipa::path(post, path = "/operator/users/{id}/remove-factors", operation_id = "operator_remove_factors",
     tag = "operator", request_body = RemoveFactors,
-    params(("id" = String, Path, format = "uuid", description = "The user.")),
     responses((status = 200, description = "The user as it is now.", body = AccountJson),
         (status = 401, description = "A proof is missing (`proof_required`)."),
         (status = 409, description = "The user has no second factor, or it is the operator's own account.")))]
@@ -109,7 +106,6 @@ pub async fn remove_factors(
 /// of the tenant keep working: suspend the tenant to stop them. A log-in session needs a proof from the last ten
 /// minutes (`POST /auth/proof`).
 #[utoipa::path(post, path = "/operator/users/{id}/disable", operation_id = "operator_disable_user", tag = "operator",
-    params(("id" = String, Path, format = "uuid", description = "The user.")),
     responses((status = 200, description = "The user as it is now.", body = AccountJson),
         (status = 401, description = "The session has no recent proof (`proof_required`)."),
         (status = 409, description = "It is the operator's own account.")))]
@@ -125,7 +121,6 @@ pub async fn disable(
 ///
 /// A log-in session needs a proof from the last ten minutes (`POST /auth/proof`).
 #[utoipa::path(post, path = "/operator/users/{id}/enable", operation_id = "operator_enable_user", tag = "operator",
-    params(("id" = String, Path, format = "uuid", description = "The user.")),
     responses((status = 200, description = "The user as it is now.", body = AccountJson),
         (status = 401, description = "The session has no recent proof (`proof_required`)."),
         (status = 409, description = "It is the operator's own account.")))]

@@ -3,7 +3,7 @@
 use crate::management::action;
 use crate::management::action::actor::Actor;
 use crate::management::action::versions::current;
-use crate::management::api::etag::Tagged;
+use crate::management::api::etag::{IfMatchHeader, Tagged};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, PathParams};
@@ -18,8 +18,7 @@ use std::sync::Arc;
 /// The weight that operators set, or else the deployed one.
 #[utoipa::path(get, path = "/operator/cu-weights/{chain}/{method}", operation_id = "operator_get_weight",
     tag = "operator",
-    params(("chain" = String, Path, description = "The chain's path."),
-        ("method" = String, Path, description = "The method, percent-encoded.")),
+    params(("method" = String, Path, description = "The method, percent-encoded.")),
     responses((status = 200, description = "The weight.", body = WeightJson,
         headers(("ETag" = String, description = "The version, for `If-Match`."))),
         (status = 400, description = "No method can have this name.")))]
@@ -36,10 +35,8 @@ pub async fn get(
 /// Gateways apply it within a second.
 #[utoipa::path(put, path = "/operator/cu-weights/{chain}/{method}", operation_id = "operator_put_weight",
     tag = "operator",
-    params(("chain" = String, Path, description = "The chain's path."),
-        ("method" = String, Path, description = "The method, percent-encoded."),
-        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
-            description = "The `ETag` of the version that is to be changed.")),
+    params(("method" = String, Path, description = "The method, percent-encoded."),
+        IfMatchHeader),
     request_body = NewWeight,
     responses((status = 200, description = "The weight.", body = WeightJson)))]
 pub async fn put(
@@ -56,10 +53,8 @@ pub async fn put(
 /// The deployed weight applies again.
 #[utoipa::path(delete, path = "/operator/cu-weights/{chain}/{method}", operation_id = "operator_delete_weight",
     tag = "operator",
-    params(("chain" = String, Path, description = "The chain's path."),
-        ("method" = String, Path, description = "The method, percent-encoded."),
-        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
-            description = "The `ETag` of the version that is to be changed.")),
+    params(("method" = String, Path, description = "The method, percent-encoded."),
+        IfMatchHeader),
     responses((status = 204, description = "The deployed weight holds again."),
         (status = 400, description = "No method can have this name.")))]
 pub async fn delete(

@@ -4,30 +4,27 @@ use crate::management::action::operator::chains::{self, OperatedChain};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::PathParams;
-use crate::management::page::confirm::ConfirmQuestion;
+use crate::management::page::confirm::{ConfirmQuestion, ConfirmRequest, Confirmed, confirmed};
 use crate::management::page::context::{OperatorPage, PageContext, PageResult};
 use crate::management::page::filters::{self, grouped};
-use crate::management::page::form::FieldList;
 use crate::management::page::frame::{Frame, PageSection};
 use crate::management::page::outcome::Done;
 use crate::management::page::parts::TableHead;
-use crate::management::page::problems::Labels;
 use crate::management::page::versions::FormVersion;
-use crate::management::page::view::{ok, rejected};
-use crate::management::routing::{get, post};
+use crate::management::page::view::ok;
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
+use axum::routing::get;
+use rpcgate_core::chain::Facts;
 use rpcgate_store::ChainUse;
 use std::sync::Arc;
-
-const LABELS: Labels = &[("confirm", "the name")];
 
 pub(super) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/operator/chains", get(list))
-        .route("/operator/chains/{chain}/switch", get(ask).merge(post(switch)))
-        .route("/operator/chains/{chain}/cache", get(ask_about_cache).merge(post(clear_cache)))
+        .route("/operator/chains/{chain}/switch", confirmed::<ChainSwitch>())
+        .route("/operator/chains/{chain}/cache", confirmed::<CacheClearing>())
 }
 
 #[derive(Template)]
@@ -88,121 +85,106 @@ async fn list(State(app): State<Arc<AppState>>, OperatorPage(page): OperatorPage
     }))
 }
 
-async fn question(
-    app: &AppState,
-    page: &PageContext,
-    chain: &str,
-) -> Result<(OperatedChain, ConfirmQuestion), ActionError> {
-    let name = chains::get(app, chain).await?.facts.name;
-    let found = chains::list(app).await?.into_iter().find(|one| one.entry.facts.name == name);
-    let chain = found.filter(|one| one.is_configured).ok_or(ActionError::NotFound("switch"))?;
-    let (title, called) = (chain.entry.facts.title, chain.called);
-    let (frame, back) = (page.frame(PageSection::OperatorChains), "operator/chains");
-    let question = if chain.entry.enabled {
-        let question =
-            ConfirmQuestion::new(frame, format!("Switch {title} off?"), "Switch the chain off", back)
-                .keep("Keep it on")
-                .hidden("to", "off")
-                .consequence(format!(
-                    "Within a second, every gateway answers calls on /{name} that it is not served here."
-                ))
-                .consequence("No stream is opened, and streams that are open carry no call.")
-                .consequence("Keys and quotas stay as they are.");
-        match called {
-            None => question
-                .warning("How much this chain is used cannot be read at the moment.")
-                .typed(name.as_str()),
-            Some(ChainUse { calls: 0, .. }) => question.consequence("Nobody called it in the last 24 hours."),
+struct ChainSwitch {
+    version: FormVersion,
+    chain: OperatedChain,
+    /// The form carries the intended state, because another operator may have switched the chain meanwhile.
+    on: bool,
+}
+
+impl Confirmed for ChainSwitch {
+    type Reader = OperatorPage;
+    type Path = PathParams<String>;
+
+    async fn load(
+        request: ConfirmRequest<'_>,
+        PathParams(chain): PathParams<String>,
+    ) -> Result<Self, ActionError> {
+        let ConfirmRequest { app, fields, .. } = request;
+        let version = FormVersion::current(app, chains::versioned(&chain)?).await?;
+        let name = chains::get(app, &chain).await?.facts.name;
+        let found = chains::list(app).await?.into_iter().find(|one| one.entry.facts.name == name);
+        let chain = found.filter(|one| one.is_configured).ok_or(ActionError::NotFound("switch"))?;
+        Ok(ChainSwitch { version, chain, on: fields.one("to") == "on" })
+    }
+
+    fn question(&self, page: &PageContext) -> ConfirmQuestion {
+        let OperatedChain { entry, called, nodes, .. } = &self.chain;
+        let (title, name) = (entry.facts.title, entry.facts.name);
+        let (question, act, keep, to) = if entry.enabled {
+            (format!("Switch {title} off?"), "Switch the chain off", "Keep it on", "off")
+        } else {
+            (format!("Switch {title} on?"), "Switch the chain on", "Keep it off", "on")
+        };
+        let frame = page.frame(PageSection::OperatorChains);
+        let question = ConfirmQuestion::new(frame, question, act, "operator/chains")
+            .crumb("Chains", "operator/chains")
+            .keep(keep)
+            .hidden("to", to)
+            .version(&self.version);
+        if !entry.enabled {
+            return question
+                .consequence(format!("Within a second, every gateway with a node serves /{name}."))
+                .consequence(match nodes {
+                    0 => "It has no node: until the configuration has one, it is not served.".to_owned(),
+                    1 => "It has 1 node.".to_owned(),
+                    many => format!("It has {many} nodes."),
+                });
+        }
+        let question = question
+            .consequence(format!(
+                "Within a second, every gateway answers calls on /{name} that it is not served here."
+            ))
+            .consequence("No stream is opened, and streams that are open carry no call.")
+            .consequence("Keys and quotas stay as they are.");
+        let warning = match *called {
+            None => "How much this chain is used cannot be read at the moment.".to_owned(),
+            Some(ChainUse { calls: 0, .. }) => {
+                return question.consequence("Nobody called it in the last 24 hours.");
+            }
             Some(called) => {
                 let (tenants, calls) = (grouped(called.tenants.into()), grouped(called.calls.into()));
                 let noun = if called.tenants == 1 { "tenant" } else { "tenants" };
-                let warning = format!(
-                    "This chain is in use: {tenants} {noun} made {calls} calls in the last 24 hours."
-                );
-                question.warning(warning).typed(name.as_str())
+                format!("This chain is in use: {tenants} {noun} made {calls} calls in the last 24 hours.")
             }
-        }
-    } else {
-        let nodes = match chain.nodes {
-            0 => "It has no node: until the configuration has one, it is not served.".to_owned(),
-            1 => "It has 1 node.".to_owned(),
-            many => format!("It has {many} nodes."),
         };
-        ConfirmQuestion::new(frame, format!("Switch {title} on?"), "Switch the chain on", back)
-            .keep("Keep it off")
-            .hidden("to", "on")
-            .consequence(format!("Within a second, every gateway with a node serves /{name}."))
-            .consequence(nodes)
-    };
-    Ok((chain, question.crumb("Chains", back)))
-}
+        question.warning(warning).typed_if(!self.on, name.as_str())
+    }
 
-async fn ask(
-    State(app): State<Arc<AppState>>,
-    OperatorPage(page): OperatorPage,
-    PathParams(chain): PathParams<String>,
-) -> PageResult {
-    let version = FormVersion::current(&app, chains::versioned(&chain)?).await?;
-    Ok(ok(&question(&app, &page, &chain).await?.1.version(&version)))
-}
-
-async fn switch(
-    State(app): State<Arc<AppState>>,
-    OperatorPage(page): OperatorPage,
-    PathParams(chain): PathParams<String>,
-    fields: FieldList,
-) -> PageResult {
-    let version = FormVersion::current(&app, chains::versioned(&chain)?).await?;
-    let (found, question) = question(&app, &page, &chain).await?;
-    let name = found.entry.facts.name.as_str();
-    // The form carries the intended state: another operator may have switched the chain meanwhile.
-    let on = fields.one("to") == "on";
-    let done = async {
-        if !on && found.entry.enabled && found.called.is_none_or(|called| called.calls > 0) {
-            fields.confirms(name)?;
-        }
-        chains::switch(&app, &page.expecting(&fields), name, on).await
-    };
-    match done.await {
-        Ok(_) => {
-            Ok(page.done("operator/chains", if on { Done::ChainSwitchedOn } else { Done::ChainSwitchedOff }))
-        }
-        Err(error) => rejected(error, LABELS, |problems| question.again(version, &fields, problems)),
+    async fn act(self, ConfirmRequest { app, page, fields }: ConfirmRequest<'_>) -> PageResult {
+        chains::switch(app, &page.expecting(fields), self.chain.entry.facts.name.as_str(), self.on).await?;
+        let done = if self.on { Done::ChainSwitchedOn } else { Done::ChainSwitchedOff };
+        Ok(page.done("operator/chains", done))
     }
 }
 
-async fn cache_question(
-    app: &AppState,
-    page: &PageContext,
-    chain: &str,
-) -> Result<ConfirmQuestion, ActionError> {
-    let (facts, back) = (chains::get(app, chain).await?.facts, "operator/chains");
-    let (title, name) = (facts.title, facts.name);
-    let heading = format!("Empty the cache of {title}?");
-    Ok(ConfirmQuestion::new(page.frame(PageSection::OperatorChains), heading, "Empty the cache", back)
-        .keep("Keep the answers")
-        .consequence(format!(
-            "Within a second, every gateway drops the answers that it has stored for /{name}."
-        ))
-        .consequence("For a while its nodes get more calls, until answers are stored again.")
-        .crumb("Chains", back))
-}
+struct CacheClearing(Facts);
 
-async fn ask_about_cache(
-    State(app): State<Arc<AppState>>,
-    OperatorPage(page): OperatorPage,
-    PathParams(chain): PathParams<String>,
-) -> PageResult {
-    Ok(ok(&cache_question(&app, &page, &chain).await?))
-}
+impl Confirmed for CacheClearing {
+    type Reader = OperatorPage;
+    type Path = PathParams<String>;
 
-async fn clear_cache(
-    State(app): State<Arc<AppState>>,
-    OperatorPage(page): OperatorPage,
-    PathParams(chain): PathParams<String>,
-    // The form has no field but the token.
-    _: FieldList,
-) -> PageResult {
-    chains::clear_cache(&app, &page.actor, &chain).await?;
-    Ok(page.done("operator/chains", Done::CacheCleared))
+    async fn load(
+        request: ConfirmRequest<'_>,
+        PathParams(chain): PathParams<String>,
+    ) -> Result<Self, ActionError> {
+        Ok(CacheClearing(chains::get(request.app, &chain).await?.facts))
+    }
+
+    fn question(&self, page: &PageContext) -> ConfirmQuestion {
+        let (title, name) = (self.0.title, self.0.name);
+        let (frame, back) = (page.frame(PageSection::OperatorChains), "operator/chains");
+        ConfirmQuestion::new(frame, format!("Empty the cache of {title}?"), "Empty the cache", back)
+            .keep("Keep the answers")
+            .consequence(format!(
+                "Within a second, every gateway drops the answers that it has stored for /{name}."
+            ))
+            .consequence("For a while its nodes get more calls, until answers are stored again.")
+            .crumb("Chains", back)
+    }
+
+    async fn act(self, ConfirmRequest { app, page, .. }: ConfirmRequest<'_>) -> PageResult {
+        chains::clear_cache(app, &page.actor, self.0.name.as_str()).await?;
+        Ok(page.done("operator/chains", Done::CacheCleared))
+    }
 }

@@ -1,15 +1,15 @@
 //! Versions of configurations and of operators' settings: the changes in each, and the rollback to one.
 
-use crate::management::action::operator::config_versions::{self, ListedVersion};
+use crate::management::action::operator::config_versions::{self, ListedVersion, VersionChanges};
 use crate::management::action::operator::rollback;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::PathParams;
-use crate::management::page::confirm::ConfirmQuestion;
-use crate::management::page::context::{OperatorPage, PageResult};
+use crate::management::page::confirm::{ConfirmQuestion, ConfirmRequest, Confirmed, confirmed};
+use crate::management::page::context::{OperatorPage, PageContext, PageResult};
 use crate::management::page::cursor;
 use crate::management::page::filters;
-use crate::management::page::form::{FieldList, QueryFields};
+use crate::management::page::form::QueryFields;
 use crate::management::page::frame::{Frame, PageSection};
 use crate::management::page::outcome::Done;
 use crate::management::page::parts::PageLinks;
@@ -43,7 +43,7 @@ pub(super) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/operator/config", get(list))
         .route("/operator/config/{number}", get(show))
-        .route("/operator/config/{number}/rollback", get(ask).merge(post(roll_back)))
+        .route("/operator/config/{number}/rollback", confirmed::<Rollback>())
 }
 
 #[derive(Template)]
@@ -125,8 +125,7 @@ async fn list(
     let before = match query.one(cursor::BEFORE) {
         "" => None,
         text => {
-            let number =
-                text.parse().map_err(|_| ActionError::Invalid("this is no place in this list".into()));
+            let number = text.parse().map_err(|_| ActionError::invalid("this is no place in this list"));
             Some(number?)
         }
     };
@@ -155,7 +154,7 @@ async fn show(
 ) -> PageResult {
     let listed = config_versions::get(&app, number).await?;
     let from = query.given("from").map(str::parse::<u64>).transpose();
-    let from = from.map_err(|_| ActionError::Invalid("a version has a number".into()))?;
+    let from = from.map_err(|_| ActionError::invalid("a version has a number"))?;
     let changes = match from {
         Some(from) => Some(config_versions::compare(&app, from, number).await?),
         None => listed.changes.clone(),
@@ -175,45 +174,48 @@ async fn show(
     }))
 }
 
-async fn ask(
-    State(app): State<Arc<AppState>>,
-    OperatorPage(page): OperatorPage,
-    PathParams(number): PathParams<u64>,
-) -> PageResult {
-    let (listed, changes) = config_versions::from_running(&app, number).await?;
-    let back = format!("operator/config/{number}");
-    let question = ConfirmQuestion::new(
-        page.frame(PageSection::Configuration),
-        format!("Return to version {number}?"),
-        "Return to this version",
-        back.clone(),
-    );
-    let mut question = question
-        .crumb("Configuration", "operator/config")
-        .crumb(format!("Version {number}"), back.clone())
-        .target(format!("{back}/rollback"))
-        .keep("Leave it as it is")
-        .consequence(format!("{} settings change.", changes.settings.len()));
-    for change in changes.settings.iter().take(LISTED) {
-        question = question.consequence(change.to_string());
-    }
-    let whose =
-        if listed.version.scope.place().is_empty() { "Every gateway applies" } else { "Gateways apply" };
-    Ok(
-        ok(&question
-            .consequence(format!("{whose} it within a second. It can be taken back in the same way."))),
-    )
+struct Rollback {
+    listed: ListedVersion,
+    changes: VersionChanges,
 }
 
-async fn roll_back(
-    State(app): State<Arc<AppState>>,
-    OperatorPage(page): OperatorPage,
-    PathParams(number): PathParams<u64>,
-    _: FieldList,
-) -> PageResult {
-    let outcome = rollback::roll_back(&app, &page.actor, number).await?;
-    let done = if outcome.left.is_empty() { Done::RolledBack } else { Done::RolledBackInPart };
-    Ok(page.done("operator/config", done))
+impl Confirmed for Rollback {
+    type Reader = OperatorPage;
+    type Path = PathParams<u64>;
+
+    async fn load(
+        request: ConfirmRequest<'_>,
+        PathParams(number): PathParams<u64>,
+    ) -> Result<Self, ActionError> {
+        let (listed, changes) = config_versions::from_running(request.app, number).await?;
+        Ok(Rollback { listed, changes })
+    }
+
+    fn question(&self, page: &PageContext) -> ConfirmQuestion {
+        let (version, settings) = (&self.listed.version, &self.changes.settings);
+        let (number, back) = (version.number, format!("operator/config/{}", version.number));
+        let whose = if version.scope.place().is_empty() { "Every gateway applies" } else { "Gateways apply" };
+        let question = ConfirmQuestion::new(
+            page.frame(PageSection::Configuration),
+            format!("Return to version {number}?"),
+            "Return to this version",
+            back.clone(),
+        )
+        .crumb("Configuration", "operator/config")
+        .crumb(format!("Version {number}"), back)
+        .keep("Leave it as it is")
+        .consequence(format!("{} settings change.", settings.len()));
+        let changes = settings.iter().take(LISTED).map(ToString::to_string);
+        changes
+            .fold(question, ConfirmQuestion::consequence)
+            .consequence(format!("{whose} it within a second. It can be taken back in the same way."))
+    }
+
+    async fn act(self, ConfirmRequest { app, page, .. }: ConfirmRequest<'_>) -> PageResult {
+        let outcome = rollback::roll_back(app, &page.actor, self.listed.version.number).await?;
+        let done = if outcome.left.is_empty() { Done::RolledBack } else { Done::RolledBackInPart };
+        Ok(page.done("operator/config", done))
+    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::management::action::operator::{plans, tenants};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Id, Ids};
-use crate::management::page::confirm::ConfirmQuestion;
+use crate::management::page::confirm::{ConfirmQuestion, ConfirmRequest, Confirmed, confirmed};
 use crate::management::page::context::{OperatorPage, PageContext, PageResult};
 use crate::management::page::filters::{self, minute_text};
 use crate::management::page::form::FieldList;
@@ -28,9 +28,9 @@ use std::sync::Arc;
 
 pub(super) fn routes() -> Router<Arc<AppState>> {
     Router::new()
-        .route("/operator/tenants/{id}/contracts", get(list).merge(post(create)))
-        .route("/operator/tenants/{id}/contracts/{contract}", get(show).merge(post(update)))
-        .route("/operator/tenants/{id}/contracts/{contract}/end", get(ask_end).merge(post(end)))
+        .route("/operator/tenants/{id}/contracts", get(list).post(create))
+        .route("/operator/tenants/{id}/contracts/{contract}", get(show).post(update))
+        .route("/operator/tenants/{id}/contracts/{contract}/end", confirmed::<ContractEnd>())
 }
 
 #[derive(Template)]
@@ -214,54 +214,50 @@ async fn update(
     }
 }
 
-async fn question(
-    app: &AppState,
-    page: &PageContext,
-    (tenant, id): (TenantId, ContractId),
-) -> Result<ConfirmQuestion, ActionError> {
-    let contract = contracts::get(app, tenant, id).await?;
-    let Tenant { name, .. } = tenants::get(app, tenant).await?;
-    let (frame, back) = (page.frame(PageSection::Tenants), format!("operator/tenants/{tenant}/contracts"));
-    let question = ConfirmQuestion::new(
-        frame,
-        format!("End this contract of {name}?"),
-        "End the contract",
-        back.clone(),
-    )
-    .crumb("Tenants", "operator/tenants")
-    .crumb(name, format!("operator/tenants/{tenant}"))
-    .crumb("Contracts", back)
-    .consequence(format!("It says: {}.", figures::words(&contract.figures)));
-    Ok(if contract.is_in_force(app.now()) {
-        question.consequence(
-            "Within a second, every gateway applies the figures of the plan, or of an older contract.",
-        )
-    } else if contract.has_ended(app.now()) {
-        question.consequence("It has ended already.")
-    } else {
-        question.consequence(format!("It would begin on {}, and disappears.", minute_text(contract.from)))
-    })
+/// The question whether to end a contract now.
+struct ContractEnd {
+    version: FormVersion,
+    contract: TenantContract,
+    tenant: Tenant,
 }
 
-async fn ask_end(
-    State(app): State<Arc<AppState>>,
-    OperatorPage(page): OperatorPage,
-    Ids(tenant, id): Ids<TenantId, ContractId>,
-) -> PageResult {
-    let version = FormVersion::current(&app, Versioned::Contract(tenant, id)).await?;
-    Ok(ok(&question(&app, &page, (tenant, id)).await?.version(&version)))
-}
+impl Confirmed for ContractEnd {
+    type Reader = OperatorPage;
+    type Path = Ids<TenantId, ContractId>;
 
-async fn end(
-    State(app): State<Arc<AppState>>,
-    OperatorPage(page): OperatorPage,
-    Ids(tenant, id): Ids<TenantId, ContractId>,
-    fields: FieldList,
-) -> PageResult {
-    let version = FormVersion::current(&app, Versioned::Contract(tenant, id)).await?;
-    let question = question(&app, &page, (tenant, id)).await?;
-    match contracts::end(&app, &page.expecting(&fields), tenant, id).await {
-        Ok(()) => Ok(page.done(&format!("operator/tenants/{tenant}/contracts"), Done::ContractEnded)),
-        Err(error) => rejected(error, LABELS, |problems| question.again(version, &fields, problems)),
+    async fn load(
+        request: ConfirmRequest<'_>,
+        Ids(tenant, id): Ids<TenantId, ContractId>,
+    ) -> Result<Self, ActionError> {
+        let ConfirmRequest { app, .. } = request;
+        let version = FormVersion::current(app, Versioned::Contract(tenant, id)).await?;
+        let contract = contracts::get(app, tenant, id).await?;
+        Ok(ContractEnd { version, contract, tenant: tenants::get(app, tenant).await? })
+    }
+
+    fn question(&self, page: &PageContext) -> ConfirmQuestion {
+        let ContractEnd { contract, tenant: Tenant { id, name, .. }, .. } = self;
+        let (frame, back) = (page.frame(PageSection::Tenants), format!("operator/tenants/{id}/contracts"));
+        let now = frame.now;
+        ConfirmQuestion::new(frame, format!("End this contract of {name}?"), "End the contract", back.clone())
+            .crumb("Tenants", "operator/tenants")
+            .crumb(name, format!("operator/tenants/{id}"))
+            .crumb("Contracts", back)
+            .consequence(format!("It says: {}.", figures::words(&contract.figures)))
+            .consequence(if contract.is_in_force(now) {
+                "Within a second, every gateway applies the figures of the plan, or of an older contract."
+                    .to_owned()
+            } else if contract.has_ended(now) {
+                "It has ended already.".to_owned()
+            } else {
+                format!("It would begin on {}, and disappears.", minute_text(contract.from))
+            })
+            .version(&self.version)
+    }
+
+    async fn act(self, ConfirmRequest { app, page, fields }: ConfirmRequest<'_>) -> PageResult {
+        let tenant = self.tenant.id;
+        contracts::end(app, &page.expecting(fields), tenant, self.contract.id).await?;
+        Ok(page.done(&format!("operator/tenants/{tenant}/contracts"), Done::ContractEnded))
     }
 }

@@ -86,7 +86,7 @@ pub(super) fn fields(
 /// Reads the figures of a form.
 ///
 /// # Errors
-/// [`ActionError::InvalidField`] for a text that is not a number, or a number that the figure cannot have.
+/// [`ActionError::Invalid`] for a text that is not a number, or a number that the figure cannot have.
 pub(super) fn typed(fields: &FieldList) -> Result<Figures, ActionError> {
     let mut figures = Figures::default();
     for &PlanFigure { name, unit, .. } in PlanFigure::ALL {
@@ -109,7 +109,7 @@ pub(super) fn typed(fields: &FieldList) -> Result<Figures, ActionError> {
 /// Refuses a field that was emptied although its figure is set: a plan keeps each figure until it gets another value.
 ///
 /// # Errors
-/// [`ActionError::InvalidField`].
+/// [`ActionError::Invalid`].
 pub(super) fn refuse_emptied(fields: &FieldList, present: &Figures) -> Result<(), ActionError> {
     let is_emptied = |name| fields.has(name) && fields.given(name).is_none();
     match present.list().into_iter().find(|figure| figure.value.is_some() && is_emptied(figure.of.name)) {

@@ -100,7 +100,7 @@ async fn list(
     let rest = query.query_without(&[cursor::BEFORE, cursor::AFTER, "done"]);
     let place = |name: &str| {
         let place = query.given(name).map(str::parse::<InvoiceNumber>).transpose();
-        place.map_err(|_| ActionError::Invalid("this is no place in this list".into()))
+        place.map_err(|_| ActionError::invalid("this is no place in this list"))
     };
     let found = async {
         let tenant = query.given("tenant").map(str::parse::<TenantId>).transpose();

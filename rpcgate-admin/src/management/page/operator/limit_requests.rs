@@ -180,7 +180,7 @@ async fn move_answer(
         Err(ActionError::NotFound(_)) => {
             Ok(MoveAnswer::Unknown("The requested plan does not exist any more."))
         }
-        Err(ActionError::Invalid(_)) => {
+        Err(ActionError::TooWide(_)) => {
             Ok(MoveAnswer::Unknown("The tenant has used too much to add it up for this plan."))
         }
         Err(error) => unanswered(&error).map(MoveAnswer::Unknown).ok_or(error),

@@ -4,16 +4,14 @@ use crate::management::action::operator::chains::{self, OperatedChain};
 use crate::management::action::operator::nodes::{self, NodeUse};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::management::page::confirm::ConfirmQuestion;
+use crate::management::page::confirm::{ConfirmQuestion, ConfirmRequest, Confirmed, confirmed};
 use crate::management::page::context::{OperatorPage, PageContext, PageResult};
 use crate::management::page::filters::{self, grouped};
-use crate::management::page::form::{FieldList, QueryFields};
+use crate::management::page::form::QueryFields;
 use crate::management::page::frame::{Frame, PageSection};
 use crate::management::page::outcome::Done;
 use crate::management::page::parts::TableHead;
-use crate::management::page::problems::Labels;
-use crate::management::page::view::{ok, rejected};
-use crate::management::routing::{get, post};
+use crate::management::page::view::ok;
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
@@ -23,12 +21,8 @@ use rpcgate_store::{ChainUse, GatewayReport, NodeState};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-const LABELS: Labels = &[("confirm", "the name")];
-
 pub(super) fn routes() -> Router<Arc<AppState>> {
-    Router::new()
-        .route("/operator/nodes", get(list))
-        .route("/operator/nodes/drain", get(ask).merge(post(drain)))
+    Router::new().route("/operator/nodes", get(list)).route("/operator/nodes/drain", confirmed::<NodeDrain>())
 }
 
 /// The maximum number of nodes on the page.
@@ -227,66 +221,57 @@ async fn list(
     }))
 }
 
-async fn question(
-    app: &AppState,
-    page: &PageContext,
-    (chain, node): (&str, &str),
-) -> Result<(NodeUse, ConfirmQuestion), ActionError> {
-    let found = nodes::get(app, chain, node).await?;
-    let (frame, back) = (page.frame(PageSection::Nodes), "operator/nodes");
-    let (chain, node) = (found.chain, &found.node);
-    let question = if found.is_drained {
-        ConfirmQuestion::new(frame, format!("Resume {node}?"), "Resume the node", back)
-            .keep("Keep it drained")
-            .hidden("to", "resumed")
-            .consequence(format!("Within a second, every gateway sends it calls on /{chain} again."))
-    } else {
-        let question = ConfirmQuestion::new(frame, format!("Drain {node}?"), "Drain the node", back)
-            .keep("Keep using it")
-            .hidden("to", "drained")
+struct NodeDrain {
+    found: NodeUse,
+    /// True if the form is to resume the node.
+    resumes: bool,
+}
+
+impl Confirmed for NodeDrain {
+    type Reader = OperatorPage;
+    type Path = ();
+
+    async fn load(request: ConfirmRequest<'_>, (): ()) -> Result<Self, ActionError> {
+        let ConfirmRequest { app, fields, .. } = request;
+        let found = nodes::get(app, fields.one("chain"), fields.one("node")).await?;
+        Ok(NodeDrain { found, resumes: fields.one("to") == "resumed" })
+    }
+
+    fn question(&self, page: &PageContext) -> ConfirmQuestion {
+        let NodeUse { chain, node, is_drained, is_last, .. } = &self.found;
+        let (question, act, keep, to) = if *is_drained {
+            (format!("Resume {node}?"), "Resume the node", "Keep it drained", "resumed")
+        } else {
+            (format!("Drain {node}?"), "Drain the node", "Keep using it", "drained")
+        };
+        let question = ConfirmQuestion::new(page.frame(PageSection::Nodes), question, act, "operator/nodes")
+            .crumb("Nodes", "operator/nodes")
+            .target("operator/nodes/drain")
+            .keep(keep)
+            .hidden("to", to)
+            .hidden("chain", *chain)
+            .hidden("node", node);
+        if *is_drained {
+            return question
+                .consequence(format!("Within a second, every gateway sends it calls on /{chain} again."));
+        }
+        let warning = format!("A gateway has no other node of {chain} that it can use: its calls will fail.");
+        question
             .consequence(format!(
                 "Within a second, no gateway sends it a new call on /{chain} or opens a new stream there."
             ))
             .consequence("Calls in flight end at the node. Its WebSocket streams are closed over the next minute, and their clients are told to reconnect.")
-            .consequence("It stays drained until you resume it, also over restarts.");
-        if found.is_last {
-            let warning =
-                format!("A gateway has no other node of {chain} that it can use: its calls will fail.");
-            question.warning(warning).typed(chain)
-        } else {
-            question
-        }
-    };
-    let question =
-        question.hidden("chain", chain).hidden("node", node.as_str()).target("operator/nodes/drain");
-    Ok((found, question.crumb("Nodes", back)))
-}
+            .consequence("It stays drained until you resume it, also over restarts.")
+            .warning(is_last.then_some(warning))
+            .typed_if(*is_last && !self.resumes, *chain)
+    }
 
-async fn ask(
-    State(app): State<Arc<AppState>>,
-    OperatorPage(page): OperatorPage,
-    QueryFields(fields): QueryFields,
-) -> PageResult {
-    Ok(ok(&question(&app, &page, (fields.one("chain"), fields.one("node"))).await?.1))
-}
-
-async fn drain(
-    State(app): State<Arc<AppState>>,
-    OperatorPage(page): OperatorPage,
-    fields: FieldList,
-) -> PageResult {
-    let (found, question) = question(&app, &page, (fields.one("chain"), fields.one("node"))).await?;
-    // The form carries the intended state: another operator may have drained the node meanwhile.
-    let drained = fields.one("to") == "drained";
-    let done = async {
-        if drained && !found.is_drained && found.is_last {
-            fields.confirms(found.chain)?;
-        }
-        nodes::drain(&app, &page.actor, (found.chain, &found.node), (drained, found.is_last)).await
-    };
-    match done.await {
-        Ok(_) => Ok(page.done("operator/nodes", if drained { Done::NodeDrained } else { Done::NodeResumed })),
-        Err(error) => rejected(error, LABELS, |problems| question.problems(problems)),
+    async fn act(self, ConfirmRequest { app, page, fields }: ConfirmRequest<'_>) -> PageResult {
+        // The form carries the intended state: another operator may have drained the node meanwhile.
+        let drains = fields.one("to") == "drained";
+        let NodeUse { chain, node, is_last, .. } = &self.found;
+        nodes::drain(app, &page.actor, (chain, node), (drains, *is_last)).await?;
+        Ok(page.done("operator/nodes", if drains { Done::NodeDrained } else { Done::NodeResumed }))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::management::action::plans::{ListedPlan, plans as all_plans};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Id, PathParams};
-use crate::management::page::confirm::ConfirmQuestion;
+use crate::management::page::confirm::{ConfirmQuestion, ConfirmRequest, Confirmed, confirmed};
 use crate::management::page::context::{OperatorPage, PageContext, PageResult};
 use crate::management::page::filters::{self, grouped};
 use crate::management::page::form::{FieldList, PlainForm};
@@ -35,9 +35,9 @@ use std::sync::Arc;
 
 pub(super) fn routes() -> Router<Arc<AppState>> {
     Router::new()
-        .route("/operator/plans", get(list).merge(post(create)))
-        .route("/operator/plans/{plan}", get(show).merge(post(ask_or_save)))
-        .route("/operator/plans/{plan}/delete", get(ask_delete).merge(post(delete)))
+        .route("/operator/plans", get(list).post(create))
+        .route("/operator/plans/{plan}", get(show).post(ask_or_save))
+        .route("/operator/plans/{plan}/delete", confirmed::<PlanDeletion>())
         .route("/operator/plans/{plan}/changes/{id}/withdraw", post(withdraw))
 }
 
@@ -389,51 +389,41 @@ async fn withdraw(
     Ok(page.done(&format!("operator/plans/{plan}"), Done::ChangeWithdrawn))
 }
 
-async fn question(
-    app: &AppState,
-    page: &PageContext,
-    id: CustomPlanId,
-) -> Result<(CustomPlan, ConfirmQuestion), ActionError> {
-    let plan = custom_plans::get(app, id).await?;
-    let on_it = plans::tenants(app).await?.get(&plan.plan()).copied().unwrap_or_default();
-    let back = format!("operator/plans/{id}");
-    let frame = page.frame(PageSection::OperatorPlans);
-    let question =
-        ConfirmQuestion::new(frame, format!("Delete {}?", plan.name), "Delete the plan", back.clone())
-            .crumb("Plans", "operator/plans")
-            .crumb(plan.name.clone(), back)
-            .consequence("Nobody can be moved to it any more.")
-            .consequence("Invoices of the months in which a tenant was on it keep its name.");
-    let question = if on_it == 0 {
-        question
-    } else {
-        let tenants = if on_it == 1 { "tenant is" } else { "tenants are" };
+struct PlanDeletion {
+    version: FormVersion,
+    plan: CustomPlan,
+    tenants: u64,
+}
+
+impl Confirmed for PlanDeletion {
+    type Reader = OperatorPage;
+    type Path = Id<CustomPlanId>;
+
+    async fn load(request: ConfirmRequest<'_>, Id(id): Id<CustomPlanId>) -> Result<Self, ActionError> {
+        let ConfirmRequest { app, .. } = request;
+        let version = FormVersion::current(app, Versioned::CustomPlan(id)).await?;
+        let plan = custom_plans::get(app, id).await?;
+        let tenants = plans::tenants(app).await?.get(&plan.plan()).copied().unwrap_or_default();
+        Ok(PlanDeletion { version, plan, tenants })
+    }
+
+    fn question(&self, page: &PageContext) -> ConfirmQuestion {
+        let (CustomPlan { id, name, .. }, tenants) = (&self.plan, self.tenants);
+        let noun = if tenants == 1 { "tenant is" } else { "tenants are" };
         let warning =
-            format!("{} {tenants} on this plan: move them to another one before.", grouped(on_it.into()));
-        question.warning(warning)
-    };
-    Ok((plan, question))
-}
+            format!("{} {noun} on this plan: move them to another one before.", grouped(tenants.into()));
+        let (frame, back) = (page.frame(PageSection::OperatorPlans), format!("operator/plans/{id}"));
+        ConfirmQuestion::new(frame, format!("Delete {name}?"), "Delete the plan", back.clone())
+            .crumb("Plans", "operator/plans")
+            .crumb(name, back)
+            .consequence("Nobody can be moved to it any more.")
+            .consequence("Invoices of the months in which a tenant was on it keep its name.")
+            .warning((tenants > 0).then_some(warning))
+            .version(&self.version)
+    }
 
-async fn ask_delete(
-    State(app): State<Arc<AppState>>,
-    OperatorPage(page): OperatorPage,
-    Id(id): Id<CustomPlanId>,
-) -> PageResult {
-    let version = FormVersion::current(&app, Versioned::CustomPlan(id)).await?;
-    Ok(ok(&question(&app, &page, id).await?.1.version(&version)))
-}
-
-async fn delete(
-    State(app): State<Arc<AppState>>,
-    OperatorPage(page): OperatorPage,
-    Id(id): Id<CustomPlanId>,
-    fields: FieldList,
-) -> PageResult {
-    let version = FormVersion::current(&app, Versioned::CustomPlan(id)).await?;
-    let (plan, question) = question(&app, &page, id).await?;
-    match custom_plans::delete(&app, &page.expecting(&fields), plan.id).await {
-        Ok(()) => Ok(page.done("operator/plans", Done::PlanDeleted)),
-        Err(error) => rejected(error, LABELS, |problems| question.again(version, &fields, problems)),
+    async fn act(self, ConfirmRequest { app, page, fields }: ConfirmRequest<'_>) -> PageResult {
+        custom_plans::delete(app, &page.expecting(fields), self.plan.id).await?;
+        Ok(page.done("operator/plans", Done::PlanDeleted))
     }
 }

@@ -100,7 +100,7 @@ async fn list(
             _ => return Err(ActionError::field("state", "choose a state of the list")),
         };
         let after = query.given(cursor::AFTER).map(str::parse::<TenantId>).transpose();
-        let after = after.map_err(|_| ActionError::Invalid("this is no place in this list".into()))?;
+        let after = after.map_err(|_| ActionError::invalid("this is no place in this list"))?;
         let filter = TenantFilter { plan: plan.transpose()?, suspended };
         match query.given("name") {
             Some(text) if text.chars().count() > MAX_SEARCHED => {

@@ -5,7 +5,7 @@ use crate::management::action::operator::users;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Id;
-use crate::management::page::confirm::ConfirmQuestion;
+use crate::management::page::confirm::{ConfirmQuestion, ConfirmRequest, Confirmed, confirmed};
 use crate::management::page::context::{OperatorPage, PageContext, PageResult};
 use crate::management::page::filters;
 use crate::management::page::form::{FieldList, PlainForm};
@@ -27,10 +27,10 @@ pub(super) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/operator/users/{id}", get(show))
         .route("/operator/users/{id}/unlock", post(unlock))
-        .route("/operator/users/{id}/reset", get(ask_reset).merge(post(reset)))
+        .route("/operator/users/{id}/reset", confirmed::<PasswordReset>())
         .route("/operator/users/{id}/factors", post(ask_factors))
         .route("/operator/users/{id}/remove-factors", post(remove_factors))
-        .route("/operator/users/{id}/disable", get(ask_disable).merge(post(disable)))
+        .route("/operator/users/{id}/disable", confirmed::<UserDisabling>())
         .route("/operator/users/{id}/enable", post(enable))
 }
 
@@ -135,32 +135,31 @@ async fn unlock(
     Ok(page.done(&format!("operator/users/{id}"), Done::UserUnlocked))
 }
 
-async fn ask_reset(
-    State(app): State<Arc<AppState>>,
-    OperatorPage(page): OperatorPage,
-    Id(id): Id<UserId>,
-) -> PageResult {
-    let account = users::get(&app, id).await?;
-    let asked = question(&page, &account, "Reset the password of", "Reset the password")
-        .consequence("The password is removed at once, and all sessions of the user end.")
-        .consequence(format!(
-            "A mail goes to {}: its link sets another password within an hour.",
-            account.user.email
-        ))
-        .consequence("Open invitations that the user made are withdrawn.")
-        .keep("Keep the password");
-    Ok(ok(&asked))
-}
+struct PasswordReset(Account);
 
-async fn reset(
-    State(app): State<Arc<AppState>>,
-    OperatorPage(page): OperatorPage,
-    Id(id): Id<UserId>,
-    _: PlainForm,
-) -> PageResult {
-    match users::reset(&app, &page.actor, id).await {
-        Ok(_) => Ok(page.done(&format!("operator/users/{id}"), Done::UserReset)),
-        Err(error) => refused(&app, &page, id, "", error).await,
+impl Confirmed for PasswordReset {
+    type Reader = OperatorPage;
+    type Path = Id<UserId>;
+
+    async fn load(request: ConfirmRequest<'_>, Id(id): Id<UserId>) -> Result<Self, ActionError> {
+        users::get(request.app, id).await.map(PasswordReset)
+    }
+
+    fn question(&self, page: &PageContext) -> ConfirmQuestion {
+        question(page, &self.0, "Reset the password of", "Reset the password")
+            .consequence("The password is removed at once, and all sessions of the user end.")
+            .consequence(format!(
+                "A mail goes to {}: its link sets another password within an hour.",
+                self.0.user.email
+            ))
+            .consequence("Open invitations that the user made are withdrawn.")
+            .keep("Keep the password")
+    }
+
+    async fn act(self, ConfirmRequest { app, page, .. }: ConfirmRequest<'_>) -> PageResult {
+        let id = self.0.user.id;
+        users::reset(app, &page.actor, id).await?;
+        Ok(page.done(&format!("operator/users/{id}"), Done::UserReset))
     }
 }
 
@@ -204,41 +203,30 @@ async fn remove_factors(
     }
 }
 
-async fn ask_disable(
-    State(app): State<Arc<AppState>>,
-    OperatorPage(page): OperatorPage,
-    Id(id): Id<UserId>,
-) -> PageResult {
-    let account = users::get(&app, id).await?;
-    let asked = question(&page, &account, "Disable", "Disable the user")
-        .consequence("All sessions of the user end, and neither a log-in nor a password reset works.")
-        .consequence("Invitations that the user made are withdrawn.")
-        .consequence("The keys of the tenant keep working: suspend the tenant to stop them.")
-        .consequence("The user is told by mail. You can enable the user again.")
-        .keep("Leave the user enabled");
-    Ok(ok(&asked))
-}
+struct UserDisabling(Account);
 
-async fn set_disabled(
-    app: &AppState,
-    page: &PageContext,
-    id: UserId,
-    is_disabled: bool,
-    done: Done,
-) -> PageResult {
-    match users::disable(app, &page.actor, id, is_disabled).await {
-        Ok(_) => Ok(page.done(&format!("operator/users/{id}"), done)),
-        Err(error) => refused(app, page, id, "", error).await,
+impl Confirmed for UserDisabling {
+    type Reader = OperatorPage;
+    type Path = Id<UserId>;
+
+    async fn load(request: ConfirmRequest<'_>, Id(id): Id<UserId>) -> Result<Self, ActionError> {
+        users::get(request.app, id).await.map(UserDisabling)
     }
-}
 
-async fn disable(
-    State(app): State<Arc<AppState>>,
-    OperatorPage(page): OperatorPage,
-    Id(id): Id<UserId>,
-    _: PlainForm,
-) -> PageResult {
-    set_disabled(&app, &page, id, true, Done::UserDisabled).await
+    fn question(&self, page: &PageContext) -> ConfirmQuestion {
+        question(page, &self.0, "Disable", "Disable the user")
+            .consequence("All sessions of the user end, and neither a log-in nor a password reset works.")
+            .consequence("Invitations that the user made are withdrawn.")
+            .consequence("The keys of the tenant keep working: suspend the tenant to stop them.")
+            .consequence("The user is told by mail. You can enable the user again.")
+            .keep("Leave the user enabled")
+    }
+
+    async fn act(self, ConfirmRequest { app, page, .. }: ConfirmRequest<'_>) -> PageResult {
+        let id = self.0.user.id;
+        users::disable(app, &page.actor, id, true).await?;
+        Ok(page.done(&format!("operator/users/{id}"), Done::UserDisabled))
+    }
 }
 
 async fn enable(
@@ -247,7 +235,10 @@ async fn enable(
     Id(id): Id<UserId>,
     _: PlainForm,
 ) -> PageResult {
-    set_disabled(&app, &page, id, false, Done::UserEnabled).await
+    match users::disable(&app, &page.actor, id, false).await {
+        Ok(_) => Ok(page.done(&format!("operator/users/{id}"), Done::UserEnabled)),
+        Err(error) => refused(&app, &page, id, "", error).await,
+    }
 }
 
 #[cfg(test)]

@@ -66,7 +66,7 @@ async fn list(
         let tenant = query.given("tenant").map(str::parse::<TenantId>).transpose();
         let tenant = tenant.map_err(|_| ActionError::field("tenant", "give the identifier of a tenant"))?;
         let after = query.given(cursor::AFTER).map(str::parse::<UserId>).transpose();
-        let after = after.map_err(|_| ActionError::Invalid("this is no place in this list".into()))?;
+        let after = after.map_err(|_| ActionError::invalid("this is no place in this list"))?;
         let filter = AccountFilter { email: query.given("email").map(str::to_owned), tenant };
         users::list(&app, &filter, after, SHOWN).await
     };

@@ -7,10 +7,10 @@ use crate::management::action::operator::what_if::{self, AskedWeight, WhatIf};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::PathParams;
-use crate::management::page::confirm::ConfirmQuestion;
+use crate::management::page::confirm::{ConfirmQuestion, ConfirmRequest, Confirmed, confirmed};
 use crate::management::page::context::{OperatorPage, PageContext, PageResult};
 use crate::management::page::filters::{self, grouped};
-use crate::management::page::form::{FieldList, QueryFields};
+use crate::management::page::form::FieldList;
 use crate::management::page::frame::{Frame, PageSection};
 use crate::management::page::outcome::Done;
 use crate::management::page::parts::TableHead;
@@ -30,8 +30,8 @@ const LABELS: Labels =
 pub(super) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/operator/weights", get(first))
-        .route("/operator/weights/{chain}", get(show).merge(post(ask_or_save)))
-        .route("/operator/weights/{chain}/reset", get(ask_reset).merge(post(reset)))
+        .route("/operator/weights/{chain}", get(show).post(ask_or_save))
+        .route("/operator/weights/{chain}/reset", confirmed::<WeightReset>())
 }
 
 #[derive(Template)]
@@ -215,72 +215,58 @@ async fn ask_or_save(
     }
 }
 
-/// Looks up the method that a query or a form names.
-async fn named(app: &AppState, chain: &str, method: &str) -> Result<MethodWeight, ActionError> {
-    let weights = weights::of_chain(app, chain).await?;
-    let found = weights.into_iter().find(|weight| weight.method == method && weight.is_set);
-    found.ok_or(ActionError::NotFound("weight"))
+/// The reset of the weight of the method that the query or the form names.
+struct WeightReset {
+    version: FormVersion,
+    chain: &'static str,
+    weight: MethodWeight,
 }
 
-/// Makes the question whether to reset the weight of a method. Returns in addition the version of the weight.
-async fn question(
-    app: &AppState,
-    context: &PageContext,
-    chain: &str,
-    method: &str,
-) -> Result<(ConfirmQuestion, FormVersion), ActionError> {
-    let version = FormVersion::current(app, weights::versioned(chain, method)?).await?;
-    let MethodWeight { method, cu, deployed, calls, .. } = named(app, chain, method).await?;
-    let back = format!("operator/weights/{chain}");
-    let question = ConfirmQuestion::new(
-        context.frame(PageSection::Weights),
-        format!("Reset the weight of {method}?"),
-        "Reset the weight",
-        back.clone(),
-    );
-    let called = match calls {
-        Some(calls) => format!("It was called {} times in the last 30 days.", grouped(calls.into())),
-        None => "How often it was called cannot be read at the moment.".to_owned(),
-    };
-    let question = question
+impl Confirmed for WeightReset {
+    type Reader = OperatorPage;
+    type Path = PathParams<String>;
+    const LABELS: Labels = LABELS;
+
+    async fn load(
+        request: ConfirmRequest<'_>,
+        PathParams(chain): PathParams<String>,
+    ) -> Result<Self, ActionError> {
+        let ConfirmRequest { app, fields, .. } = request;
+        let (chain, method) = (weights::path(&chain)?, fields.one("method"));
+        let version = FormVersion::current(app, weights::versioned(chain, method)?).await?;
+        let mut weights = weights::of_chain(app, chain).await?.into_iter();
+        let weight = weights.find(|weight| weight.method == method && weight.is_set);
+        Ok(WeightReset { version, chain, weight: weight.ok_or(ActionError::NotFound("weight"))? })
+    }
+
+    fn question(&self, page: &PageContext) -> ConfirmQuestion {
+        let MethodWeight { method, cu, deployed, calls, .. } = &self.weight;
+        let back = format!("operator/weights/{}", self.chain);
+        ConfirmQuestion::new(
+            page.frame(PageSection::Weights),
+            format!("Reset the weight of {method}?"),
+            "Reset the weight",
+            back.clone(),
+        )
         .crumb("CU weights", "operator/weights")
-        .crumb(chain, back.clone())
+        .crumb(self.chain, back.clone())
         .target(format!("{back}/reset"))
-        .hidden("method", method.clone())
+        .hidden("method", method)
         .consequence(format!(
             "A call costs {} CU again, and {} CU no longer.",
-            grouped(deployed.into()),
-            grouped(cu.into())
+            grouped((*deployed).into()),
+            grouped((*cu).into())
         ))
-        .consequence(called)
-        .consequence("Every gateway applies it within a second.");
-    Ok((question, version))
-}
+        .consequence(match calls {
+            Some(calls) => format!("It was called {} times in the last 30 days.", grouped((*calls).into())),
+            None => "How often it was called cannot be read at the moment.".to_owned(),
+        })
+        .consequence("Every gateway applies it within a second.")
+        .version(&self.version)
+    }
 
-async fn ask_reset(
-    State(app): State<Arc<AppState>>,
-    OperatorPage(context): OperatorPage,
-    PathParams(chain): PathParams<String>,
-    QueryFields(fields): QueryFields,
-) -> PageResult {
-    let chain = weights::path(&chain)?;
-    let (question, version) = question(&app, &context, chain, fields.one("method")).await?;
-    Ok(ok(&question.version(&version)))
-}
-
-async fn reset(
-    State(app): State<Arc<AppState>>,
-    OperatorPage(context): OperatorPage,
-    PathParams(chain): PathParams<String>,
-    fields: FieldList,
-) -> PageResult {
-    let chain = weights::path(&chain)?;
-    let method = fields.one("method");
-    match weights::delete(&app, &context.expecting(&fields), chain, method).await {
-        Ok(()) => Ok(context.done(&format!("operator/weights/{chain}"), Done::WeightReset)),
-        Err(error) => {
-            let (question, version) = question(&app, &context, chain, method).await?;
-            rejected(error, LABELS, |problems| question.again(version, &fields, problems))
-        }
+    async fn act(self, ConfirmRequest { app, page, fields }: ConfirmRequest<'_>) -> PageResult {
+        weights::delete(app, &page.expecting(fields), self.chain, &self.weight.method).await?;
+        Ok(page.done(&format!("operator/weights/{}", self.chain), Done::WeightReset))
     }
 }

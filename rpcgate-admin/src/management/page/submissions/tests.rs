@@ -32,7 +32,7 @@ fn form_paths() -> BTreeSet<String> {
         for route in text.split(".route(").skip(1) {
             let (declared, _) = route.split_once(".route(").unwrap_or((route, ""));
             let declared = declared.split(';').next().unwrap().split("\n}").next().unwrap();
-            if !declared.contains("post(") {
+            if !declared.contains("post(") && !declared.contains("confirmed::<") {
                 continue;
             }
             let path = declared.trim_start().strip_prefix('"').and_then(|rest| rest.split('"').next());

@@ -24,7 +24,7 @@ impl AskedPlans {
     /// [`ActionError::Invalid`].
     pub(super) fn of(plans: &[AskedPlan], custom_plans: &[CustomPlan]) -> Result<Self, ActionError> {
         if plans.len() > MAX_PLANS {
-            return Err(ActionError::Invalid(format!("`plans` must be at most {MAX_PLANS}")));
+            return Err(ActionError::named("plans", format!("must be at most {MAX_PLANS}")));
         }
         let mut asked = AskedPlans::default();
         for AskedPlan { plan, figures } in plans {
@@ -34,12 +34,12 @@ impl AskedPlans {
             } else {
                 let id = plan.parse::<CustomPlanId>().ok();
                 let is_it = |custom: &&CustomPlan| custom.name == *plan || Some(custom.id) == id;
-                let unknown = || ActionError::Invalid(format!("`plans`: there is no plan {plan:?}"));
+                let unknown = || ActionError::inside("plans", format!("there is no plan {plan:?}"));
                 let custom = custom_plans.iter().find(is_it).ok_or_else(unknown)?;
                 asked.custom.insert(custom.id, *figures).is_none()
             };
             if !is_new {
-                return Err(ActionError::Invalid(format!("`plans` has {plan:?} twice")));
+                return Err(ActionError::named("plans", format!("has {plan:?} twice")));
             }
         }
         Ok(asked)
