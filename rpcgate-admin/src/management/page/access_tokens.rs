@@ -39,7 +39,7 @@ const USUAL_DAYS: u64 = 90;
 
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new()
-        .route("/account/tokens", get(list).post(create))
+        .route("/account/tokens", get(list).merge(post(create)))
         .route("/account/tokens/{id}/revoke", confirmed::<TokenRevocation>())
 }
 

@@ -12,10 +12,11 @@ use super::versions::FormVersion;
 use super::view::{ok, rejected};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
+use crate::management::routing::{get, post};
 use askama::Template;
 use axum::extract::{FromRequestParts, State};
 use axum::response::Response;
-use axum::routing::{MethodRouter, get};
+use axum::routing::MethodRouter;
 use std::sync::Arc;
 
 /// A request for a question, or the form that confirms it.
@@ -50,7 +51,7 @@ pub(crate) trait Confirmed: Sized + Send + 'static {
 
 /// Returns the handlers of an action with a question.
 pub(crate) fn confirmed<C: Confirmed>() -> MethodRouter<Arc<AppState>> {
-    get(ask::<C>).post(act::<C>)
+    get(ask::<C>).merge(post(act::<C>))
 }
 
 async fn ask<C: Confirmed>(

@@ -58,7 +58,7 @@ const PLACEHOLDER: &str = "YOUR_API_KEY";
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/projects/{id}", get(project))
-        .route("/projects/{id}/keys", get(newest).post(create))
+        .route("/projects/{id}/keys", get(newest).merge(post(create)))
         .route("/projects/{id}/keys/{key}/revoke", confirmed::<KeyRevocation>())
 }
 

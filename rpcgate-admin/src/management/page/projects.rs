@@ -34,8 +34,8 @@ const LABELS: Labels = &[("name", "the name")];
 
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new()
-        .route("/projects", get(list).post(create))
-        .route("/projects/{id}/settings", get(settings).post(rename))
+        .route("/projects", get(list).merge(post(create)))
+        .route("/projects/{id}/settings", get(settings).merge(post(rename)))
         .route("/projects/{id}/delete", confirmed::<ProjectDeletion>())
 }
 

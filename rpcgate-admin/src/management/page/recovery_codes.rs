@@ -10,7 +10,6 @@ use super::submissions::shown_once;
 use crate::management::action::{factors, recovery_codes};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::management::routing::{get, post};
 use askama::Template;
 use axum::Router;
 use http::StatusCode;

@@ -39,7 +39,7 @@ const ENTRIES: usize = 50;
 
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new()
-        .route("/webhooks/{id}/subscriptions", get(list).post(create))
+        .route("/webhooks/{id}/subscriptions", get(list).merge(post(create)))
         .route("/webhooks/{id}/subscriptions/{subscription}/delete", confirmed::<SubscriptionDeletion>())
 }
 

@@ -43,7 +43,7 @@ pub(crate) fn routes() -> Router<Arc<AppState>> {
         .route("/webhooks/{id}/settings", get(settings).merge(post(save)))
         .route("/webhooks/{id}/secret", get(secret).merge(post(replace_secret)))
         .route("/webhooks/{id}/test", post(test))
-        .route("/webhooks/{id}/replay", get(range).post(replay))
+        .route("/webhooks/{id}/replay", get(range).merge(post(replay)))
         .route("/webhooks/{id}/delete", confirmed::<WebhookDeletion>())
 }
 

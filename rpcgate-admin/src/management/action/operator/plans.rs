@@ -84,8 +84,8 @@ pub fn versioned(app: &AppState, tier: &str) -> Result<Versioned, ActionError> {
 /// [`ActionError::Invalid`] for a figure that is out of bounds.
 pub(super) fn check(figures: &Figures) -> Result<Vec<String>, ActionError> {
     let checked = |figure: Figure| match figure.value {
-        Some(value) if !figure.range.contains(&value) => {
-            let (name, least, most) = (figure.name, figure.range.start(), figure.range.end());
+        Some(value) if !figure.of.range.contains(&value) => {
+            let (name, least, most) = (figure.of.name, figure.of.range.start(), figure.of.range.end());
             Err(ActionError::named(name, format!("must be a number from {least} to {most}")))
         }
         _ => Ok(figure.to_string()),

@@ -14,7 +14,7 @@ use crate::management::page::frame::{Frame, PageSection};
 use crate::management::page::outcome::Done;
 use crate::management::page::parts::PageLinks;
 use crate::management::page::view::ok;
-use crate::management::routing::{get, post};
+use crate::management::routing::get;
 use askama::Template;
 use axum::Router;
 use axum::extract::State;

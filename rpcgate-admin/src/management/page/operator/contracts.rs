@@ -28,8 +28,8 @@ use std::sync::Arc;
 
 pub(super) fn routes() -> Router<Arc<AppState>> {
     Router::new()
-        .route("/operator/tenants/{id}/contracts", get(list).post(create))
-        .route("/operator/tenants/{id}/contracts/{contract}", get(show).post(update))
+        .route("/operator/tenants/{id}/contracts", get(list).merge(post(create)))
+        .route("/operator/tenants/{id}/contracts/{contract}", get(show).merge(post(update)))
         .route("/operator/tenants/{id}/contracts/{contract}/end", confirmed::<ContractEnd>())
 }
 

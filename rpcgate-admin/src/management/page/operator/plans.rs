@@ -35,8 +35,8 @@ use std::sync::Arc;
 
 pub(super) fn routes() -> Router<Arc<AppState>> {
     Router::new()
-        .route("/operator/plans", get(list).post(create))
-        .route("/operator/plans/{plan}", get(show).post(ask_or_save))
+        .route("/operator/plans", get(list).merge(post(create)))
+        .route("/operator/plans/{plan}", get(show).merge(post(ask_or_save)))
         .route("/operator/plans/{plan}/delete", confirmed::<PlanDeletion>())
         .route("/operator/plans/{plan}/changes/{id}/withdraw", post(withdraw))
 }

@@ -30,7 +30,7 @@ const LABELS: Labels =
 pub(super) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/operator/weights", get(first))
-        .route("/operator/weights/{chain}", get(show).post(ask_or_save))
+        .route("/operator/weights/{chain}", get(show).merge(post(ask_or_save)))
         .route("/operator/weights/{chain}/reset", confirmed::<WeightReset>())
 }
 
