@@ -51,6 +51,7 @@ mod invoice_notices;
 mod invoices;
 mod key_names;
 mod keys;
+mod keyset;
 mod known_devices;
 mod ledger;
 mod limit_requests;
