@@ -36,14 +36,7 @@ fn subscription(confirmations: u32) -> IndexedSubscription {
 async fn site(config: &str) -> Site {
     let site = Site::of(config).await;
     let tenant = site.tenant().await;
-    let project = Project {
-        id: PROJECT,
-        tenant,
-        name: "watched".into(),
-        allowed_methods: Vec::new(),
-        blocked_methods: Vec::new(),
-        created_at: site.app.now(),
-    };
+    let project = Project::new(PROJECT, tenant, "watched", site.app.now());
     site.app.store.create_project(&project).await.unwrap();
     for confirmations in 0..4 {
         site.app.store.add_sample_webhook(endpoint(confirmations), PROJECT, site.app.now()).await;

@@ -38,6 +38,13 @@ pub struct Tenant {
     pub created_at: Time,
 }
 
+impl Tenant {
+    /// Creates a tenant on a built-in plan that is not suspended.
+    pub fn new(id: TenantId, name: impl Into<String>, tier: Tier, created_at: Time) -> Self {
+        Tenant { id, name: name.into(), tier, custom_plan: None, suspended: false, created_at }
+    }
+}
+
 impl TryFrom<Model> for Tenant {
     type Error = StoreError;
 

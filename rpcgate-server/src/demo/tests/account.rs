@@ -80,14 +80,7 @@ async fn a_start_that_was_killed_halfway_is_completed_by_the_next() {
         let tenant = state.tenant;
         if done > 0 {
             let tier = Tier::Standard;
-            let tenant = Tenant {
-                id: tenant,
-                name: "demo".into(),
-                tier,
-                custom_plan: None,
-                suspended: false,
-                created_at: NOW,
-            };
+            let tenant = Tenant::new(tenant, "demo", tier, NOW);
             store.create_tenant(&tenant).await.unwrap();
         }
         if done > 1 {
@@ -120,14 +113,7 @@ async fn a_start_that_was_killed_halfway_is_completed_by_the_next() {
 }
 
 fn project(state: &DemoState) -> Project {
-    Project {
-        id: state.project,
-        tenant: state.tenant,
-        name: "demo".into(),
-        allowed_methods: Vec::new(),
-        blocked_methods: Vec::new(),
-        created_at: NOW,
-    }
+    Project::new(state.project, state.tenant, "demo", NOW)
 }
 
 #[tokio::test]

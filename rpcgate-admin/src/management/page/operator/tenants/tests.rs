@@ -51,12 +51,13 @@ async fn tenants_are_filtered_and_listed_in_parts() {
     let mut last = String::new();
     for number in 0..50 {
         let tenant = Tenant {
-            id: TenantId(fresh_id(fixture.site.app.now())),
-            name: format!("Bank {number}."),
-            tier: Tier::Premium,
-            custom_plan: None,
             suspended: number == 3,
-            created_at: NOON,
+            ..Tenant::new(
+                TenantId(fresh_id(fixture.site.app.now())),
+                format!("Bank {number}."),
+                Tier::Premium,
+                NOON,
+            )
         };
         fixture.site.app.store.create_tenant(&tenant).await.unwrap();
         last = tenant.id.to_string();
