@@ -34,8 +34,6 @@ mod cosmos;
 mod dial;
 mod envelope;
 mod evm;
-#[cfg(test)]
-mod golden;
 mod grpc;
 mod inbox;
 mod json;
@@ -48,6 +46,8 @@ mod stream;
 mod submission;
 mod sui;
 mod target;
+#[cfg(test)]
+mod testing;
 mod timeline;
 mod ton;
 mod tron;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::sample_calls::{call_facts, request_facts};
+use crate::testing::{call_facts, request_facts};
 use rpcgate_config::{Config, Input};
 use rpcgate_core::caller::RequestId;
 use rpcgate_core::clock::SystemClock;

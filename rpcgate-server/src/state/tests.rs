@@ -15,7 +15,7 @@ use rpcgate_core::clock::{ManualClock, Time};
 use rpcgate_core::plan::Tier;
 use rpcgate_core::secret::{KeyForge, KeyHash, shown};
 use rpcgate_core::usage::{Metrics, Period, UsageAsk, UsageWindow};
-use rpcgate_process::captured_log::CapturedLog;
+use rpcgate_process::testing::CapturedLog;
 use rpcgate_store::ReloadPlan;
 use rpcgate_store::{ConfigVersionFilter, Key, Project, Store, StoredKey, Tenant, Terms, UsageStore, url_of};
 use std::net::SocketAddr;

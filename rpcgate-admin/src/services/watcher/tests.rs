@@ -1,6 +1,8 @@
+pub(super) mod test_chain;
+
+use self::test_chain::{FIRST, Pruning, Tree, TreeChain, TreeNode, TreeNodes, TreeReader};
 use super::backlog::Backlogs;
 use super::block_watch::{BlockWatch, Then};
-use super::test_chain::{FIRST, Pruning, Tree, TreeChain, TreeNode, TreeNodes, TreeReader};
 use super::watched_chain::{WatchParts, WatchSettings, WatchedChain};
 use super::*;
 use crate::management::app_state::tests::Site;

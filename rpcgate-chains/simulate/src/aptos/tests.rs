@@ -1,6 +1,6 @@
 use super::tx::tests::transfer;
 use super::*;
-use crate::golden::{NOW, assert_shape};
+use crate::testing::golden::{NOW, assert_shape};
 use serde_json::{Value, json};
 use std::time::Duration;
 

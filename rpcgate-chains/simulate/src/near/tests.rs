@@ -1,7 +1,7 @@
 use super::NearNode;
 use super::chain::EPOCH_LENGTH;
 use super::tx::{base58, parse_hash, sha256};
-use crate::golden::{NOW, assert_shape, call, post, result};
+use crate::testing::golden::{NOW, assert_shape, call, post, result};
 use crate::{EPOCH, Simulated, SimulatedRequest};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -5,8 +5,6 @@
 //! slow client does not increase its memory.
 
 mod call;
-#[cfg(test)]
-pub(crate) mod client;
 mod dial;
 
 pub(crate) use call::{StreamCall, StreamRpc, answer};

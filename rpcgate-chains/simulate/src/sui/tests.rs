@@ -1,6 +1,6 @@
 use super::SuiNode;
 use super::tx::{Id, base58, blake, digest, parse_digest, parse_id};
-use crate::golden::{NOW, assert_shape, call, post, refusal, result};
+use crate::testing::golden::{NOW, assert_shape, call, post, refusal, result};
 use crate::{EPOCH, Simulated};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

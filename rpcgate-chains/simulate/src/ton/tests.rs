@@ -1,5 +1,5 @@
 use super::*;
-use crate::golden::{NOW, assert_shape};
+use crate::testing::golden::{NOW, assert_shape};
 use serde_json::{Value, json};
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::golden::{NOW, assert_shape};
+use crate::testing::golden::{NOW, assert_shape};
 use crate::tron::address::{base58, long, sha256};
 use k256::ecdsa::SigningKey;
 use serde_json::{Value, json};

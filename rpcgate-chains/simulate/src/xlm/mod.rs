@@ -307,7 +307,7 @@ impl Simulated for XlmNode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::golden::{NOW, assert_shape};
+    use crate::testing::golden::{NOW, assert_shape};
     use serde_json::{Value, json};
 
     fn get(node: &mut XlmNode, path: &str, now: Time) -> Value {

@@ -5,7 +5,7 @@ use rpcgate_config::LogFormat;
 use rpcgate_core::backend::changes::ChangeFeed;
 use rpcgate_core::caller::{KeyId, ProjectId, Scope, TenantId};
 use rpcgate_core::secret::{KeyForge, KeyHash, shown};
-use rpcgate_process::captured_log::CapturedLog;
+use rpcgate_process::testing::CapturedLog;
 use rpcgate_simulate::SimulatedRequest;
 use rpcgate_store::{Key, Project, Role, Store, Tenant, User, UserId, url_of};
 use std::fs;

@@ -7,7 +7,7 @@ use rpcgate_admin::management::identity::password::{Password, Passwords};
 use rpcgate_config::LogFormat;
 use rpcgate_core::caller::Scope;
 use rpcgate_core::secret::{KeyHash, shown};
-use rpcgate_process::captured_log::CapturedLog;
+use rpcgate_process::testing::CapturedLog;
 use rpcgate_store::{Key, Project, Role, Store, Tenant, User, UserId, url_of};
 
 const USER: &str = "demo@example.com";

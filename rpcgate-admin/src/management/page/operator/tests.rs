@@ -1,3 +1,5 @@
+pub(super) mod fixture;
+
 use super::what_if::unanswered;
 use crate::management::action::operator::what_if::TOO_SLOW;
 use crate::management::app_state::tests::{NOON, Site};

@@ -1,5 +1,5 @@
 use super::*;
-use crate::golden::NOW;
+use crate::testing::golden::NOW;
 use crate::tron::address::sha256;
 use crate::{Simulated, SimulatedRequest};
 use k256::ecdsa::SigningKey;

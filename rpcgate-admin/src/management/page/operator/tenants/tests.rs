@@ -1,8 +1,8 @@
 //! Tests of the list of tenants, of a tenant, its quotas and its state.
 
-use super::super::fixture::OperatorFixture;
+use super::super::tests::fixture::OperatorFixture;
 use crate::management::app_state::tests::NOON;
-use crate::management::page::hostile::{HOSTILE, assert_shown};
+use crate::management::page::tests::hostile::{HOSTILE, assert_shown};
 use http::StatusCode;
 use rpcgate_config::Plans;
 use rpcgate_core::caller::{ProjectId, TenantId};
