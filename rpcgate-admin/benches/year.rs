@@ -162,14 +162,7 @@ fn config(home: &Path) -> Config {
 
 async fn fill(app: &AppState) {
     let created_at = Time::from_secs((LAST_HOUR - HOURS) * HOUR);
-    let tenant = Tenant {
-        id: TENANT,
-        name: "Acme".into(),
-        tier: Tier::Premium,
-        custom_plan: None,
-        suspended: false,
-        created_at,
-    };
+    let tenant = Tenant::new(TENANT, "Acme", Tier::Premium, created_at);
     app.store.create_tenant(&tenant).await.unwrap();
     let user = User {
         id: USER,
@@ -206,14 +199,7 @@ async fn fill(app: &AppState) {
     };
     assert!(app.store.open_session(&session, &Digest::of("a"), LOCKED, &entry).await.unwrap());
     for at in 0..PROJECTS {
-        let project = Project {
-            id: project(at),
-            tenant: TENANT,
-            name: format!("Project {at}"),
-            allowed_methods: Vec::new(),
-            blocked_methods: Vec::new(),
-            created_at,
-        };
+        let project = Project::new(project(at), TENANT, format!("Project {at}"), created_at);
         app.store.create_project(&project).await.unwrap();
         for each in 0..KEYS {
             let id = key(at, each);

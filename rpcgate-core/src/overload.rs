@@ -32,8 +32,6 @@ mod baselines;
 mod chain_load;
 mod chain_loads;
 mod limit;
-#[cfg(test)]
-mod neighbours;
 mod project_slots;
 mod rules;
 

@@ -15,8 +15,8 @@ use rpcgate_core::recent::{CallFacts, RecentCall, RequestFacts};
 use rpcgate_core::trace::{CallTrace, TraceSampling};
 use rpcgate_layers::nodes::Pools;
 use rpcgate_process::traces::{
-    BadCollector, FinishedSpan, SpanAttributes, SpanEvent, SpanQueue, SpanRole, SpanSource, TraceCounts,
-    TraceExporter,
+    BadCollector, Event, KeyValue, SpanData, SpanKind, SpanQueue, SpanSource, TraceCounts, TraceExporter,
+    span, span_time,
 };
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -88,14 +88,14 @@ struct TracedRequest {
 }
 
 impl SpanSource for TracedRequest {
-    fn write(self, spans: &mut Vec<FinishedSpan>) {
+    fn write(self, spans: &mut Vec<SpanData>) {
         spans.push(self.server());
         spans.extend(self.tries.iter().filter_map(|one| self.client(one)));
     }
 }
 
 impl TracedRequest {
-    fn server(&self) -> FinishedSpan {
+    fn server(&self) -> SpanData {
         let RequestFacts { arrival, latency, .. } = self.facts;
         let mut attributes = self.attributes();
         let mut events = Vec::new();
@@ -107,26 +107,20 @@ impl TracedRequest {
             }
             calls => {
                 let all = calls.len();
-                attributes.push(("rpcgate.calls", all.into()));
-                let time = arrival.plus(latency);
-                let event = |call| SpanEvent { name: "call", time, attributes: call_attributes(call) };
+                attributes.push(KeyValue::new("rpcgate.calls", number(all)));
+                let time = span_time(arrival.plus(latency));
+                let event = |call| Event::new("call", time, call_attributes(call), 0);
                 events = calls.iter().map(event).collect();
                 let failed = calls.iter().filter(is_failed).count();
                 (failed > 0).then(|| format!("{failed} of {all} calls were refused or failed").into())
             }
         };
-        FinishedSpan {
-            context: self.trace.context,
-            parent: self.trace.parent,
-            has_remote_parent: self.trace.parent.is_some(),
-            role: SpanRole::Server,
-            name: self.name(),
-            began: arrival,
-            ended: arrival.plus(latency),
-            error,
-            attributes,
-            events,
-        }
+        let CallTrace { context, parent, .. } = *self.trace;
+        let times = [arrival, arrival.plus(latency)];
+        let mut span = span(context, parent, SpanKind::Server, self.name(), times, error);
+        span.attributes = attributes;
+        span.events.events = events;
+        span
     }
 
     /// Returns the span name: the chain, and the method of a single call.
@@ -139,16 +133,16 @@ impl TracedRequest {
         }
     }
 
-    fn attributes(&self) -> SpanAttributes {
+    fn attributes(&self) -> Vec<KeyValue> {
         let facts = &self.facts;
-        let mut attributes: SpanAttributes = vec![
-            ("rpcgate.chain", facts.chain.as_str().into()),
-            ("rpcgate.transport", facts.transport.name().into()),
-            ("rpcgate.request_id", facts.request.to_string().into()),
-            ("rpcgate.key_id", facts.key.to_string().into()),
-            ("rpcgate.project_id", facts.project.to_string().into()),
-            ("rpcgate.tenant_id", facts.tenant.to_string().into()),
-            ("rpcgate.plan", facts.tier.name().into()),
+        let mut attributes = vec![
+            KeyValue::new("rpcgate.chain", facts.chain.as_str()),
+            KeyValue::new("rpcgate.transport", facts.transport.name()),
+            KeyValue::new("rpcgate.request_id", facts.request.to_string()),
+            KeyValue::new("rpcgate.key_id", facts.key.to_string()),
+            KeyValue::new("rpcgate.project_id", facts.project.to_string()),
+            KeyValue::new("rpcgate.tenant_id", facts.tenant.to_string()),
+            KeyValue::new("rpcgate.plan", facts.tier.name()),
         ];
         for (name, is) in [
             ("rpcgate.batch", facts.is_batch),
@@ -156,17 +150,17 @@ impl TracedRequest {
             ("rpcgate.lasting", facts.is_lasting),
         ] {
             if is {
-                attributes.push((name, true.into()));
+                attributes.push(KeyValue::new(name, true));
             }
         }
         if facts.tries_left_out > 0 {
-            attributes.push(("rpcgate.tries_left_out", facts.tries_left_out.into()));
+            attributes.push(KeyValue::new("rpcgate.tries_left_out", i64::from(facts.tries_left_out)));
         }
         attributes
     }
 
     /// Returns the span of a try, if the try was sampled.
-    fn client(&self, one: &NodeTry) -> Option<FinishedSpan> {
+    fn client(&self, one: &NodeTry) -> Option<SpanData> {
         let context = self.trace.context.with_span(one.span?);
         let end = self.facts.arrival.plus(self.facts.latency);
         let began = one.began.map_or(self.facts.arrival, |began| self.at(began));
@@ -183,35 +177,26 @@ impl TracedRequest {
             TryEnd::Stopped => ("stopped", None),
             TryEnd::Failed(fault) => ("failed", Some(fault.to_string().into())),
         };
-        let mut attributes: SpanAttributes = vec![
-            ("rpcgate.chain", self.facts.chain.as_str().into()),
-            ("rpcgate.node", (u32::from(one.node) + 1).into()),
-            ("rpcgate.node_choice", one.choice.name().into()),
-            ("rpcgate.try", word.into()),
+        let mut attributes = vec![
+            KeyValue::new("rpcgate.chain", self.facts.chain.as_str()),
+            KeyValue::new("rpcgate.node", i64::from(one.node) + 1),
+            KeyValue::new("rpcgate.node_choice", one.choice.name()),
+            KeyValue::new("rpcgate.try", word),
         ];
         if self.calls.len() > 1 {
             let calls = (0..self.calls.len()).filter(|place| one.calls.has(*place)).count();
-            attributes.push(("rpcgate.calls", calls.into()));
+            attributes.push(KeyValue::new("rpcgate.calls", number(calls)));
         }
         // In a newer pool the same index may belong to another node.
         let pools = self.pools.load();
         let pool = pools.get(self.facts.chain).filter(|pool| pool.number() == one.pool);
         if let Some(node) = pool.and_then(|pool| pool.nodes().nth(one.node.into())) {
-            attributes.push(("server.address", node.name.host().to_owned().into()));
-            attributes.push(("server.port", node.name.port().into()));
+            attributes.push(KeyValue::new("server.address", node.name.host().to_owned()));
+            attributes.push(KeyValue::new("server.port", i64::from(node.name.port())));
         }
-        Some(FinishedSpan {
-            context,
-            parent: Some(self.trace.context.span),
-            has_remote_parent: false,
-            role: SpanRole::Client,
-            name: self.name(),
-            began,
-            ended: ended.max(began),
-            error,
-            attributes,
-            events: Vec::new(),
-        })
+        let (parent, times) = (Some(self.trace.context.span), [began, ended.max(began)]);
+        let span = span(context, parent, SpanKind::Client, self.name(), times, error);
+        Some(SpanData { attributes, ..span })
     }
 
     /// Converts a reading of the monotonic clock to wall-clock time.
@@ -232,20 +217,24 @@ fn error(facts: &CallFacts) -> Option<Cow<'static, str>> {
     }
 }
 
-fn call_attributes(RecentCall { method, facts }: &RecentCall) -> SpanAttributes {
-    let mut attributes: SpanAttributes = vec![
-        ("rpc.method", method.clone().into()),
-        ("http.response.status_code", facts.status.into()),
-        ("rpcgate.outcome", outcome_word(facts.outcome).into()),
-        ("rpcgate.cache", cache_word(facts.cache).into()),
-        ("rpcgate.cu", facts.cu.into()),
+fn number(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+fn call_attributes(RecentCall { method, facts }: &RecentCall) -> Vec<KeyValue> {
+    let mut attributes = vec![
+        KeyValue::new("rpc.method", method.clone()),
+        KeyValue::new("http.response.status_code", i64::from(facts.status)),
+        KeyValue::new("rpcgate.outcome", outcome_word(facts.outcome)),
+        KeyValue::new("rpcgate.cache", cache_word(facts.cache)),
+        KeyValue::new("rpcgate.cu", i64::from(facts.cu)),
     ];
     if let Some(refusal) = facts.refusal {
-        attributes.push(("rpcgate.refusal_code", refusal.code().into()));
-        attributes.push(("rpcgate.refusal", refusal.message().into()));
+        attributes.push(KeyValue::new("rpcgate.refusal_code", i64::from(refusal.code())));
+        attributes.push(KeyValue::new("rpcgate.refusal", refusal.message()));
     }
     if let Some(fault) = facts.fault {
-        attributes.push(("rpcgate.fault", fault.to_string().into()));
+        attributes.push(KeyValue::new("rpcgate.fault", fault.to_string()));
     }
     attributes
 }

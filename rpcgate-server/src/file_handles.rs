@@ -29,7 +29,7 @@ pub fn bound(handles: FileHandles, mut options: StartOptions) -> StartOptions {
 mod tests {
     use super::*;
     use rpcgate_config::LogFormat;
-    use rpcgate_process::captured_log::CapturedLog;
+    use rpcgate_process::testing::CapturedLog;
 
     #[test]
     fn connections_and_streams_are_bounded_and_never_raised() {

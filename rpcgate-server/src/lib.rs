@@ -25,10 +25,10 @@ mod metrics;
 mod node_spending;
 mod nodes;
 mod reload;
-#[cfg(test)]
-mod sample_calls;
 pub mod start_error;
 pub mod state;
+#[cfg(test)]
+mod testing;
 mod transports;
 
 pub use gateway::{Drained, Gateway, StartOptions};

@@ -43,23 +43,9 @@ impl TestKey {
         let now = SystemClock::new().now();
         let number = RequestId::new(now).0;
         let (tenant, project, key) = (TenantId(number), ProjectId(number), KeyId(number));
-        let made = Tenant {
-            id: tenant,
-            name: "t".into(),
-            tier,
-            custom_plan: None,
-            suspended: false,
-            created_at: now,
-        };
+        let made = Tenant::new(tenant, "t", tier, now);
         store.create_tenant(&made).await.unwrap();
-        let made = Project {
-            id: project,
-            tenant,
-            name: "p".into(),
-            allowed_methods: Vec::new(),
-            blocked_methods: Vec::new(),
-            created_at: now,
-        };
+        let made = Project::new(project, tenant, "p", now);
         store.create_project(&made).await.unwrap();
         let text = forged();
         let made = Key::new(key, project, shown(&text), KeyHash::of(&text), now);

@@ -4,8 +4,6 @@
 
 pub mod accept;
 pub mod acme;
-#[cfg(any(test, feature = "testing"))]
-pub mod captured_log;
 pub mod command_docs;
 pub mod failure;
 pub mod file_handles;
@@ -20,6 +18,8 @@ pub mod proxy_protocol;
 pub mod reload;
 pub mod settings;
 pub mod signals;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod tls;
 pub mod traces;
 pub mod unread;

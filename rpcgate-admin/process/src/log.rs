@@ -69,7 +69,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::captured_log::CapturedLog;
+    use crate::testing::CapturedLog;
 
     fn logged(filter: &str, format: LogFormat, act: impl FnOnce()) -> String {
         let lines = CapturedLog::default();

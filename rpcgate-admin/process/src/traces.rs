@@ -9,5 +9,8 @@ mod queue;
 mod span;
 
 pub use exporter::{BadCollector, TraceExporter, check_collector};
+pub use opentelemetry::trace::{Event, SpanKind, Status};
+pub use opentelemetry::{KeyValue, Value};
+pub use opentelemetry_sdk::trace::SpanData;
 pub use queue::{SpanQueue, SpanSource, TraceCounts};
-pub use span::{FinishedSpan, SpanAttributes, SpanEvent, SpanRole, SpanValue};
+pub use span::{span, span_time};

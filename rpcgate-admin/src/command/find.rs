@@ -136,14 +136,7 @@ mod tests {
     use rpcgate_store::{Project, Role, fresh_id};
 
     async fn project(site: &Site, tenant: TenantId, name: &str) -> ProjectId {
-        let project = Project {
-            id: ProjectId(fresh_id(NOON)),
-            tenant,
-            name: name.into(),
-            allowed_methods: Vec::new(),
-            blocked_methods: Vec::new(),
-            created_at: NOON,
-        };
+        let project = Project::new(ProjectId(fresh_id(NOON)), tenant, name, NOON);
         site.app.store.create_project(&project).await.unwrap();
         project.id
     }

@@ -299,14 +299,7 @@ mod tests {
         let other = site.member(Role::Owner).await;
         let mut secrets = Vec::new();
         for member in [&owner, &other] {
-            let project = Project {
-                id: ProjectId(fresh_id(NOON)),
-                tenant: member.user.tenant.unwrap(),
-                name: "app".into(),
-                allowed_methods: Vec::new(),
-                blocked_methods: Vec::new(),
-                created_at: NOON,
-            };
+            let project = Project::new(ProjectId(fresh_id(NOON)), member.user.tenant.unwrap(), "app", NOON);
             site.app.store.create_project(&project).await.unwrap();
             let ask = async |path: &str, body: Value| {
                 let path = format!("/api/v1{path}");

@@ -144,6 +144,4 @@ pub(crate) fn routes(app: &Arc<AppState>) -> Router<Arc<AppState>> {
 }
 
 #[cfg(test)]
-pub(crate) mod hostile;
-#[cfg(test)]
 pub(crate) mod tests;

@@ -11,7 +11,7 @@ use rpcgate_core::caller::RequestId;
 use rpcgate_core::clock::{Clock, Time};
 use rpcgate_core::trace::{CallTrace, TraceSampling};
 use rpcgate_process::traces::{
-    BadCollector, FinishedSpan, SpanAttributes, SpanQueue, SpanRole, SpanSource, TraceExporter,
+    BadCollector, KeyValue, SpanData, SpanKind, SpanQueue, SpanSource, TraceExporter, span,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -129,31 +129,23 @@ fn known(method: &Method) -> &'static str {
 }
 
 impl SpanSource for TracedAnswer {
-    fn write(self, spans: &mut Vec<FinishedSpan>) {
+    fn write(self, spans: &mut Vec<SpanData>) {
         let TracedAnswer { trace, request, arrival, took, method, route, status } = self;
         let name = match &route {
             Some(route) => format!("{method} {route}").into(),
             None => method.into(),
         };
-        let mut attributes: SpanAttributes = vec![
-            ("http.request.method", method.into()),
-            ("http.response.status_code", status.as_u16().into()),
-            ("rpcgate.request_id", request.to_string().into()),
+        let mut attributes = vec![
+            KeyValue::new("http.request.method", method),
+            KeyValue::new("http.response.status_code", i64::from(status.as_u16())),
+            KeyValue::new("rpcgate.request_id", request.to_string()),
         ];
-        attributes.extend(route.map(|route| ("http.route", route.into())));
+        attributes.extend(route.map(|route| KeyValue::new("http.route", route)));
         let is_broken = status.is_server_error();
-        spans.push(FinishedSpan {
-            context: trace.context,
-            parent: trace.parent,
-            has_remote_parent: trace.parent.is_some(),
-            role: SpanRole::Server,
-            name,
-            began: arrival,
-            ended: arrival.plus(took),
-            error: is_broken.then(|| status.canonical_reason().unwrap_or("server error").into()),
-            attributes,
-            events: Vec::new(),
-        });
+        let error = is_broken.then(|| status.canonical_reason().unwrap_or("server error").into());
+        let times = [arrival, arrival.plus(took)];
+        let span = span(trace.context, trace.parent, SpanKind::Server, name, times, error);
+        spans.push(SpanData { attributes, ..span });
     }
 }
 
@@ -174,7 +166,7 @@ impl Collector for TraceMetric {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rpcgate_process::traces::SpanValue;
+    use rpcgate_process::traces::Status;
 
     #[test]
     fn a_span_has_the_route_and_nothing_that_a_client_sent() {
@@ -192,9 +184,10 @@ mod tests {
         answer.write(&mut spans);
         let [span] = &spans[..] else { panic!("{spans:?}") };
         assert_eq!(span.name, "_OTHER /api/v1/projects/{id}");
-        assert_eq!((span.error.as_deref(), span.parent), (Some("Service Unavailable"), None));
-        assert_eq!(span.ended.since(span.began), Duration::from_millis(3));
-        let status = ("http.response.status_code", SpanValue::Number(503));
+        assert_eq!(span.status, Status::Error { description: "Service Unavailable".into() });
+        assert_eq!(u64::from_be_bytes(span.parent_span_id.to_bytes()), 0);
+        assert_eq!(span.end_time.duration_since(span.start_time).unwrap(), Duration::from_millis(3));
+        let status = KeyValue::new("http.response.status_code", 503_i64);
         assert!(span.attributes.contains(&status), "{span:?}");
         assert_eq!(known(&Method::PUT), "PUT");
     }

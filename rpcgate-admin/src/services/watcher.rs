@@ -17,8 +17,6 @@ mod oldest_block;
 mod pool_nodes;
 mod subscriptions;
 #[cfg(test)]
-mod test_chain;
-#[cfg(test)]
 mod tests;
 mod watched_chain;
 

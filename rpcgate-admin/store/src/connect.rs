@@ -473,7 +473,4 @@ async fn connect(file: &Path, deadline: Duration, writes: bool) -> Result<Databa
 }
 
 #[cfg(test)]
-#[cfg(have_postgres)]
-mod on_server;
-#[cfg(test)]
 mod tests;

@@ -51,6 +51,7 @@ mod invoice_notices;
 mod invoices;
 mod key_names;
 mod keys;
+mod keyset;
 mod known_devices;
 mod ledger;
 mod limit_requests;
@@ -92,11 +93,7 @@ mod resets;
 mod restore;
 mod retention;
 mod running_config;
-#[cfg(any(test, feature = "testing"))]
-pub(crate) mod sample_webhooks;
 mod scheduled_changes;
-#[cfg(any(test, feature = "testing"))]
-pub(crate) mod seeded_deliveries;
 mod served_hours;
 mod service_settings;
 mod session_rows;
@@ -115,6 +112,8 @@ mod tenant_agreements;
 mod tenant_search;
 mod tenants;
 mod terms;
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 mod ticket_attachments;

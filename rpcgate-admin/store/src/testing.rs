@@ -4,8 +4,8 @@
 mod database;
 mod writes;
 
-pub use crate::query::sample_webhooks::SampleDelivery;
-pub use crate::query::seeded_deliveries::{StoredAttempt, StoredDelivery, webhook};
+pub use crate::query::testing::sample_webhooks::SampleDelivery;
+pub use crate::query::testing::seeded_deliveries::{StoredAttempt, StoredDelivery, webhook};
 #[cfg(all(test, have_postgres))]
 pub(crate) use database::postgres;
 pub use database::{FILE, TestDatabase, put_files};

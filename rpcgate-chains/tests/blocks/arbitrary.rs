@@ -149,7 +149,7 @@ proptest! {
         place in prop_oneof![Just("1".to_owned()), ".{0,10}"],
     ) {
         let known = BlockRef::new(height, "h", "p", 0).with_place(place);
-        for chain in CHAINS {
+        for &chain in CHAINS.iter() {
             let count = AtomicUsize::new(0);
             let node = ScriptedNode::new(|_, _| {
                 Ok(answers[count.fetch_add(1, Ordering::Relaxed) % answers.len()].clone())
@@ -160,7 +160,7 @@ proptest! {
 
     #[test]
     fn no_bytes_make_a_reader_panic(answer in ".{0,200}") {
-        for chain in CHAINS {
+        for &chain in CHAINS.iter() {
             let node = ScriptedNode::of_texts(|_, _| Ok(answer.clone()));
             prop_assert!(Reader::of(chain).head(&node).is_err(), "{chain}: {answer}");
             read(chain, &node, &BlockRef::new(7, "h", "p", 0).with_place("1"));
@@ -194,7 +194,7 @@ proptest! {
         key in prop_oneof!["address|from|to|token|tx_hash|block_hash|value|program|type|x", ".{0,5}"],
         value in prop_oneof![".{0,80}", "[1-9A-Za-z.]{0,70}", "(0x)?[0-9A-Fa-f]{0,66}"],
     ) {
-        for chain in CHAINS {
+        for &chain in CHAINS.iter() {
             let reader = Reader::of(chain);
             if let Some(form) = reader.canonical(&key, &value) {
                 prop_assert_eq!(reader.canonical(&key, &form), Some(form.clone()), "{} {} {}", chain, key, value);
@@ -205,7 +205,7 @@ proptest! {
 
 #[test]
 fn the_unbroken_answers_of_every_simulated_node_have_events_of_every_type() {
-    for (place, chain) in CHAINS.into_iter().enumerate() {
+    for (place, chain) in CHAINS.iter().copied().enumerate() {
         let (reader, node) = (Reader::of(chain), SimulatedNode::changed(chain, |_, answer| answer));
         node.wait(60_000);
         let mut known = known(place).clone();

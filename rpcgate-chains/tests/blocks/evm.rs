@@ -1,14 +1,19 @@
 //! EVM chains.
 
 use crate::arbitrary::replaced;
+use crate::names;
 use crate::node::{RealNode, ScriptedNode, SimulatedNode, refused};
 use crate::reading::{Reader, at_height, events_of, members};
 use proptest::prelude::*;
+use rpcgate_chains::catalog;
+use rpcgate_core::chain::Dialect;
 use rpcgate_core::event::{BlockRef, ChainEvent, EventType, ReadError, Wanted};
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-const CHAINS: [&str; 4] = ["eth", "bsc", "polygon", "avax"];
+/// The first chains of the catalog.
+static CHAINS: LazyLock<Vec<&str>> =
+    LazyLock::new(|| names(catalog().take_while(|one| one.facts().dialect != Dialect::Utxo)));
 /// Transactions that an official client signed with the keys of development nodes.
 const SIGNED: &str = include_str!("../../simulate/golden/transactions.json");
 const SENDER: &str = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266";
@@ -19,7 +24,7 @@ fn eth() -> Reader {
 
 #[test]
 fn simulated_chains_tell_of_new_blocks() {
-    for chain in CHAINS {
+    for &chain in CHAINS.iter() {
         let events = events_of(chain, EventType::NewBlock);
         assert_eq!(events.len(), 40, "one a block");
         assert_eq!(members(&events), ["gas_used", "miner", "parent_hash", "transactions"], "{chain}");
@@ -29,7 +34,7 @@ fn simulated_chains_tell_of_new_blocks() {
 
 #[test]
 fn simulated_chains_tell_of_the_activity_of_addresses() {
-    for chain in CHAINS {
+    for &chain in CHAINS.iter() {
         let events = events_of(chain, EventType::AddressActivity);
         let names = [
             "address",
@@ -63,7 +68,7 @@ fn simulated_chains_tell_of_the_activity_of_addresses() {
 
 #[test]
 fn simulated_chains_tell_of_transfers_of_every_standard() {
-    for chain in CHAINS {
+    for &chain in CHAINS.iter() {
         let events = events_of(chain, EventType::TokenTransfer);
         for standard in ["erc20", "erc721", "erc1155"] {
             let event = events.iter().find(|event| event.data["standard"] == standard).unwrap();
@@ -85,7 +90,7 @@ fn simulated_chains_tell_of_transfers_of_every_standard() {
 
 #[test]
 fn simulated_chains_tell_of_events_of_contracts() {
-    for chain in CHAINS {
+    for &chain in CHAINS.iter() {
         let events = events_of(chain, EventType::ContractEvent);
         let names = ["Transfer", "TransferBatch", "TransferSingle"];
         for name in names {
@@ -100,7 +105,7 @@ fn simulated_chains_tell_of_events_of_contracts() {
 #[test]
 fn transactions_of_every_type_and_a_created_contract_are_told() {
     let signed: Value = serde_json::from_str(SIGNED).unwrap();
-    for chain in CHAINS {
+    for &chain in CHAINS.iter() {
         let reader = Reader::of(chain);
         let node = SimulatedNode::of(chain);
         let before = reader.head(&node).unwrap();

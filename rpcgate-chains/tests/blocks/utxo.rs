@@ -1,17 +1,21 @@
 //! UTXO chains.
 
 use crate::arbitrary::replaced;
+use crate::names;
 use crate::node::{RealNode, ScriptedNode, refused};
 use crate::reading::{Reader, at_height, events_of, members, only};
 use parking_lot::Mutex;
 use proptest::prelude::*;
+use rpcgate_chains::catalog;
 use rpcgate_chains::family::utxo::{Utxo, facts};
 use rpcgate_core::adapter::Adapter;
+use rpcgate_core::chain::Dialect;
 use rpcgate_core::event::{BlockRef, ChainEvent, EventType, NodeCalls, ReadError, Wanted};
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-const CHAINS: [&str; 6] = ["btc", "ltc", "bch", "doge", "dash", "liquid"];
+static CHAINS: LazyLock<Vec<&str>> =
+    LazyLock::new(|| names(catalog().filter(|one| one.facts().dialect == Dialect::Utxo)));
 /// The maximum number of a block's transactions whose outputs are looked up.
 const MOST_LOOK_UPS: usize = 2_000;
 /// Liquid's bitcoin.
@@ -19,7 +23,7 @@ const ASSET: &str = "6f0279e9ed041c3d710a9f57d0c02928416460c4b722ae3457a11eec381
 
 #[test]
 fn simulated_chains_tell_of_new_blocks() {
-    for chain in CHAINS {
+    for &chain in CHAINS.iter() {
         let events = events_of(chain, EventType::NewBlock);
         assert_eq!(events.len(), 40, "one a block");
         assert_eq!(members(&events), ["parent_hash", "transactions"], "{chain}");
@@ -29,7 +33,7 @@ fn simulated_chains_tell_of_new_blocks() {
 
 #[test]
 fn simulated_chains_tell_of_what_addresses_get_and_spend() {
-    for chain in CHAINS {
+    for &chain in CHAINS.iter() {
         let events = events_of(chain, EventType::AddressActivity);
         let names =
             ["address", "coinbase", "direction", "index", "paid", "received", "token", "tx_hash", "value"];
@@ -47,7 +51,7 @@ fn simulated_chains_tell_of_what_addresses_get_and_spend() {
 
 #[test]
 fn simulated_chains_tell_of_every_payment() {
-    for chain in CHAINS {
+    for &chain in CHAINS.iter() {
         let events = events_of(chain, EventType::TokenTransfer);
         assert_eq!(members(&events), ["coinbase", "index", "to", "token", "tx_hash", "value"], "{chain}");
         let token = if chain == "liquid" { ASSET } else { chain };
@@ -59,7 +63,7 @@ fn simulated_chains_tell_of_every_payment() {
 
 #[test]
 fn simulated_chains_tell_of_data_in_outputs() {
-    for chain in CHAINS {
+    for &chain in CHAINS.iter() {
         let events = events_of(chain, EventType::ContractEvent);
         assert_eq!(members(&events), ["data", "event", "index", "script", "tx_hash", "value"], "{chain}");
         for event in events {
@@ -422,7 +426,7 @@ proptest! {
             tx(2, json!([spending, spend(60, 1)]), json!([pay(0, "0.5", BOB), returned])),
         ]));
         let block = replaced(block, at, &by);
-        for chain in CHAINS {
+        for &chain in CHAINS.iter() {
             let read = told(chain, &node_with(block.clone(), missing), &EventType::ALL);
             let is_told = !matches!(read, Err(ReadError::Unreachable(_)));
             prop_assert!(is_told);

@@ -1,5 +1,7 @@
 //! A chain with nodes of limited capacity, under changing load, in simulated time.
 
+mod neighbours;
+
 use super::*;
 use crate::caller::ProjectId;
 use crate::plan::Tier;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::sample_calls::{call_facts, request_facts};
+use crate::testing::{call_facts, request_facts};
 use rpcgate_core::backend::usage_sink::Line;
 use rpcgate_core::caller::{KeyId, ProjectId, RequestId};
 use rpcgate_core::clock::Time;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::sample_calls::{call_facts, request_facts};
+use crate::testing::{call_facts, request_facts};
 use rpcgate_config::{Config, Input};
 use rpcgate_core::caller::RequestId;
 use rpcgate_core::clock::SystemClock;
@@ -9,7 +9,7 @@ use rpcgate_core::recent::CacheUse;
 use rpcgate_core::refusal::Refusal;
 use rpcgate_layers::nodes::{NodeDrains, NodeSpendings};
 use rpcgate_process::node_pool;
-use rpcgate_process::traces::SpanValue;
+use rpcgate_process::traces::{Status, Value};
 
 const MILLI: Duration = Duration::from_millis(1);
 
@@ -62,14 +62,22 @@ fn traced(calls: Vec<RecentCall>) -> TracedRequest {
     }
 }
 
-fn spans(request: TracedRequest) -> Vec<FinishedSpan> {
+fn spans(request: TracedRequest) -> Vec<SpanData> {
     let mut spans = Vec::new();
     request.write(&mut spans);
     spans
 }
 
-fn attribute(span: &FinishedSpan, name: &str) -> Option<SpanValue> {
-    span.attributes.iter().find(|(own, _)| *own == name).map(|(_, value)| value.clone())
+fn attribute(span: &SpanData, name: &str) -> Option<Value> {
+    span.attributes.iter().find(|one| one.key.as_str() == name).map(|one| one.value.clone())
+}
+
+fn error(span: &SpanData) -> Option<&str> {
+    if let Status::Error { description } = &span.status { Some(description) } else { None }
+}
+
+fn is_within(span: &SpanData, began: Time, ended: Time) -> bool {
+    (span.start_time, span.end_time) == (span_time(began), span_time(ended))
 }
 
 #[test]
@@ -79,28 +87,30 @@ fn a_request_is_a_span_with_one_below_it_for_each_try() {
     let own = request.trace.context.span;
     let all = spans(request);
     let [server, first, second] = &all[..] else { panic!("{all:?}") };
-    assert_eq!((server.name.as_ref(), server.role, server.parent), ("eth eth_call", SpanRole::Server, None));
-    assert_eq!((server.began, server.ended), (began, began.plus(10 * MILLI)));
-    assert_eq!((server.error.as_deref(), server.context.span), (None, own));
+    assert_eq!((server.name.as_ref(), &server.span_kind), ("eth eth_call", &SpanKind::Server));
+    assert_eq!((server.parent_span_id.to_bytes(), server.parent_span_is_remote), ([0; 8], false));
+    assert!(is_within(server, began, began.plus(10 * MILLI)), "{server:?}");
+    assert_eq!((error(server), server.span_context.span_id().to_bytes()), (None, own.bytes()));
     for (name, value) in [
         ("rpcgate.chain", "eth".into()),
         ("rpc.method", "eth_call".into()),
         ("rpcgate.cache", "miss".into()),
-        ("rpcgate.cu", 15_u32.into()),
-        ("http.response.status_code", 200_u16.into()),
+        ("rpcgate.cu", 15_i64.into()),
+        ("http.response.status_code", 200_i64.into()),
         ("rpcgate.request_id", RequestId(7).to_string().into()),
     ] {
         assert_eq!(attribute(server, name), Some(value), "{name}");
     }
     assert_eq!(attribute(server, "rpcgate.batch"), None);
     for span in [first, second] {
-        assert_eq!((span.parent, span.role, span.has_remote_parent), (Some(own), SpanRole::Client, false));
+        assert_eq!((span.parent_span_id.to_bytes(), &span.span_kind), (own.bytes(), &SpanKind::Client));
+        assert!(!span.parent_span_is_remote);
     }
-    assert_eq!((first.began, first.ended), (began.plus(MILLI), began.plus(3 * MILLI)));
-    assert_eq!(first.error.as_deref(), Some("connection broke before the answer was complete"));
-    assert_eq!(attribute(first, "server.port"), Some(1_u16.into()));
-    assert_eq!((second.began, second.ended), (began.plus(4 * MILLI), began.plus(9 * MILLI)));
-    assert_eq!((second.error.as_deref(), attribute(second, "rpcgate.node")), (None, Some(2_u32.into())));
+    assert!(is_within(first, began.plus(MILLI), began.plus(3 * MILLI)), "{first:?}");
+    assert_eq!(error(first), Some("connection broke before the answer was complete"));
+    assert_eq!(attribute(first, "server.port"), Some(1_i64.into()));
+    assert!(is_within(second, began.plus(4 * MILLI), began.plus(9 * MILLI)), "{second:?}");
+    assert_eq!((error(second), attribute(second, "rpcgate.node")), (None, Some(2_i64.into())));
     assert_eq!(attribute(second, "server.address"), Some("b.example".into()));
     assert_eq!(attribute(second, "rpcgate.node_choice"), Some("again".into()));
     let text = format!("{all:?}");
@@ -115,13 +125,13 @@ fn calls_of_a_batch_are_events_and_the_failed_ones_are_counted() {
     let all = spans(traced(vec![call("eth_call", Outcome::NodeError, 200), refused.clone()]));
     let server = &all[0];
     assert_eq!(server.name, "eth batch");
-    assert_eq!(server.error.as_deref(), Some("1 of 2 calls were refused or failed"));
-    assert_eq!((attribute(server, "rpcgate.calls"), server.events.len()), (Some(2_usize.into()), 2));
-    assert_eq!(attribute(&all[1], "rpcgate.calls"), Some(1_usize.into()));
-    let code = ("rpcgate.refusal_code", Refusal::Quota.code().into());
+    assert_eq!(error(server), Some("1 of 2 calls were refused or failed"));
+    assert_eq!((attribute(server, "rpcgate.calls"), server.events.len()), (Some(2_i64.into()), 2));
+    assert_eq!(attribute(&all[1], "rpcgate.calls"), Some(1_i64.into()));
+    let code = KeyValue::new("rpcgate.refusal_code", i64::from(Refusal::Quota.code()));
     assert!(server.events[1].attributes.contains(&code), "{server:?}");
     let alone = &spans(traced(vec![refused]))[0];
-    assert_eq!(alone.error.as_deref(), Some(Refusal::Quota.message()));
+    assert_eq!(error(alone), Some(Refusal::Quota.message()));
     assert!(alone.events.is_empty() && alone.attributes.contains(&code));
 }
 
@@ -132,10 +142,10 @@ fn what_has_not_ended_ends_with_its_request_and_what_has_not_begun_lasts_no_time
     (request.tries[1].took, request.tries[1].end) = (None, TryEnd::Running);
     let (began, ended) = (request.facts.arrival, request.facts.arrival.plus(10 * MILLI));
     let all = spans(request);
-    assert_eq!((all[0].name.as_ref(), all[0].error.as_deref()), ("eth", Some("the client left")));
-    assert_eq!((all[1].began, all[1].ended), (began, began));
-    assert_eq!((all[2].began, all[2].ended), (began.plus(4 * MILLI), ended));
-    assert_eq!(all[2].error, None);
+    assert_eq!((all[0].name.as_ref(), error(&all[0])), ("eth", Some("the client left")));
+    assert!(is_within(&all[1], began, began), "{all:?}");
+    assert!(is_within(&all[2], began.plus(4 * MILLI), ended), "{all:?}");
+    assert_eq!(error(&all[2]), None);
 }
 
 #[test]

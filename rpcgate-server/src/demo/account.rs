@@ -106,20 +106,12 @@ impl Enrolment<'_> {
     async fn make(&mut self, store: &Store) -> Result<(), DemoError> {
         let (tenant, created_at) = (self.state.tenant, self.now);
         let tier = self.plan.unwrap_or(PLAN);
-        let made =
-            Tenant { id: tenant, name: NAME.into(), tier, custom_plan: None, suspended: false, created_at };
+        let made = Tenant::new(tenant, NAME, tier, created_at);
         there(store.create_tenant(&made).await)?;
         // The user is created before the project, and its address may have been changed.
         if !store.projects(tenant).await?.iter().any(|project| project.id == self.state.project) {
             self.make_user(store).await?;
-            let project = Project {
-                id: self.state.project,
-                tenant,
-                name: NAME.into(),
-                allowed_methods: Vec::new(),
-                blocked_methods: Vec::new(),
-                created_at,
-            };
+            let project = Project::new(self.state.project, tenant, NAME, created_at);
             there(store.create_project(&project).await)?;
         }
         if store.key(tenant, self.state.key).await?.is_some() {

@@ -15,7 +15,7 @@ use rpcgate_core::clock::{ManualClock, Time};
 use rpcgate_core::plan::Tier;
 use rpcgate_core::secret::{KeyForge, KeyHash, shown};
 use rpcgate_core::usage::{Metrics, Period, UsageAsk, UsageWindow};
-use rpcgate_process::captured_log::CapturedLog;
+use rpcgate_process::testing::CapturedLog;
 use rpcgate_store::ReloadPlan;
 use rpcgate_store::{ConfigVersionFilter, Key, Project, Store, StoredKey, Tenant, Terms, UsageStore, url_of};
 use std::net::SocketAddr;
@@ -116,23 +116,9 @@ impl Fixture {
         let (tenant, project, key) = (TenantId(number + 1), ProjectId(number + 2), KeyId(number + 3));
         let text = KeyForge::new(SECRET.as_bytes()).make().unwrap();
         let name = format!("n{number}");
-        let made = Tenant {
-            id: tenant,
-            name: name.clone(),
-            tier: Tier::Standard,
-            custom_plan: None,
-            suspended: false,
-            created_at: START,
-        };
+        let made = Tenant::new(tenant, name.clone(), Tier::Standard, START);
         store.create_tenant(&made).await.unwrap();
-        let made = Project {
-            id: project,
-            tenant,
-            name,
-            allowed_methods: Vec::new(),
-            blocked_methods: Vec::new(),
-            created_at: START,
-        };
+        let made = Project::new(project, tenant, name, START);
         store.create_project(&made).await.unwrap();
         let made = Key::new(key, project, shown(&text), KeyHash::of(&text), START);
         store.create_key(&made, START).await.unwrap();

@@ -68,28 +68,14 @@ impl Databases {
         let minutes = self.tenants.fetch_add(1, Relaxed);
         let now = START.plus(Duration::from_secs(60 * minutes));
         let id = TenantId(fresh_id(now));
-        let tenant = Tenant {
-            id,
-            name: name.into(),
-            tier: Tier::Free,
-            custom_plan: None,
-            suspended: false,
-            created_at: now,
-        };
+        let tenant = Tenant::new(id, name, Tier::Free, now);
         self.store.create_tenant(&tenant).await.unwrap();
         id
     }
 
     async fn project(&self, tenant: TenantId, name: &str) -> ProjectId {
         let now = now();
-        let project = Project {
-            id: ProjectId(fresh_id(now)),
-            tenant,
-            name: name.into(),
-            allowed_methods: Vec::new(),
-            blocked_methods: Vec::new(),
-            created_at: now,
-        };
+        let project = Project::new(ProjectId(fresh_id(now)), tenant, name, now);
         self.store.create_project(&project).await.unwrap();
         project.id
     }

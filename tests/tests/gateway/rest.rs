@@ -11,9 +11,9 @@ const NO_ROUTE: &str = r#"{"message":"no Route matched with those values"}"#;
 async fn all() -> (Node, TestGateway, TestClient) {
     let node = Node::evm().await;
     node.always(Raw::json(200, r#"{"result":"ok"}"#));
-    let chains = ["xlm", "tron", "cosmos", "aptos", "ton", "xrp", "near", "sui", "cardano", "solana"];
-    let gateway =
-        chains.iter().fold(Setup::new(), |setup, chain| setup.node(chain, &node.url())).start().await;
+    let chains = rpcgate_chains::catalog().map(|adapter| adapter.facts().name.as_str());
+    let others = chains.filter(|chain| !EVM.contains(chain) && !UTXO.contains(chain));
+    let gateway = others.fold(Setup::new(), |setup, chain| setup.node(chain, &node.url())).start().await;
     let client = gateway.client();
     (node, gateway, client)
 }

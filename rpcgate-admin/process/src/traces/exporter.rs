@@ -1,13 +1,15 @@
 //! The task that sends spans.
 
 use super::queue::{SpanQueue, SpanSource, TraceCounts};
-use super::span::{FinishedSpan, attributes};
 use crate::tls::trust_anchors;
+use opentelemetry::KeyValue;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
 use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans};
+use opentelemetry_proto::transform::common::tonic::Attributes;
+use opentelemetry_sdk::trace::SpanData;
 use rpcgate_config::OtlpSettings;
 use rpcgate_core::clock::Clock;
 use std::error::Error;
@@ -132,13 +134,13 @@ fn metadata(settings: &OtlpSettings) -> Result<MetadataMap, BadCollector> {
 
 fn resource(settings: &OtlpSettings, program: &'static str) -> Resource {
     let name = settings.service_name.clone().unwrap_or_else(|| program.to_owned());
-    let described = vec![
-        ("service.name", name.into()),
-        ("service.version", env!("CARGO_PKG_VERSION").into()),
-        ("host.name", crate::host_name().into()),
-        ("process.pid", std::process::id().into()),
+    let described = [
+        KeyValue::new("service.name", name),
+        KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
+        KeyValue::new("host.name", crate::host_name()),
+        KeyValue::new("process.pid", i64::from(std::process::id())),
     ];
-    Resource { attributes: attributes(described), ..Resource::default() }
+    Resource { attributes: Attributes::from(described).0, ..Resource::default() }
 }
 
 /// Returns the innermost cause of an error; the outer ones only say that something failed.
@@ -203,7 +205,7 @@ impl<T: SpanSource> ExporterTask<T> {
     }
 
     /// Adds spans until there are enough to send, or the interval is over.
-    async fn fill(&mut self, spans: &mut Vec<FinishedSpan>) {
+    async fn fill(&mut self, spans: &mut Vec<SpanData>) {
         let enough = self.settings.batch as usize;
         let late = sleep(self.settings.interval);
         tokio::pin!(late);
@@ -225,7 +227,7 @@ impl<T: SpanSource> ExporterTask<T> {
     }
 
     /// Sends spans, and returns the number that the collector rejected.
-    async fn send(&mut self, spans: Vec<FinishedSpan>) -> Result<u64, Status> {
+    async fn send(&mut self, spans: Vec<SpanData>) -> Result<u64, Status> {
         let number = spans.len() as u64;
         let scope = InstrumentationScope {
             name: "rpcgate".to_owned(),

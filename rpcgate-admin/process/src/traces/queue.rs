@@ -1,6 +1,6 @@
 //! The queue of finished items, and the counts of spans.
 
-use super::span::FinishedSpan;
+use opentelemetry_sdk::trace::SpanData;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -9,7 +9,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 /// A finished item with spans.
 pub trait SpanSource: Send + 'static {
     /// Appends its spans to `spans`.
-    fn write(self, spans: &mut Vec<FinishedSpan>);
+    fn write(self, spans: &mut Vec<SpanData>);
 }
 
 /// The number of spans by result.
@@ -82,7 +82,7 @@ mod tests {
     struct Silent;
 
     impl SpanSource for Silent {
-        fn write(self, _: &mut Vec<FinishedSpan>) {}
+        fn write(self, _: &mut Vec<SpanData>) {}
     }
 
     #[test]

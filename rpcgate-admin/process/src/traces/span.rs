@@ -1,195 +1,81 @@
-//! A finished span, and its form in OTLP.
+//! A finished span, in the types of OpenTelemetry.
 
-use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, any_value::Value};
-use opentelemetry_proto::tonic::trace::v1::span::{Event, SpanKind};
-use opentelemetry_proto::tonic::trace::v1::{Span, SpanFlags, Status, status::StatusCode};
+use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
+use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 use rpcgate_core::clock::Time;
-use rpcgate_core::trace::{SpanId, TraceContext};
+use rpcgate_core::trace::{self, TraceContext};
 use std::borrow::Cow;
+use std::time::{Duration, SystemTime};
 
-/// The role of the program in a span.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SpanRole {
-    /// Answers a request.
-    Server,
-    /// Makes a request.
-    Client,
-}
-
-/// The value of an attribute.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum SpanValue {
-    /// A text.
-    Text(Cow<'static, str>),
-    /// A number.
-    Number(i64),
-    /// A boolean.
-    Is(bool),
-}
-
-impl From<&'static str> for SpanValue {
-    fn from(text: &'static str) -> Self {
-        SpanValue::Text(Cow::Borrowed(text))
+/// Returns a span without attributes and events. Its parent belongs to another program if the program answers a request
+/// in it; `error` is the reason if it failed.
+pub fn span(
+    context: TraceContext,
+    parent: Option<trace::SpanId>,
+    span_kind: SpanKind,
+    name: Cow<'static, str>,
+    [began, ended]: [Time; 2],
+    error: Option<Cow<'static, str>>,
+) -> SpanData {
+    let id = |id: trace::SpanId| SpanId::from_bytes(id.bytes());
+    let flags = if context.is_sampled() { TraceFlags::SAMPLED } else { TraceFlags::NOT_SAMPLED };
+    let trace = TraceId::from_bytes(context.trace.bytes());
+    SpanData {
+        span_context: SpanContext::new(trace, id(context.span), flags, false, TraceState::NONE),
+        parent_span_id: parent.map_or(SpanId::INVALID, id),
+        parent_span_is_remote: parent.is_some() && span_kind == SpanKind::Server,
+        span_kind,
+        name,
+        start_time: span_time(began),
+        end_time: span_time(ended),
+        attributes: Vec::new(),
+        dropped_attributes_count: 0,
+        events: SpanEvents::default(),
+        links: SpanLinks::default(),
+        status: error.map_or(Status::Unset, |description| Status::Error { description }),
+        instrumentation_scope: Default::default(),
     }
 }
 
-impl From<String> for SpanValue {
-    fn from(text: String) -> Self {
-        SpanValue::Text(Cow::Owned(text))
-    }
-}
-
-impl From<u16> for SpanValue {
-    fn from(number: u16) -> Self {
-        SpanValue::Number(number.into())
-    }
-}
-
-impl From<i32> for SpanValue {
-    fn from(number: i32) -> Self {
-        SpanValue::Number(number.into())
-    }
-}
-
-impl From<u32> for SpanValue {
-    fn from(number: u32) -> Self {
-        SpanValue::Number(number.into())
-    }
-}
-
-impl From<usize> for SpanValue {
-    fn from(number: usize) -> Self {
-        SpanValue::Number(i64::try_from(number).unwrap_or(i64::MAX))
-    }
-}
-
-impl From<bool> for SpanValue {
-    fn from(is: bool) -> Self {
-        SpanValue::Is(is)
-    }
-}
-
-/// Names and values.
-pub type SpanAttributes = Vec<(&'static str, SpanValue)>;
-
-/// An event in a span.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SpanEvent {
-    /// The name of the event.
-    pub name: &'static str,
-    /// The time of the event.
-    pub time: Time,
-    /// The attributes of the event.
-    pub attributes: SpanAttributes,
-}
-
-/// A finished span.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct FinishedSpan {
-    /// Its trace and identifier.
-    pub context: TraceContext,
-    /// Its parent span, if any.
-    pub parent: Option<SpanId>,
-    /// True if the parent belongs to another program.
-    pub has_remote_parent: bool,
-    /// The role of the program.
-    pub role: SpanRole,
-    /// Its name.
-    pub name: Cow<'static, str>,
-    /// Its begin.
-    pub began: Time,
-    /// Its end.
-    pub ended: Time,
-    /// The error, if it failed.
-    pub error: Option<Cow<'static, str>>,
-    /// Its attributes.
-    pub attributes: SpanAttributes,
-    /// Its events.
-    pub events: Vec<SpanEvent>,
-}
-
-impl From<FinishedSpan> for Span {
-    fn from(span: FinishedSpan) -> Self {
-        let mut flags = SpanFlags::ContextHasIsRemoteMask as u32 | u32::from(span.context.is_sampled());
-        if span.has_remote_parent {
-            flags |= SpanFlags::ContextIsRemoteMask as u32;
-        }
-        let kind = match span.role {
-            SpanRole::Server => SpanKind::Server,
-            SpanRole::Client => SpanKind::Client,
-        };
-        let status = span
-            .error
-            .map(|message| Status { message: message.into_owned(), code: StatusCode::Error.into() });
-        let event = |event: SpanEvent| Event {
-            time_unix_nano: nanos(event.time),
-            name: event.name.to_owned(),
-            attributes: attributes(event.attributes),
-            dropped_attributes_count: 0,
-        };
-        Span {
-            trace_id: span.context.trace.bytes().to_vec(),
-            span_id: span.context.span.bytes().to_vec(),
-            parent_span_id: span.parent.map(|parent| parent.bytes().to_vec()).unwrap_or_default(),
-            flags,
-            name: span.name.into_owned(),
-            kind: kind.into(),
-            start_time_unix_nano: nanos(span.began),
-            end_time_unix_nano: nanos(span.ended),
-            attributes: attributes(span.attributes),
-            events: span.events.into_iter().map(event).collect(),
-            status,
-            ..Span::default()
-        }
-    }
-}
-
-fn nanos(time: Time) -> u64 {
-    time.micros().saturating_mul(1_000)
-}
-
-pub(super) fn attributes(all: SpanAttributes) -> Vec<KeyValue> {
-    let one = |(key, value): (&'static str, SpanValue)| {
-        let value = match value {
-            SpanValue::Text(text) => Value::StringValue(text.into_owned()),
-            SpanValue::Number(number) => Value::IntValue(number),
-            SpanValue::Is(is) => Value::BoolValue(is),
-        };
-        KeyValue { key: key.to_owned(), value: Some(AnyValue { value: Some(value) }), ..KeyValue::default() }
-    };
-    all.into_iter().map(one).collect()
+/// Converts a time to that of a span.
+pub fn span_time(time: Time) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_micros(time.micros())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use opentelemetry::KeyValue;
+    use opentelemetry::trace::Event;
+    use opentelemetry_proto::tonic::trace::v1::Span;
+    use opentelemetry_proto::tonic::trace::v1::span::SpanKind as Kind;
+    use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 
     #[test]
     fn a_span_has_all_of_it_in_otlp() {
         let text = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-        let span = FinishedSpan {
-            context: TraceContext::parse(text).unwrap(),
-            parent: SpanId::new(7),
-            has_remote_parent: true,
-            role: SpanRole::Client,
-            name: "eth".into(),
-            began: Time::from_micros(5),
-            ended: Time::from_micros(8),
-            error: Some("no answer in time".into()),
-            attributes: vec![("a", "b".into()), ("n", 7_u32.into()), ("is", true.into())],
-            events: vec![SpanEvent { name: "call", time: Time::from_micros(6), attributes: Vec::new() }],
-        };
-        let sent = Span::from(span.clone());
+        let context = TraceContext::parse(text).unwrap();
+        let times = [Time::from_micros(5), Time::from_micros(8)];
+        let error = Some("no answer in time".into());
+        let mut failed = span(context, trace::SpanId::new(7), SpanKind::Server, "eth".into(), times, error);
+        failed.attributes =
+            vec![KeyValue::new("a", "b"), KeyValue::new("n", 7_i64), KeyValue::new("is", true)];
+        failed.events.events.push(Event::new("call", span_time(Time::from_micros(6)), Vec::new(), 0));
+        let sent = Span::from(failed);
         assert_eq!(
             (sent.trace_id[0], sent.span_id[7], &sent.parent_span_id[..]),
             (0x0a, 0x31, &[0, 0, 0, 0, 0, 0, 0, 7][..])
         );
         assert_eq!((sent.start_time_unix_nano, sent.end_time_unix_nano), (5_000, 8_000));
-        assert_eq!((sent.kind, sent.flags), (SpanKind::Client as i32, 0x301));
+        assert_eq!((sent.kind, sent.flags), (Kind::Server as i32, 0x301));
         assert_eq!(sent.status.unwrap().code, StatusCode::Error as i32);
         assert_eq!((sent.attributes.len(), sent.events[0].time_unix_nano), (3, 6_000));
-        let sent = Span::from(FinishedSpan { parent: None, has_remote_parent: false, error: None, ..span });
-        assert!(sent.parent_span_id.is_empty() && sent.status.is_none());
+        let sent = Span::from(span(context, None, SpanKind::Server, "eth".into(), times, None));
+        assert!(sent.parent_span_id.is_empty());
+        assert_eq!(sent.status.unwrap().code, StatusCode::Unset as i32);
         assert_eq!(sent.flags, 0x101);
+        let parent = trace::SpanId::new(7);
+        let sent = Span::from(span(context, parent, SpanKind::Client, "eth".into(), times, None));
+        assert_eq!((sent.kind, sent.flags), (Kind::Client as i32, 0x101));
     }
 }

@@ -107,14 +107,12 @@ pub async fn register(
     let solved = solved(app, &application.challenge, client.address, now).await?;
     let password = app.passwords.hash(password).await?;
     let token = Opaque::make(OpaqueKind::Confirmation)?;
-    let tenant = Tenant {
-        id: TenantId(fresh_id(now)),
-        name: if name.is_empty() { email.to_string() } else { name.clone() },
-        tier: Tier::Free,
-        custom_plan: None,
-        suspended: false,
-        created_at: now,
-    };
+    let tenant = Tenant::new(
+        TenantId(fresh_id(now)),
+        if name.is_empty() { email.to_string() } else { name.clone() },
+        Tier::Free,
+        now,
+    );
     let user = User {
         id: UserId(fresh_id(now)),
         tenant: Some(tenant.id),

@@ -23,14 +23,7 @@ pub async fn create(
 ) -> Result<Project, ActionError> {
     let tenant = own_tenant(actor, tenant)?;
     let now = app.now();
-    let project = Project {
-        id: ProjectId(fresh_id(now)),
-        tenant,
-        name: text::name("name", name)?,
-        allowed_methods: Vec::new(),
-        blocked_methods: Vec::new(),
-        created_at: now,
-    };
+    let project = Project::new(ProjectId(fresh_id(now)), tenant, text::name("name", name)?, now);
     let event = ("project.created", project.id, &project.name);
     actor.audited_store(&app.store, Some(tenant), event, now).create_project(&project).await?;
     Ok(project)

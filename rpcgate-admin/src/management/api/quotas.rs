@@ -44,14 +44,7 @@ mod tests {
         let (store, now) = (&site.app.store, site.app.now());
         let viewer = site.member(Role::Viewer).await;
         let outsider = site.member(Role::Owner).await;
-        let project = Project {
-            id: ProjectId(fresh_id(now)),
-            tenant: viewer.user.tenant.unwrap(),
-            name: "One".into(),
-            allowed_methods: Vec::new(),
-            blocked_methods: Vec::new(),
-            created_at: now,
-        };
+        let project = Project::new(ProjectId(fresh_id(now)), viewer.user.tenant.unwrap(), "One", now);
         store.create_project(&project).await.unwrap();
         let path = format!("/api/v1/projects/{}/quota", project.id);
         let get = async |visitor| {

@@ -84,14 +84,7 @@ impl Site {
     /// Creates a tenant on the free plan.
     pub(crate) async fn tenant(&self) -> TenantId {
         let (id, created_at) = (TenantId(fresh_id(NOON)), NOON);
-        let tenant = Tenant {
-            id,
-            name: "Site".into(),
-            tier: Tier::Free,
-            custom_plan: None,
-            suspended: false,
-            created_at,
-        };
+        let tenant = Tenant::new(id, "Site", Tier::Free, created_at);
         self.app.store.create_tenant(&tenant).await.unwrap();
         id
     }

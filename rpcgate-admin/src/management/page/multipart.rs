@@ -4,6 +4,7 @@ use crate::management::error::ActionError;
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
+use memchr::memmem::find;
 
 const MAX_PARTS: usize = 20;
 
@@ -79,18 +80,6 @@ impl Multipart {
         let FormPart { file, content, .. } = its.next()?;
         let name = file.as_deref()?;
         (!name.is_empty() || !content.is_empty()).then_some(SentFile { name, content })
-    }
-}
-
-fn find(text: &[u8], needle: &[u8]) -> Option<usize> {
-    let first = *needle.first()?;
-    let mut from = 0;
-    loop {
-        let at = from + text.get(from..)?.iter().position(|byte| *byte == first)?;
-        if text.get(at..)?.starts_with(needle) {
-            return Some(at);
-        }
-        from = at + 1;
     }
 }
 

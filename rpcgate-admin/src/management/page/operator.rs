@@ -51,6 +51,4 @@ pub(crate) fn routes() -> Router<Arc<AppState>> {
 }
 
 #[cfg(test)]
-mod fixture;
-#[cfg(test)]
 mod tests;

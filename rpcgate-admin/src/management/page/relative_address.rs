@@ -91,7 +91,7 @@ pub(super) fn page_of_form(path: &str) -> Option<&str> {
 mod tests {
     use super::*;
     use crate::management::app_state::tests::Site;
-    use crate::management::page::hostile::forged;
+    use crate::management::page::tests::hostile::forged;
     use crate::management::page::tests::{Page, answered, attributes, cookie, followed, site};
     use axum::body::Body;
     use http::StatusCode;

@@ -1,5 +1,7 @@
 //! Tests of the pages as a browser uses them.
 
+pub(crate) mod hostile;
+
 use super::frame::root_of;
 use super::outcome::Done;
 use super::session_cookie::is_gate;

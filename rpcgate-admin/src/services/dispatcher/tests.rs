@@ -167,14 +167,7 @@ impl DispatcherFixture {
     }
 
     async fn create_project(&self, id: ProjectId) {
-        let made = Project {
-            id,
-            tenant: self.tenant,
-            name: "first".into(),
-            allowed_methods: Vec::new(),
-            blocked_methods: Vec::new(),
-            created_at: NOON,
-        };
+        let made = Project::new(id, self.tenant, "first", NOON);
         self.site.app.store.create_project(&made).await.unwrap();
     }
 

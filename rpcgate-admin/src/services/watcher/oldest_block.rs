@@ -46,8 +46,8 @@ async fn first_above(
 
 #[cfg(test)]
 mod tests {
-    use super::super::test_chain::{FIRST, Pruning, Tree, TreeNode, TreeReader};
     use super::*;
+    use crate::services::watcher::tests::test_chain::{FIRST, Pruning, Tree, TreeNode, TreeReader};
     use base64::Engine;
     use base64::engine::general_purpose::STANDARD;
     use bytes::Bytes;

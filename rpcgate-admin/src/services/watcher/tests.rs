@@ -1,6 +1,8 @@
+pub(super) mod test_chain;
+
+use self::test_chain::{FIRST, Pruning, Tree, TreeChain, TreeNode, TreeNodes, TreeReader};
 use super::backlog::Backlogs;
 use super::block_watch::{BlockWatch, Then};
-use super::test_chain::{FIRST, Pruning, Tree, TreeChain, TreeNode, TreeNodes, TreeReader};
 use super::watched_chain::{WatchParts, WatchSettings, WatchedChain};
 use super::*;
 use crate::management::app_state::tests::Site;
@@ -36,14 +38,7 @@ fn subscription(confirmations: u32) -> IndexedSubscription {
 async fn site(config: &str) -> Site {
     let site = Site::of(config).await;
     let tenant = site.tenant().await;
-    let project = Project {
-        id: PROJECT,
-        tenant,
-        name: "watched".into(),
-        allowed_methods: Vec::new(),
-        blocked_methods: Vec::new(),
-        created_at: site.app.now(),
-    };
+    let project = Project::new(PROJECT, tenant, "watched", site.app.now());
     site.app.store.create_project(&project).await.unwrap();
     for confirmations in 0..4 {
         site.app.store.add_sample_webhook(endpoint(confirmations), PROJECT, site.app.now()).await;

@@ -5,6 +5,9 @@ use rpcgate_core::clock::{Clock, SystemClock};
 use sea_orm::{ConnectionTrait, DbBackend, EntityTrait, Statement};
 use tempfile::TempDir;
 
+#[cfg(have_postgres)]
+mod on_server;
+
 fn place(dir: &TempDir) -> DatabaseLocation {
     DatabaseLocation::File(dir.path().join("rpcgate.db"))
 }

@@ -3,6 +3,7 @@
 use super::audit::{Audit, append};
 use super::digest::Digest;
 use super::id::UserId;
+use super::keyset::page;
 use super::mail_tokens::{self, Purpose};
 use super::users::{User, stored_email};
 use super::value::{moment, time};
@@ -12,9 +13,7 @@ use crate::{Store, StoreError};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use sea_orm::sea_query::Expr;
-use sea_orm::{
-    ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
-};
+use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter};
 use uuid::Uuid;
 
 /// A user and everything that prevents its log-in.
@@ -78,17 +77,16 @@ impl Store {
         now: Time,
     ) -> Result<Vec<Account>, StoreError> {
         self.read(async |database| {
-            let mut wanted = Entity::find().order_by_asc(Column::Id).limit(limit);
+            let mut wanted = Entity::find();
             if let Some(email) = &filter.email {
                 wanted = wanted.filter(Column::Email.eq(stored_email(email)));
             }
             if let Some(tenant) = filter.tenant {
                 wanted = wanted.filter(Column::TenantId.eq(Uuid::from_u128(tenant.0)));
             }
-            if let Some(after) = after {
-                wanted = wanted.filter(Column::Id.gt(Uuid::from_u128(after.0)));
-            }
-            accounts(database, wanted.all(database).await?, now).await
+            let after = after.map(|after| Uuid::from_u128(after.0));
+            let rows = page(wanted, Column::Id, after, limit).all(database).await?;
+            accounts(database, rows, now).await
         })
         .await
     }

@@ -1,6 +1,7 @@
 //! The audit log: the actions of users, with their times.
 
 use super::id::UserId;
+use super::keyset::page;
 use super::removal::{remove, try_to_remove};
 use super::value::{moment, time};
 use crate::entity::audit::{ActiveModel, Column, Entity, Model};
@@ -205,23 +206,16 @@ impl Store {
         before: Option<(Time, i64)>,
         limit: u64,
     ) -> Result<Vec<(i64, Audit)>, StoreError> {
-        let is_before = before.map(|(at, number)| {
-            let then = Condition::all().add(Column::At.eq(moment(at))).add(Column::Number.lt(number));
-            Condition::any().add(Column::At.lt(moment(at))).add(then)
-        });
         self.read(async |database| {
             let is_wanted = match subject {
                 AuditSubject::Tenant(id) => Some(Column::TenantId.eq(Uuid::from_u128(id.0))),
                 AuditSubject::User(id) => Some(Column::UserId.eq(Uuid::from_u128(id.0))),
                 AuditSubject::Everyone => None,
             };
-            let newest = Entity::find()
-                .filter(filter.condition().add_option(is_wanted))
-                .filter(is_before.unwrap_or_else(Condition::all))
-                .order_by_desc(Column::At)
-                .order_by_desc(Column::Number)
-                .limit(limit.min(MAX_RETURNED));
-            let newest = newest.all(database).await?;
+            let its = Entity::find().filter(filter.condition().add_option(is_wanted));
+            let before = before.map(|(at, number)| (moment(at), number));
+            let mut newest = page(its, (Column::At, Column::Number), before, limit.min(MAX_RETURNED));
+            let newest = newest.desc().all(database).await?;
             Ok(newest.into_iter().map(|row| (row.number, Audit::from(row))).collect())
         })
         .await

@@ -7,6 +7,7 @@ use super::invoices::{
     Invoice, InvoiceAmounts, InvoiceLine, InvoiceNumber, InvoiceSeller, InvoiceStatus, address_text, find,
     line_row,
 };
+use super::keyset::page;
 use super::live_tenants::{live_tenant, live_tenants};
 use super::value::{moment, number, time, unreadable};
 use crate::entity::{billing_accounts, billing_start, invoice_lines, invoice_numbers, invoices, tenants};
@@ -14,10 +15,9 @@ use crate::{Store, StoreError, Tenant};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::Set;
-use sea_orm::sea_query::{Condition, Expr, OnConflict};
+use sea_orm::sea_query::{Expr, OnConflict};
 use sea_orm::{
-    ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
-    QueryTrait,
+    ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, QuerySelect, QueryTrait,
 };
 use std::ops::Range;
 use uuid::Uuid;
@@ -286,12 +286,10 @@ impl Store {
             .into_query();
         let unclosed = live_tenants()
             .filter(Column::CreatedAt.lt(moment(end)))
-            .filter(Column::Id.not_in_subquery(closed))
-            .filter(Condition::all().add_option(after.map(|after| Column::Id.gt(Uuid::from_u128(after.0)))))
-            .order_by_asc(Column::Id)
-            .limit(limit);
+            .filter(Column::Id.not_in_subquery(closed));
+        let after = after.map(|after| Uuid::from_u128(after.0));
         self.read(async |database| {
-            let rows = unclosed.all(database).await?;
+            let rows = page(unclosed, Column::Id, after, limit).all(database).await?;
             let ids = rows.iter().map(|row| row.id);
             let accounts = billing_accounts::Entity::find().filter(Account::TenantId.is_in(ids));
             let accounts = accounts.all(database).await?;

@@ -2,6 +2,7 @@
 //! each change. A version is never changed; a text that comes back gets a new number.
 
 use super::id::UserId;
+use super::keyset::page;
 use super::removal::remove;
 use super::value::{moment, time, unreadable};
 use crate::entity::config_versions::{ActiveModel, Column, Entity, Model};
@@ -365,12 +366,11 @@ impl Store {
             let wanted = Condition::all()
                 .add_option(filter.source.as_ref().map(|source| Column::Source.eq(source)))
                 .add_option(filter.place.as_ref().map(|place| Column::Place.eq(place)))
-                .add_option(filter.host.as_ref().map(|host| Column::Host.eq(host)))
-                .add_option(before.map(|before| Column::Number.lt(before)));
-            let rows = Entity::find().filter(wanted).order_by_desc(Column::Number);
-            let rows = rows.limit(limit.min(MAX_RETURNED));
+                .add_option(filter.host.as_ref().map(|host| Column::Host.eq(host)));
+            let rows = Entity::find().filter(wanted);
+            let mut rows = page(rows, Column::Number, before, limit.min(MAX_RETURNED));
             self.read(async |database| {
-                rows.all(database).await?.into_iter().map(ConfigVersion::try_from).collect()
+                rows.desc().all(database).await?.into_iter().map(ConfigVersion::try_from).collect()
             })
             .await
         })

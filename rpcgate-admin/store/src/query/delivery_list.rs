@@ -3,6 +3,7 @@
 use super::chain_events::LoggedEvent;
 use super::delivery_status::DeliveryStatus;
 use super::id::{ChainEventId, DeliveryId, SubscriptionId, WebhookId};
+use super::keyset::page;
 use super::subscriptions::kind;
 use super::value::{moment, time};
 use super::webhooks::{Webhook, expect_active, of_tenants_webhooks};
@@ -13,7 +14,6 @@ use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use rpcgate_core::event::EventType;
 use sea_orm::ActiveValue::Set;
-use sea_orm::sea_query::Condition;
 use sea_orm::{
     ColumnTrait, ConnectionTrait, EntityTrait, JoinType, QueryFilter, QueryOrder, QuerySelect, RelationTrait,
     Select,
@@ -203,15 +203,10 @@ impl Store {
         if let Some(chain) = &filter.chain {
             its = its.filter(chain_events::Column::Chain.eq(chain.as_str()));
         }
-        if let Some((at, id)) = before {
-            let (at, id) = (moment(at), Uuid::from_u128(id.0));
-            let same_time = Condition::all().add(Column::CreatedAt.eq(at)).add(Column::Id.lt(id));
-            its = its.filter(Condition::any().add(Column::CreatedAt.lt(at)).add(same_time));
-        }
-        let newest =
-            its.order_by_desc(Column::CreatedAt).order_by_desc(Column::Id).limit(limit.min(MAX_RETURNED));
+        let before = before.map(|(at, id)| (moment(at), Uuid::from_u128(id.0)));
+        let mut newest = page(its, (Column::CreatedAt, Column::Id), before, limit.min(MAX_RETURNED));
         self.read(async |database| {
-            let rows = newest.all(database).await?;
+            let rows = newest.desc().all(database).await?;
             with_events(database, rows).await
         })
         .await

@@ -2,14 +2,13 @@
 
 use super::delivery_status::DeliveryStatus;
 use super::id::{SubscriptionId, WebhookId};
+use super::keyset::page;
 use super::value::{count, unreadable};
 use crate::entity::{deliveries, projects, subscriptions, tenants, webhooks};
 use crate::{Store, StoreError};
 use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_core::event::IndexedSubscription;
-use sea_orm::{
-    ColumnTrait, EntityTrait, FromQueryResult, JoinType, QueryFilter, QueryOrder, QuerySelect, RelationTrait,
-};
+use sea_orm::{ColumnTrait, EntityTrait, FromQueryResult, JoinType, QueryFilter, QuerySelect, RelationTrait};
 use std::collections::HashMap;
 use uuid::Uuid;
 
@@ -64,16 +63,13 @@ impl Store {
                 .join(JoinType::InnerJoin, projects::Relation::Tenant.def())
                 .filter(webhooks::Column::Active.eq(true))
                 .filter(projects::Column::DeletedAt.is_null())
-                .filter(tenants::Column::Suspended.eq(false))
-                .order_by_asc(Column::Id)
-                .limit(limit);
+                .filter(tenants::Column::Suspended.eq(false));
             if let Some(project) = project {
                 some = some.filter(webhooks::Column::ProjectId.eq(Uuid::from_u128(project.0)));
             }
-            if let Some(after) = after {
-                some = some.filter(Column::Id.gt(Uuid::from_u128(after.0)));
-            }
-            let rows = some.into_model::<Row>().all(database).await?;
+            let after = after.map(|after| Uuid::from_u128(after.0));
+            let mut some = page(some, Column::Id, after, limit).into_model::<Row>();
+            let rows = some.all(database).await?;
             rows.into_iter().map(subscription).collect()
         })
         .await

@@ -1,5 +1,6 @@
 //! Invoices and their lines.
 
+use super::keyset::page;
 use super::users::UnknownName;
 use super::value::{count, moment, number, tier, time, unreadable};
 use crate::entity::invoice_lines;
@@ -369,18 +370,13 @@ impl Store {
         before: Option<InvoiceNumber>,
         limit: u64,
     ) -> Result<Vec<Invoice>, StoreError> {
-        let older = before.map(|before| {
-            let (year, serial) = before.columns();
-            let same_year = Condition::all().add(Column::Year.eq(year)).add(Column::Serial.lt(serial));
-            Condition::any().add(Column::Year.lt(year)).add(same_year)
-        });
-        let newest = Entity::find()
-            .filter(filter.condition().add_option(older))
-            .order_by_desc(Column::Year)
-            .order_by_desc(Column::Serial)
-            .limit(limit.min(MAX_RETURNED));
-        self.read(async |database| newest.all(database).await?.into_iter().map(Invoice::try_from).collect())
-            .await
+        let its = Entity::find().filter(filter.condition());
+        let before = before.map(InvoiceNumber::columns);
+        let mut newest = page(its, (Column::Year, Column::Serial), before, limit.min(MAX_RETURNED));
+        self.read(async |database| {
+            newest.desc().all(database).await?.into_iter().map(Invoice::try_from).collect()
+        })
+        .await
     }
 
     /// Returns the lines about the usage of the months in `months` on all invoices of a tenant, even cancelled ones,

@@ -1,6 +1,7 @@
 //! Requests for another plan.
 
 use super::id::{LimitRequestId, UserId};
+use super::keyset::page;
 use super::tier_changes::TenantPlan;
 use super::users::UnknownName;
 use super::value::{insert_error, moment, tier, time, unreadable};
@@ -10,11 +11,7 @@ use rpcgate_core::caller::{CustomPlanId, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Tier;
 use sea_orm::ActiveValue::Set;
-use sea_orm::sea_query::Condition;
-use sea_orm::{
-    ColumnTrait, DatabaseConnection, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
-    Select,
-};
+use sea_orm::{ColumnTrait, DatabaseConnection, DatabaseTransaction, EntityTrait, QueryFilter, Select};
 use std::fmt;
 use std::str::FromStr;
 use uuid::Uuid;
@@ -158,11 +155,12 @@ impl LimitRequest {
 async fn newest(
     database: &DatabaseConnection,
     select: Select<Entity>,
+    before: Option<(Time, LimitRequestId)>,
     limit: u64,
 ) -> Result<Vec<LimitRequest>, StoreError> {
-    let newest =
-        select.order_by_desc(Column::CreatedAt).order_by_desc(Column::Id).limit(limit.min(MAX_RETURNED));
-    newest.all(database).await?.into_iter().map(LimitRequest::try_from).collect()
+    let before = before.map(|(at, id)| (moment(at), Uuid::from_u128(id.0)));
+    let mut newest = page(select, (Column::CreatedAt, Column::Id), before, limit.min(MAX_RETURNED));
+    newest.desc().all(database).await?.into_iter().map(LimitRequest::try_from).collect()
 }
 
 pub(super) async fn pending(
@@ -213,7 +211,7 @@ impl Store {
     /// [`StoreError::Unavailable`].
     pub async fn limit_requests(&self, tenant: TenantId) -> Result<Vec<LimitRequest>, StoreError> {
         let its = Entity::find().filter(Column::TenantId.eq(Uuid::from_u128(tenant.0)));
-        self.read(async |database| newest(database, its, MAX_RETURNED).await).await
+        self.read(async |database| newest(database, its, None, MAX_RETURNED).await).await
     }
 
     /// Returns a request of any tenant.
@@ -243,11 +241,6 @@ impl Store {
         if let Some(status) = status {
             select = select.filter(Column::Status.eq(status.name()));
         }
-        if let Some((at, id)) = before {
-            let (at, id) = (moment(at), Uuid::from_u128(id.0));
-            let then = Condition::all().add(Column::CreatedAt.eq(at)).add(Column::Id.lt(id));
-            select = select.filter(Condition::any().add(Column::CreatedAt.lt(at)).add(then));
-        }
-        self.read(async |database| newest(database, select, limit).await).await
+        self.read(async |database| newest(database, select, before, limit).await).await
     }
 }

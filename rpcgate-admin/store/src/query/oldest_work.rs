@@ -2,6 +2,7 @@
 
 use super::id::{LimitRequestId, TicketId};
 use super::invoices::{Invoice, InvoiceNumber, InvoiceStatus};
+use super::keyset::page;
 use super::limit_requests::{LimitRequest, RequestStatus};
 use super::ticket_status::TicketStatus;
 use super::tickets::SupportTicket;
@@ -9,8 +10,7 @@ use super::value::moment;
 use crate::entity::{invoices, limit_requests, tickets};
 use crate::{Store, StoreError};
 use rpcgate_core::clock::Time;
-use sea_orm::sea_query::Condition;
-use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use uuid::Uuid;
 
 const MAX_OLDEST: u64 = 1_000;
@@ -27,18 +27,9 @@ impl Store {
         limit: u64,
     ) -> Result<Vec<LimitRequest>, StoreError> {
         use limit_requests::{Column, Entity};
-        let later = after.map(|(at, id)| {
-            let same = Condition::all()
-                .add(Column::CreatedAt.eq(moment(at)))
-                .add(Column::Id.gt(Uuid::from_u128(id.0)));
-            Condition::any().add(Column::CreatedAt.gt(moment(at))).add(same)
-        });
-        let oldest = Entity::find()
-            .filter(Column::Status.eq(RequestStatus::Pending.name()))
-            .filter(Condition::all().add_option(later))
-            .order_by_asc(Column::CreatedAt)
-            .order_by_asc(Column::Id)
-            .limit(limit.min(MAX_OLDEST));
+        let its = Entity::find().filter(Column::Status.eq(RequestStatus::Pending.name()));
+        let after = after.map(|(at, id)| (moment(at), Uuid::from_u128(id.0)));
+        let mut oldest = page(its, (Column::CreatedAt, Column::Id), after, limit.min(MAX_OLDEST));
         self.read(async |database| {
             oldest.all(database).await?.into_iter().map(LimitRequest::try_from).collect()
         })
@@ -56,18 +47,9 @@ impl Store {
         limit: u64,
     ) -> Result<Vec<SupportTicket>, StoreError> {
         use tickets::{Column, Entity};
-        let later = after.map(|(at, id)| {
-            let same = Condition::all()
-                .add(Column::CreatedAt.eq(moment(at)))
-                .add(Column::Id.gt(Uuid::from_u128(id.0)));
-            Condition::any().add(Column::CreatedAt.gt(moment(at))).add(same)
-        });
-        let oldest = Entity::find()
-            .filter(Column::Status.eq(TicketStatus::Open.name()))
-            .filter(Condition::all().add_option(later))
-            .order_by_asc(Column::CreatedAt)
-            .order_by_asc(Column::Id)
-            .limit(limit.min(MAX_OLDEST));
+        let its = Entity::find().filter(Column::Status.eq(TicketStatus::Open.name()));
+        let after = after.map(|(at, id)| (moment(at), Uuid::from_u128(id.0)));
+        let mut oldest = page(its, (Column::CreatedAt, Column::Id), after, limit.min(MAX_OLDEST));
         self.read(async |database| {
             oldest.all(database).await?.into_iter().map(SupportTicket::try_from).collect()
         })
@@ -86,18 +68,11 @@ impl Store {
         now: Time,
     ) -> Result<Vec<Invoice>, StoreError> {
         use invoices::{Column, Entity};
-        let later = after.map(|after| {
-            let (year, serial) = after.columns();
-            let same_year = Condition::all().add(Column::Year.eq(year)).add(Column::Serial.gt(serial));
-            Condition::any().add(Column::Year.gt(year)).add(same_year)
-        });
-        let oldest = Entity::find()
+        let its = Entity::find()
             .filter(Column::Status.eq(InvoiceStatus::Open.name()))
-            .filter(Column::DueAt.lte(moment(now)))
-            .filter(Condition::all().add_option(later))
-            .order_by_asc(Column::Year)
-            .order_by_asc(Column::Serial)
-            .limit(limit.min(MAX_OLDEST));
+            .filter(Column::DueAt.lte(moment(now)));
+        let after = after.map(InvoiceNumber::columns);
+        let mut oldest = page(its, (Column::Year, Column::Serial), after, limit.min(MAX_OLDEST));
         self.read(async |database| oldest.all(database).await?.into_iter().map(Invoice::try_from).collect())
             .await
     }

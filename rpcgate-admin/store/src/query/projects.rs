@@ -41,6 +41,20 @@ pub struct Project {
     pub created_at: Time,
 }
 
+impl Project {
+    /// Creates a project whose keys may call all methods.
+    pub fn new(id: ProjectId, tenant: TenantId, name: impl Into<String>, created_at: Time) -> Self {
+        Project {
+            id,
+            tenant,
+            name: name.into(),
+            allowed_methods: Vec::new(),
+            blocked_methods: Vec::new(),
+            created_at,
+        }
+    }
+}
+
 impl TryFrom<Model> for Project {
     type Error = StoreError;
 

@@ -2,6 +2,7 @@
 //! deadline of writes, regardless of the number of projects and endpoints.
 
 use super::delivery_status::{HELD, WITHHELD};
+use super::keyset::page;
 use super::matched_events::{BYTES_AT_ONCE, insert_new, taking_back, told_of};
 use super::new_deliveries::due;
 use super::removal::remove;
@@ -15,7 +16,6 @@ use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::Condition;
 use sea_orm::{
     ActiveModelTrait, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel, QueryFilter,
-    QueryOrder, QuerySelect,
 };
 use uuid::Uuid;
 
@@ -43,18 +43,13 @@ pub(super) async fn take_back_part(
     now: Time,
 ) -> Result<Option<Position>, StoreError> {
     use chain_events::Column as Event;
-    let mut some = chain_events::Entity::find()
+    let some = chain_events::Entity::find()
         .filter(Event::Chain.eq(row.chain.as_str()))
         .filter(Event::BlockHash.eq(row.hash.as_str()))
         .filter(Event::CreatedAt.eq(row.appended_at))
         .filter(Event::Removed.eq(false))
-        .filter(Event::EventType.ne(EventType::Health.name()))
-        .order_by_asc(Event::Id)
-        .limit(EVENTS_AT_ONCE);
-    if let Some(event) = position.event {
-        some = some.filter(Event::Id.gt(event));
-    }
-    let mut events = some.all(transaction).await?;
+        .filter(Event::EventType.ne(EventType::Health.name()));
+    let mut events = page(some, Event::Id, position.event, EVENTS_AT_ONCE).all(transaction).await?;
     let mut is_full = events.len() as u64 == EVENTS_AT_ONCE;
     // At least one event, within the limit on body bytes.
     let mut bytes = 0;
@@ -118,16 +113,8 @@ async fn log_removals(
     now: Time,
 ) -> Result<Option<LogKey>, StoreError> {
     use project_events::Column as Place;
-    let mut logged = project_events::Entity::find()
-        .filter(Place::EventId.is_in(events.iter().copied()))
-        .order_by_asc(Place::EventId)
-        .order_by_asc(Place::ProjectId)
-        .limit(most);
-    if let Some((event, project)) = after {
-        let same = Condition::all().add(Place::EventId.eq(event)).add(Place::ProjectId.gt(project));
-        logged = logged.filter(Condition::any().add(Place::EventId.gt(event)).add(same));
-    }
-    let logged = logged.all(transaction).await?;
+    let logged = project_events::Entity::find().filter(Place::EventId.is_in(events.iter().copied()));
+    let logged = page(logged, (Place::EventId, Place::ProjectId), after, most).all(transaction).await?;
     let last = logged.last().map(|row| (row.event_id, row.project_id));
     let last = last.filter(|_| logged.len() as u64 == most);
     let again = |row: project_events::Model| project_events::ActiveModel {
@@ -149,16 +136,11 @@ async fn tell_removal(
     now: Time,
 ) -> Result<Option<Uuid>, StoreError> {
     use deliveries::Column as Delivery;
-    let mut made = deliveries::Entity::find()
+    let made = deliveries::Entity::find()
         .filter(Delivery::EventId.is_in(events.iter().copied()))
         .filter(Delivery::Replay.eq(false))
-        .filter(Delivery::SubscriptionId.is_not_null())
-        .order_by_asc(Delivery::Id)
-        .limit(most);
-    if let Some(after) = after {
-        made = made.filter(Delivery::Id.gt(after));
-    }
-    let made = made.all(transaction).await?;
+        .filter(Delivery::SubscriptionId.is_not_null());
+    let made = page(made, Delivery::Id, after, most).all(transaction).await?;
     let last = made.last().map(|delivery| delivery.id).filter(|_| made.len() as u64 == most);
     let told_now = told_of(transaction, made.iter().map(|delivery| delivery.webhook_id).collect()).await?;
     let is_told = |delivery: &deliveries::Model| told_now.contains(&delivery.webhook_id);

@@ -1,6 +1,7 @@
 //! Subscriptions of webhook endpoints to events.
 
 use super::id::{SubscriptionId, WebhookId};
+use super::keyset::page;
 use super::plans::{counts, full};
 use super::value::{insert_error, moment, time, unreadable};
 use super::webhooks::{expect, of_tenants_webhooks, record_change};
@@ -11,8 +12,7 @@ use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use rpcgate_core::event::EventType;
 use sea_orm::ActiveValue::Set;
-use sea_orm::sea_query::Condition;
-use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect, Select};
+use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QuerySelect, Select};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
@@ -116,14 +116,9 @@ impl Store {
         after: Option<(Time, SubscriptionId)>,
         limit: u64,
     ) -> Result<Vec<WebhookSubscription>, StoreError> {
-        let mut its = of_tenant(tenant).filter(Column::WebhookId.eq(Uuid::from_u128(webhook.0)));
-        if let Some((at, id)) = after {
-            let (at, id) = (moment(at), Uuid::from_u128(id.0));
-            let same_time = Condition::all().add(Column::CreatedAt.eq(at)).add(Column::Id.gt(id));
-            its = its.filter(Condition::any().add(Column::CreatedAt.gt(at)).add(same_time));
-        }
-        let oldest =
-            its.order_by_asc(Column::CreatedAt).order_by_asc(Column::Id).limit(limit.min(MAX_RETURNED));
+        let its = of_tenant(tenant).filter(Column::WebhookId.eq(Uuid::from_u128(webhook.0)));
+        let after = after.map(|(at, id)| (moment(at), Uuid::from_u128(id.0)));
+        let mut oldest = page(its, (Column::CreatedAt, Column::Id), after, limit.min(MAX_RETURNED));
         self.read(async |database| {
             oldest.all(database).await?.into_iter().map(WebhookSubscription::try_from).collect()
         })

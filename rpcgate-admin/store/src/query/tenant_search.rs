@@ -3,6 +3,7 @@
 //! Addresses and identifiers are looked up by their indexes. Names are compared one by one, by identifier and in
 //! limited number per call, because neither database has an index for the middle of a text.
 
+use super::keyset::page;
 use super::live_tenants::live_tenants;
 use super::tenants::{Tenant, TenantFilter, on_plan};
 use super::users::{Role, stored_email};
@@ -65,9 +66,8 @@ async fn page_of(
     after: Option<TenantId>,
     limit: u64,
 ) -> Result<FoundTenants, StoreError> {
-    let behind = Condition::all().add_option(after.map(|after| Column::Id.gt(Uuid::from_u128(after.0))));
-    let rows = wanted.filter(behind).order_by_asc(Column::Id).limit(limit.saturating_add(1));
-    let rows = rows.all(database).await?;
+    let after = after.map(|after| Uuid::from_u128(after.0));
+    let rows = page(wanted, Column::Id, after, limit.saturating_add(1)).all(database).await?;
     let has_more = rows.len() as u64 > limit;
     let shown = usize::try_from(limit).unwrap_or(usize::MAX);
     let tenants: Vec<Tenant> =

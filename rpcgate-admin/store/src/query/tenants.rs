@@ -4,6 +4,7 @@ use super::billing_accounts::forget_suspension;
 use super::changes::{NewChange, record};
 use super::custom_plans;
 use super::invoices::{BillingParty, address_text, read_address};
+use super::keyset::page;
 use super::live_tenants::{live_tenant, live_tenants};
 use super::tier_changes::{TenantPlan, move_to};
 use super::value::{insert_error, moment, tier, time};
@@ -15,7 +16,7 @@ use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Tier;
 use sea_orm::ActiveValue::{NotSet, Set};
 use sea_orm::sea_query::{Condition, Expr};
-use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter};
 use uuid::Uuid;
 
 const MAX_RETURNED: u64 = 1_000;
@@ -35,6 +36,13 @@ pub struct Tenant {
     pub suspended: bool,
     /// The creation time.
     pub created_at: Time,
+}
+
+impl Tenant {
+    /// Creates a tenant on a built-in plan that is not suspended.
+    pub fn new(id: TenantId, name: impl Into<String>, tier: Tier, created_at: Time) -> Self {
+        Tenant { id, name: name.into(), tier, custom_plan: None, suspended: false, created_at }
+    }
 }
 
 impl TryFrom<Model> for Tenant {
@@ -150,14 +158,11 @@ impl Store {
     ) -> Result<Vec<Tenant>, StoreError> {
         let wanted = Condition::all()
             .add_option(filter.plan.map(on_plan))
-            .add_option(filter.suspended.map(|suspended| Column::Suspended.eq(suspended)))
-            .add_option(after.map(|after| Column::Id.gt(Uuid::from_u128(after.0))));
-        self.read(async |database| {
-            let select =
-                live_tenants().filter(wanted).order_by_asc(Column::Id).limit(limit.min(MAX_RETURNED));
-            select.all(database).await?.into_iter().map(Tenant::try_from).collect()
-        })
-        .await
+            .add_option(filter.suspended.map(|suspended| Column::Suspended.eq(suspended)));
+        let after = after.map(|after| Uuid::from_u128(after.0));
+        let mut select = page(live_tenants().filter(wanted), Column::Id, after, limit.min(MAX_RETURNED));
+        self.read(async |database| select.all(database).await?.into_iter().map(Tenant::try_from).collect())
+            .await
     }
 
     /// Applies `change` and returns the changed tenant. Notifies gateways of all changes but those of the name and the

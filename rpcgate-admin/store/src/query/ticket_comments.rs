@@ -1,6 +1,7 @@
 //! Comments on support tickets.
 
 use super::id::{TicketCommentId, TicketId, UserId};
+use super::keyset::page;
 use super::limit_requests::LimitRequest;
 use super::ticket_status::TicketStatus;
 use super::ticket_texts::{add, length_of, make_room};
@@ -12,10 +13,8 @@ use crate::{Store, StoreError, fresh_id};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::Set;
-use sea_orm::sea_query::Condition;
 use sea_orm::{
-    ColumnTrait, DatabaseConnection, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter,
-    QueryOrder, QuerySelect, Select,
+    ColumnTrait, DatabaseConnection, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, Select,
 };
 use uuid::Uuid;
 
@@ -125,14 +124,8 @@ async fn oldest(
     after: Option<(Time, TicketCommentId)>,
     limit: u64,
 ) -> Result<Vec<TicketComment>, StoreError> {
-    let mut select = select;
-    if let Some((at, id)) = after {
-        let (at, id) = (moment(at), Uuid::from_u128(id.0));
-        let same_time = Condition::all().add(Column::CreatedAt.eq(at)).add(Column::Id.gt(id));
-        select = select.filter(Condition::any().add(Column::CreatedAt.gt(at)).add(same_time));
-    }
-    let oldest =
-        select.order_by_asc(Column::CreatedAt).order_by_asc(Column::Id).limit(limit.min(MAX_RETURNED));
+    let after = after.map(|(at, id)| (moment(at), Uuid::from_u128(id.0)));
+    let mut oldest = page(select, (Column::CreatedAt, Column::Id), after, limit.min(MAX_RETURNED));
     Ok(oldest.all(database).await?.into_iter().map(TicketComment::from).collect())
 }
 

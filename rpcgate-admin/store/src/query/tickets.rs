@@ -2,6 +2,7 @@
 
 use super::audit::{Audit, append};
 use super::id::{LimitRequestId, TicketId, UserId};
+use super::keyset::page;
 use super::limit_requests::{self, LimitRequest};
 use super::removal::remove;
 use super::ticket_category::TicketCategory;
@@ -231,17 +232,10 @@ async fn newest(
     if let Some(category) = filter.category {
         matching = matching.add(Column::Category.eq(category.name()));
     }
-    if let Some((at, id)) = before {
-        let (at, id) = (moment(at), Uuid::from_u128(id.0));
-        let same_time = Condition::all().add(Column::CreatedAt.eq(at)).add(Column::Id.lt(id));
-        matching = matching.add(Condition::any().add(Column::CreatedAt.lt(at)).add(same_time));
-    }
-    let newest = select
-        .filter(matching)
-        .order_by_desc(Column::CreatedAt)
-        .order_by_desc(Column::Id)
-        .limit(limit.min(MAX_RETURNED));
-    newest.all(database).await?.into_iter().map(SupportTicket::try_from).collect()
+    let before = before.map(|(at, id)| (moment(at), Uuid::from_u128(id.0)));
+    let its = select.filter(matching);
+    let mut newest = page(its, (Column::CreatedAt, Column::Id), before, limit.min(MAX_RETURNED));
+    newest.desc().all(database).await?.into_iter().map(SupportTicket::try_from).collect()
 }
 
 impl Store {

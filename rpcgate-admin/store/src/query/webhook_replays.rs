@@ -5,6 +5,7 @@
 
 use super::delivery_status::{DeliveryStatus, WITHHELD};
 use super::id::WebhookId;
+use super::keyset::page;
 use super::new_deliveries::{due, expect_room};
 use super::value::moment;
 use super::webhooks::expect_active;
@@ -14,7 +15,7 @@ use crate::{Store, StoreError, fresh_id};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::Set;
-use sea_orm::sea_query::{Alias, Asterisk, Condition, Expr, Func, LockType, Query};
+use sea_orm::sea_query::{Alias, Asterisk, Expr, Func, LockType, Query};
 use sea_orm::{
     ActiveModelTrait, ColumnTrait, ConnectionTrait, DatabaseConnection, DatabaseTransaction, EntityTrait,
     IntoActiveModel, QueryFilter, QueryOrder, QuerySelect, QueryTrait, Select,
@@ -126,14 +127,8 @@ async fn next_step(database: &DatabaseConnection) -> Result<Option<NextStep>, St
     let Some(endpoint) = endpoint else { return Ok(Some((replay, Vec::new()))) };
     let stored = replay.stored_from..replay.stored_until;
     let most = STEP.min(replay.remaining.unsigned_abs());
-    let mut some = sources(endpoint.id, endpoint.project_id, &stored)
-        .order_by_asc(Column::CreatedAt)
-        .order_by_asc(Column::Id)
-        .limit(most);
-    if let (Some(at), Some(id)) = (replay.after_at, replay.after_id) {
-        let same_time = Condition::all().add(Column::CreatedAt.eq(at)).add(Column::Id.gt(id));
-        some = some.filter(Condition::any().add(Column::CreatedAt.gt(at)).add(same_time));
-    }
+    let some = sources(endpoint.id, endpoint.project_id, &stored);
+    let mut some = page(some, (Column::CreatedAt, Column::Id), replay.after_at.zip(replay.after_id), most);
     let some = some.all(database).await?.into_iter();
     let some = some.map(|row| ReplaySource {
         id: row.id,

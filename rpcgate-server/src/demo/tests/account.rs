@@ -5,7 +5,7 @@ use rpcgate_config::LogFormat;
 use rpcgate_core::backend::changes::ChangeFeed;
 use rpcgate_core::caller::{KeyId, ProjectId, Scope, TenantId};
 use rpcgate_core::secret::{KeyForge, KeyHash, shown};
-use rpcgate_process::captured_log::CapturedLog;
+use rpcgate_process::testing::CapturedLog;
 use rpcgate_simulate::SimulatedRequest;
 use rpcgate_store::{Key, Project, Role, Store, Tenant, User, UserId, url_of};
 use std::fs;
@@ -80,14 +80,7 @@ async fn a_start_that_was_killed_halfway_is_completed_by_the_next() {
         let tenant = state.tenant;
         if done > 0 {
             let tier = Tier::Standard;
-            let tenant = Tenant {
-                id: tenant,
-                name: "demo".into(),
-                tier,
-                custom_plan: None,
-                suspended: false,
-                created_at: NOW,
-            };
+            let tenant = Tenant::new(tenant, "demo", tier, NOW);
             store.create_tenant(&tenant).await.unwrap();
         }
         if done > 1 {
@@ -120,14 +113,7 @@ async fn a_start_that_was_killed_halfway_is_completed_by_the_next() {
 }
 
 fn project(state: &DemoState) -> Project {
-    Project {
-        id: state.project,
-        tenant: state.tenant,
-        name: "demo".into(),
-        allowed_methods: Vec::new(),
-        blocked_methods: Vec::new(),
-        created_at: NOW,
-    }
+    Project::new(state.project, state.tenant, "demo", NOW)
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use rpcgate_admin::management::gateway_urls::GatewayUrls;
 use rpcgate_admin::management::identity::password::{Password, Passwords};
 use rpcgate_config::LogFormat;
 use rpcgate_core::secret::{KeyHash, shown};
-use rpcgate_process::captured_log::CapturedLog;
+use rpcgate_process::testing::CapturedLog;
 use rpcgate_store::{Key, Project, Role, Store, Tenant, User, UserId, url_of};
 
 const USER: &str = "demo@example.com";
@@ -148,14 +148,7 @@ async fn a_folder_of_the_former_version_gets_its_logins() {
     std::fs::write(home.path().join("state.json"), text.to_string()).unwrap();
     // The account as that version created it: the key exists, the user has no password.
     let database = store(&home).await;
-    let tenant = Tenant {
-        id: made.tenant,
-        name: "demo".into(),
-        tier: Tier::Standard,
-        custom_plan: None,
-        suspended: false,
-        created_at: NOW,
-    };
+    let tenant = Tenant::new(made.tenant, "demo", Tier::Standard, NOW);
     database.create_tenant(&tenant).await.unwrap();
     let before = User {
         id: UserId(1),
@@ -168,14 +161,7 @@ async fn a_folder_of_the_former_version_gets_its_logins() {
         created_at: NOW,
     };
     database.create_user(&before).await.unwrap();
-    let project = Project {
-        id: made.project,
-        tenant: made.tenant,
-        name: "demo".into(),
-        allowed_methods: Vec::new(),
-        blocked_methods: Vec::new(),
-        created_at: NOW,
-    };
+    let project = Project::new(made.project, made.tenant, "demo", NOW);
     database.create_project(&project).await.unwrap();
     let key = Key {
         description: "demo".into(),

@@ -48,22 +48,11 @@ impl Fixture {
         let (tenant, project) = (TenantId(self.callers), ProjectId(self.callers + 1));
         let key = KeyId(self.callers + 2);
         let text = KeyForge::new(remembered(&self.home).key_secret.as_bytes()).make().unwrap();
-        let made = Tenant {
-            id: tenant,
-            name: "g".into(),
-            tier,
-            custom_plan: None,
-            suspended: false,
-            created_at: NOW,
-        };
+        let made = Tenant::new(tenant, "g", tier, NOW);
         self.store.create_tenant(&made).await.unwrap();
         let made = Project {
-            id: project,
-            tenant,
-            name: "g".into(),
-            allowed_methods: Vec::new(),
             blocked_methods: blocked.iter().map(|method| (*method).to_owned()).collect(),
-            created_at: NOW,
+            ..Project::new(project, tenant, "g", NOW)
         };
         self.store.create_project(&made).await.unwrap();
         let made = Key { scope, ..Key::new(key, project, shown(&text), KeyHash::of(&text), NOW) };

@@ -9,7 +9,7 @@ use rpcgate_core::caller::{KeyId, TenantId};
 use rpcgate_core::clock::{Clock, ManualClock, Time};
 use rpcgate_core::plan::Tier;
 use rpcgate_core::secret::{KeyForge, KeyHash};
-use rpcgate_process::captured_log::CapturedLog;
+use rpcgate_process::testing::CapturedLog;
 use rpcgate_store::{ContractId, Figures, StoredKey, TenantContract, Terms};
 use std::collections::HashMap;
 

@@ -8,7 +8,7 @@ use rpcgate_core::backend::suite;
 use rpcgate_core::backend::usage_sink::{Line, Outcome, Record, UsageSink};
 use rpcgate_core::clock::ManualClock;
 use rpcgate_core::usage::{Metrics, Notice, Period, UsageAsk, UsageWindow};
-use rpcgate_process::captured_log::CapturedLog;
+use rpcgate_process::testing::CapturedLog;
 use rpcgate_store::url_of;
 use std::collections::VecDeque;
 use std::io::{self, Seek, SeekFrom, Write};

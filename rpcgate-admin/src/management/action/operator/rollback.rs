@@ -291,14 +291,7 @@ mod tests {
     async fn agreements_with_a_tenant_return_and_those_with_others_stay() {
         let site = Site::new().await;
         let (app, actor, tenant, other) = (&site.app, actor(), site.tenant().await, site.tenant().await);
-        let project = Project {
-            id: ProjectId(7),
-            tenant,
-            name: "p".into(),
-            allowed_methods: Vec::new(),
-            blocked_methods: Vec::new(),
-            created_at: NOON,
-        };
+        let project = Project::new(ProjectId(7), tenant, "p", NOON);
         app.store.create_project(&project).await.unwrap();
         let day = Duration::from_secs(86_400);
         let new = |per_minute, until| contracts::NewContract {

@@ -37,14 +37,7 @@ impl Fixture {
     }
 
     async fn add_project(&self, id: ProjectId, name: &str) {
-        let project = Project {
-            id,
-            tenant: self.owner.user.tenant.unwrap(),
-            name: name.into(),
-            allowed_methods: Vec::new(),
-            blocked_methods: Vec::new(),
-            created_at: NOON,
-        };
+        let project = Project::new(id, self.owner.user.tenant.unwrap(), name, NOON);
         self.site.app.store.create_project(&project).await.unwrap();
     }
 

@@ -7,7 +7,7 @@ use http::Method;
 use rpcgate_config::{LogFormat, PlanChange};
 use rpcgate_core::caller::{CustomPlanId, TenantId};
 use rpcgate_core::plan::Tier;
-use rpcgate_process::captured_log::CapturedLog;
+use rpcgate_process::testing::CapturedLog;
 use rpcgate_store::{AuditSubject, CustomPlan, InvoiceStatus, NewCreditNote, Role, TenantChange};
 use serde_json::{Value, json};
 use std::time::Duration;

@@ -22,14 +22,7 @@ async fn ask(site: &Site, visitor: &Visitor, method: Method, path: &str, body: V
 async fn project(site: &Site, visitor: &Visitor) -> (ProjectId, String) {
     let now = site.app.now();
     let id = ProjectId(fresh_id(now));
-    let project = Project {
-        id,
-        tenant: visitor.user.tenant.unwrap(),
-        name: "Keys".into(),
-        allowed_methods: Vec::new(),
-        blocked_methods: Vec::new(),
-        created_at: now,
-    };
+    let project = Project::new(id, visitor.user.tenant.unwrap(), "Keys", now);
     site.app.store.create_project(&project).await.unwrap();
     (id, format!("/projects/{id}/keys"))
 }

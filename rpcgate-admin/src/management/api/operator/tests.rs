@@ -115,14 +115,8 @@ async fn a_quota_takes_any_of_its_fields_and_can_be_taken_away() {
     let (tenant, now) = (site.tenant().await, site.app.now());
     let id = ProjectId(fresh_id(now));
     let lists = (Vec::new(), Vec::new());
-    let project = Project {
-        id,
-        tenant,
-        name: "P".into(),
-        allowed_methods: lists.0,
-        blocked_methods: lists.1,
-        created_at: now,
-    };
+    let project =
+        Project { allowed_methods: lists.0, blocked_methods: lists.1, ..Project::new(id, tenant, "P", now) };
     site.app.store.create_project(&project).await.unwrap();
     let path = format!("/projects/{id}/quota");
     let quota = |day: u64, month: Option<u64>, rps: Option<u64>| {

@@ -44,12 +44,8 @@ impl UsageFixture {
 
     async fn project(&self, tenant: TenantId) -> ProjectId {
         let project = Project {
-            id: ProjectId(fresh_id(NOON)),
-            tenant,
-            name: "One".into(),
-            allowed_methods: Vec::new(),
             blocked_methods: vec!["eth_getLogs".into()],
-            created_at: NOON,
+            ..Project::new(ProjectId(fresh_id(NOON)), tenant, "One", NOON)
         };
         self.site.app.store.create_project(&project).await.unwrap();
         project.id

@@ -35,14 +35,7 @@ pub(crate) async fn ask(
 pub(crate) async fn project(site: &Site, visitor: &Visitor) -> ProjectId {
     let now = site.app.now();
     let id = ProjectId(fresh_id(now));
-    let project = Project {
-        id,
-        tenant: visitor.user.tenant.unwrap(),
-        name: "Hooks".into(),
-        allowed_methods: Vec::new(),
-        blocked_methods: Vec::new(),
-        created_at: now,
-    };
+    let project = Project::new(id, visitor.user.tenant.unwrap(), "Hooks", now);
     site.app.store.create_project(&project).await.unwrap();
     id
 }

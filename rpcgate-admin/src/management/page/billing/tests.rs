@@ -3,7 +3,7 @@
 use super::*;
 use crate::management::api::invoices::tests::issue;
 use crate::management::app_state::tests::Site;
-use crate::management::page::hostile::{
+use crate::management::page::tests::hostile::{
     HOSTILE, assert_for, assert_protected, assert_shown, cookies, everybody, forged,
 };
 use crate::management::page::tests::{cookie, get, post};

@@ -75,22 +75,8 @@ mod tests {
 
     fn found(is_confirmed: bool, has_project: bool, has_key: bool) -> StepList {
         let at = Time::from_secs(1);
-        let project = Project {
-            id: ProjectId(7),
-            tenant: TenantId(1),
-            name: "First".into(),
-            allowed_methods: Vec::new(),
-            blocked_methods: Vec::new(),
-            created_at: at,
-        };
-        let tenant = Tenant {
-            id: TenantId(1),
-            name: "New Corp".into(),
-            tier: Tier::Free,
-            custom_plan: None,
-            suspended: false,
-            created_at: at,
-        };
+        let project = Project::new(ProjectId(7), TenantId(1), "First", at);
+        let tenant = Tenant::new(TenantId(1), "New Corp", Tier::Free, at);
         let found = first_run::FirstSteps {
             tenant,
             plan: Plan::of(Tier::Free),

@@ -36,14 +36,7 @@ impl Fixture {
     }
 
     async fn project(&self, name: &str) -> ProjectId {
-        let project = Project {
-            id: ProjectId(fresh_id(NOON)),
-            tenant: self.owner.user.tenant.unwrap(),
-            name: name.into(),
-            allowed_methods: Vec::new(),
-            blocked_methods: Vec::new(),
-            created_at: NOON,
-        };
+        let project = Project::new(ProjectId(fresh_id(NOON)), self.owner.user.tenant.unwrap(), name, NOON);
         self.site.app.store.create_project(&project).await.unwrap();
         project.id
     }

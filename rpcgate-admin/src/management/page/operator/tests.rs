@@ -1,3 +1,5 @@
+pub(super) mod fixture;
+
 use super::what_if::unanswered;
 use crate::management::action::operator::what_if::TOO_SLOW;
 use crate::management::app_state::tests::{NOON, Site};
@@ -24,14 +26,7 @@ async fn busy_site() -> (Site, String) {
     let site =
         Site::of("[chains.eth]\nnodes = [\"http://127.0.0.1:1/\"]\n[chains.btc]\nenabled = false\n").await;
     let operator = cookie(&site, &site.operator().await);
-    let tenant = Tenant {
-        id: TenantId(1),
-        name: NASTY.into(),
-        tier: Tier::Standard,
-        custom_plan: None,
-        suspended: false,
-        created_at: NOON,
-    };
+    let tenant = Tenant::new(TenantId(1), NASTY, Tier::Standard, NOON);
     site.app.store.create_tenant(&tenant).await.unwrap();
     let line = |method: &str, cu| SampleLine { calls: 2, cu, ..item(method) };
     let lines = vec![line("eth_getLogs", 150), line(NASTY, 0)];
@@ -276,12 +271,8 @@ async fn a_plan_of_ones_own_is_made_changed_and_deleted() {
     assert!(expected.set("per_hour", 77) && expected.set("cu_per_day", 5));
     assert_eq!((plan.name.as_str(), plan.is_visible, plan.figures), ("grown", true, expected));
     let on_it = Tenant {
-        id: TenantId(2),
-        name: "two".into(),
-        tier: Tier::Premium,
         custom_plan: Some(CustomPlanId(id.0)),
-        suspended: false,
-        created_at: NOON,
+        ..Tenant::new(TenantId(2), "two", Tier::Premium, NOON)
     };
     site.app.store.create_tenant(&on_it).await.unwrap();
     let question = get(&site, &format!("{path}/delete"), &operator).await.text;

@@ -72,12 +72,8 @@ impl ProjectFixture {
         let owner = site.member(Role::Owner).await;
         let tenant = owner.user.tenant.unwrap();
         let project = Project {
-            id: ProjectId(fresh_id(NOON)),
-            tenant,
-            name: text.into(),
-            allowed_methods: Vec::new(),
             blocked_methods: vec![text.replace(' ', "_")],
-            created_at: NOON,
+            ..Project::new(ProjectId(fresh_id(NOON)), tenant, text, NOON)
         };
         site.app.store.create_project(&project).await.unwrap();
         let key = key_of(project.id, text);
@@ -553,14 +549,12 @@ async fn the_list_has_the_usage_of_each_project_and_the_plan_bounds_it() {
     );
     assert!(page.text.contains("<small>of 100,000</small>"), "{}", page.text);
     for number in 0..31 {
-        let project = Project {
-            id: ProjectId(fresh_id(NOON.plus(Duration::from_millis(number)))),
-            tenant: fixture.tenant(),
-            name: format!("P{number}"),
-            allowed_methods: Vec::new(),
-            blocked_methods: Vec::new(),
-            created_at: NOON.plus(Duration::from_millis(number)),
-        };
+        let project = Project::new(
+            ProjectId(fresh_id(NOON.plus(Duration::from_millis(number)))),
+            fixture.tenant(),
+            format!("P{number}"),
+            NOON.plus(Duration::from_millis(number)),
+        );
         let made = fixture.site.app.store.create_project(&project).await;
         assert_eq!(made.is_ok(), number < 29, "{number}");
     }

@@ -4,7 +4,7 @@ use super::*;
 use crate::management::access::RECENT;
 use crate::management::api::factors::tests::Authenticator;
 use crate::management::app_state::tests::{Site, Visitor};
-use crate::management::page::hostile::{HOSTILE, assert_shown, forged};
+use crate::management::page::tests::hostile::{HOSTILE, assert_shown, forged};
 use crate::management::page::tests::{cookie, get, post};
 use http::StatusCode;
 use http::header::CACHE_CONTROL;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::management::app_state::tests::{Site, Visitor};
-use crate::management::page::hostile::{
+use crate::management::page::tests::hostile::{
     HOSTILE, assert_for, assert_protected, assert_shown, cookies, everybody, forged, led_id,
 };
 use crate::management::page::tests::{Page, cookie, form_token, get, post};

@@ -21,14 +21,7 @@ impl Fixture {
     async fn new() -> Self {
         let site = Site::new().await;
         let owner = site.member(Role::Owner).await;
-        let project = Project {
-            id: ProjectId(fresh_id(NOON)),
-            tenant: owner.user.tenant.unwrap(),
-            name: "Checkout".into(),
-            allowed_methods: Vec::new(),
-            blocked_methods: Vec::new(),
-            created_at: NOON,
-        };
+        let project = Project::new(ProjectId(fresh_id(NOON)), owner.user.tenant.unwrap(), "Checkout", NOON);
         site.app.store.create_project(&project).await.unwrap();
         Fixture { site, owner, sender: SampleShipper::new(1), project: project.id }
     }

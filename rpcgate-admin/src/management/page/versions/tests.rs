@@ -137,14 +137,7 @@ async fn a_form_of_an_operator_notices_that_somebody_else_changed_the_same() {
     let site = Site::of("[chains.eth]\nnodes = [\"http://127.0.0.1:1/\"]\n").await;
     let own = cookie(&site, &site.operator().await);
     let (store, tenant) = (&site.app.store, site.tenant().await);
-    let project = Project {
-        id: ProjectId(fresh_id(NOON)),
-        tenant,
-        name: "Checkout".into(),
-        allowed_methods: Vec::new(),
-        blocked_methods: Vec::new(),
-        created_at: NOON,
-    };
+    let project = Project::new(ProjectId(fresh_id(NOON)), tenant, "Checkout", NOON);
     store.create_project(&project).await.unwrap();
     let contract = TenantContract {
         id: ContractId(fresh_id(NOON)),

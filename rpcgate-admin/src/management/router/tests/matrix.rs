@@ -804,28 +804,14 @@ async fn premises(
     let (app, now) = (&site.app, site.app.now());
     let store = &app.store;
     let tenant = TenantId(fresh_id(now));
-    let organisation = Tenant {
-        id: tenant,
-        name: "One".into(),
-        tier: Tier::Free,
-        custom_plan: None,
-        suspended: false,
-        created_at: now,
-    };
+    let organisation = Tenant::new(tenant, "One", Tier::Free, now);
     store.create_tenant(&organisation).await.unwrap();
     let caller = match role {
         "operator" => caller(site, hash, None, Role::Viewer, confirmed).await,
         role => caller(site, hash, Some(tenant), role.parse().unwrap(), confirmed).await,
     };
     let project = ProjectId(fresh_id(now));
-    let made = Project {
-        id: project,
-        tenant,
-        name: "One".into(),
-        allowed_methods: Vec::new(),
-        blocked_methods: Vec::new(),
-        created_at: now,
-    };
+    let made = Project::new(project, tenant, "One", now);
     store.create_project(&made).await.unwrap();
     store.put_quota(project, &ProjectQuota { has_row: true, ..ProjectQuota::default() }, now).await.unwrap();
     let key = KeyId(fresh_id(now));

@@ -1,5 +1,5 @@
 use super::*;
-use crate::services::watcher::test_chain::{FIRST, Tree, TreeNode, TreeNodes, TreeReader};
+use crate::services::watcher::tests::test_chain::{FIRST, Tree, TreeNode, TreeNodes, TreeReader};
 use proptest::prelude::*;
 use rpcgate_core::event::EventType;
 use std::collections::BTreeMap;

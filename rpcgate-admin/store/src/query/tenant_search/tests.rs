@@ -12,14 +12,12 @@ const NOW: Time = Time::from_secs(1_800_000_000);
 async fn open(site: &TestDatabase, names: &[&str]) -> Store {
     let store = site.store_within(Duration::from_secs(60)).await.unwrap();
     for (number, name) in names.iter().enumerate() {
-        let tenant = Tenant {
-            id: id(number as u128 + 1),
-            name: (*name).to_owned(),
-            tier: if number % 2 == 0 { Tier::Standard } else { Tier::Premium },
-            custom_plan: None,
-            suspended: false,
-            created_at: NOW,
-        };
+        let tenant = Tenant::new(
+            id(number as u128 + 1),
+            *name,
+            if number % 2 == 0 { Tier::Standard } else { Tier::Premium },
+            NOW,
+        );
         store.create_tenant(&tenant).await.unwrap();
     }
     store

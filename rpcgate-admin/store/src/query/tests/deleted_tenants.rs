@@ -1,6 +1,6 @@
 use super::*;
 use crate::entity::project_events;
-use crate::query::seeded_deliveries::webhook;
+use crate::query::testing::seeded_deliveries::webhook;
 use crate::{
     AccountNotice, AuditSubject, ClaimCapacity, ContractId, CustomPlan, DeliveryId, Figures, InvoiceAmounts,
     InvoiceSeller, InvoiceStatus, LimitRequest, LimitRequestId, NewInvoice, NotificationId, NotificationKind,

@@ -1,5 +1,5 @@
 use super::*;
-use crate::query::seeded_deliveries::webhook;
+use crate::query::testing::seeded_deliveries::webhook;
 use crate::{
     AfterAttempt, ClaimCapacity, DeliveryId, DueDelivery, EndedAttempt, FailingEndpoint, ReleasedDelivery,
     TenantCapacity, TenantChange, WebhookId,

@@ -1,5 +1,5 @@
 use super::*;
-use crate::query::sample_webhooks::SampleDelivery;
+use crate::query::testing::sample_webhooks::SampleDelivery;
 use crate::{
     Followed, MatchedEvent, MatchedSubscription, SubscriptionId, UnfinishedBlock, WatchLease, WatchOutcome,
     WebhookId,

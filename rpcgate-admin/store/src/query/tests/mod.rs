@@ -69,25 +69,11 @@ fn hash() -> KeyHash {
 }
 
 fn tenant(id: TenantId) -> Tenant {
-    Tenant {
-        id,
-        name: "Örtliche Bank".into(),
-        tier: Tier::Standard,
-        custom_plan: None,
-        suspended: false,
-        created_at: now(),
-    }
+    Tenant::new(id, "Örtliche Bank", Tier::Standard, now())
 }
 
 fn project(id: ProjectId) -> Project {
-    Project {
-        id,
-        tenant: TENANT,
-        name: "first".into(),
-        allowed_methods: Vec::new(),
-        blocked_methods: Vec::new(),
-        created_at: now(),
-    }
+    Project::new(id, TENANT, "first", now())
 }
 
 fn key(id: KeyId, hash: KeyHash) -> Key {

@@ -37,14 +37,7 @@ async fn site() -> Site {
     site.clock.set(secs(MONTHS[0].0));
     for id in [OURS, THEIRS] {
         let created_at = secs(MONTHS[0].0);
-        let tenant = Tenant {
-            id,
-            name: "Bank".into(),
-            tier: Tier::Free,
-            custom_plan: None,
-            suspended: false,
-            created_at,
-        };
+        let tenant = Tenant::new(id, "Bank", Tier::Free, created_at);
         site.app.store.create_tenant(&tenant).await.unwrap();
     }
     assert_eq!(close_months(&site.app).await.unwrap(), MonthsClosed::default());
@@ -463,14 +456,7 @@ async fn a_tenant_pays_its_plan_from_the_second_of_its_creation() {
     let site = site().await;
     let (begin, length) = MONTHS[0];
     let created_at = secs(begin + length - 100);
-    let tenant = Tenant {
-        id: TenantId(3),
-        name: "New".into(),
-        tier: Tier::Enterprise,
-        custom_plan: None,
-        suspended: false,
-        created_at,
-    };
+    let tenant = Tenant::new(TenantId(3), "New", Tier::Enterprise, created_at);
     site.clock.set(created_at);
     site.app.store.create_tenant(&tenant).await.unwrap();
     site.clock.set(secs(begin + length + 86_400));

@@ -39,14 +39,7 @@ pub(in super::super) fn operator() -> Actor {
 const STANDARD: u128 = 1_000_000_000;
 
 pub(in super::super) async fn tenant(site: &Site, id: u128, tier: Tier, custom_plan: Option<CustomPlanId>) {
-    let tenant = Tenant {
-        id: TenantId(id),
-        name: format!("tenant {id}"),
-        tier,
-        custom_plan,
-        suspended: false,
-        created_at: NOON,
-    };
+    let tenant = Tenant { custom_plan, ..Tenant::new(TenantId(id), format!("tenant {id}"), tier, NOON) };
     site.app.store.create_tenant(&tenant).await.unwrap();
 }
 
@@ -270,14 +263,7 @@ async fn a_quota_is_used_up_for_more_hours_if_calls_weigh_more() {
     for id in 1..=3 {
         tenant(&site, id, Tier::Standard, None).await;
     }
-    let project = Project {
-        id: ProjectId(21),
-        tenant: TenantId(2),
-        name: "two".into(),
-        allowed_methods: Vec::new(),
-        blocked_methods: Vec::new(),
-        created_at: NOON,
-    };
+    let project = Project::new(ProjectId(21), TenantId(2), "two", NOON);
     site.app.store.create_project(&project).await.unwrap();
     let quota = ProjectQuota { cu_per_day: 90_000, cu_per_month: None, rps_limit: None, has_row: true };
     site.app.store.put_quota(project.id, &quota, NOON).await.unwrap();

@@ -58,14 +58,7 @@ async fn the_default_quota_of_a_contract_is_that_of_projects_without_one_of_thei
     let mut projects = Vec::new();
     for name in ["one", "two"] {
         let id = ProjectId(fresh_id(now));
-        let project = Project {
-            id,
-            tenant,
-            name: name.into(),
-            allowed_methods: Vec::new(),
-            blocked_methods: Vec::new(),
-            created_at: now,
-        };
+        let project = Project::new(id, tenant, name, now);
         site.app.store.create_project(&project).await.unwrap();
         projects.push(id);
     }

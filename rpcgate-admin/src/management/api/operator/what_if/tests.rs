@@ -16,14 +16,7 @@ async fn ask(site: &Site, question: &Value) -> (StatusCode, Value) {
 #[tokio::test]
 async fn an_answer_has_whole_numbers_and_changes_nothing() {
     let site = Site::new().await;
-    let tenant = Tenant {
-        id: TenantId(1),
-        name: "Acme".into(),
-        tier: Tier::Standard,
-        custom_plan: None,
-        suspended: false,
-        created_at: NOON,
-    };
+    let tenant = Tenant::new(TenantId(1), "Acme", Tier::Standard, NOON);
     site.app.store.create_tenant(&tenant).await.unwrap();
     let line = SampleLine { calls: 2, cu: 150, ..item("eth_getLogs") };
     let record = SampleRecord { chain: "eth", windowed: 9, ..deed(110, NOON, vec![line]) };

@@ -1,6 +1,6 @@
 //! Tests of operators' actions on invoices, and of the list of invoices.
 
-use super::super::fixture::OperatorFixture;
+use super::super::tests::fixture::OperatorFixture;
 use super::*;
 use crate::management::api::invoices::tests::issue;
 use crate::management::page::tests::{cookie, get};

@@ -1,8 +1,8 @@
 //! Tests of the requests for another plan.
 
-use super::super::fixture::OperatorFixture;
+use super::super::tests::fixture::OperatorFixture;
 use crate::management::app_state::tests::NOON;
-use crate::management::page::hostile::{HOSTILE, assert_shown};
+use crate::management::page::tests::hostile::{HOSTILE, assert_shown};
 use http::StatusCode;
 use rpcgate_core::plan::Tier;
 use rpcgate_store::LimitRequestId;

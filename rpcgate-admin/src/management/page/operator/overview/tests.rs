@@ -1,8 +1,8 @@
 //! Tests of the first page of operators.
 
-use super::super::fixture::OperatorFixture;
+use super::super::tests::fixture::OperatorFixture;
 use crate::management::app_state::tests::Site;
-use crate::management::page::hostile::{HOSTILE, assert_shown};
+use crate::management::page::tests::hostile::{HOSTILE, assert_shown};
 use crate::management::page::tests::{cookie, get};
 use http::StatusCode;
 use rpcgate_store::{GatewayReport, NodeState};

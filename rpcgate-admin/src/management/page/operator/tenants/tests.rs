@@ -1,8 +1,8 @@
 //! Tests of the list of tenants, of a tenant, its quotas and its state.
 
-use super::super::fixture::OperatorFixture;
+use super::super::tests::fixture::OperatorFixture;
 use crate::management::app_state::tests::NOON;
-use crate::management::page::hostile::{HOSTILE, assert_shown};
+use crate::management::page::tests::hostile::{HOSTILE, assert_shown};
 use http::StatusCode;
 use rpcgate_config::Plans;
 use rpcgate_core::caller::{ProjectId, TenantId};
@@ -51,12 +51,13 @@ async fn tenants_are_filtered_and_listed_in_parts() {
     let mut last = String::new();
     for number in 0..50 {
         let tenant = Tenant {
-            id: TenantId(fresh_id(fixture.site.app.now())),
-            name: format!("Bank {number}."),
-            tier: Tier::Premium,
-            custom_plan: None,
             suspended: number == 3,
-            created_at: NOON,
+            ..Tenant::new(
+                TenantId(fresh_id(fixture.site.app.now())),
+                format!("Bank {number}."),
+                Tier::Premium,
+                NOON,
+            )
         };
         fixture.site.app.store.create_tenant(&tenant).await.unwrap();
         last = tenant.id.to_string();

@@ -1,7 +1,7 @@
 //! Tests of a ticket.
 
-use super::super::fixture::OperatorFixture;
-use crate::management::page::hostile::{HOSTILE, assert_shown};
+use super::super::tests::fixture::OperatorFixture;
+use crate::management::page::tests::hostile::{HOSTILE, assert_shown};
 use crate::management::page::tests::{Page, cookie, form_token, get};
 use axum::body::Body;
 use http::StatusCode;

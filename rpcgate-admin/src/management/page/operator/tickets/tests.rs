@@ -1,7 +1,7 @@
 //! Tests of the list of tickets.
 
-use super::super::fixture::OperatorFixture;
-use crate::management::page::hostile::{HOSTILE, assert_shown};
+use super::super::tests::fixture::OperatorFixture;
+use crate::management::page::tests::hostile::{HOSTILE, assert_shown};
 use http::StatusCode;
 
 #[tokio::test]

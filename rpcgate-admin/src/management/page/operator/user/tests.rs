@@ -1,9 +1,9 @@
 //! Tests of the pages of users.
 
-use super::super::fixture::OperatorFixture;
+use super::super::tests::fixture::OperatorFixture;
 use crate::management::api::accounts::tests::EMAIL;
 use crate::management::api::factors::tests::account_with_app;
-use crate::management::page::hostile::{HOSTILE, assert_shown};
+use crate::management::page::tests::hostile::{HOSTILE, assert_shown};
 use http::StatusCode;
 use rpcgate_store::UserId;
 

@@ -1,13 +1,13 @@
 //! Deliveries for tests, written as watchers write them.
 #![expect(clippy::unwrap_used, reason = "a database that cannot be made or used fails its test")]
 
-use super::chain_events::LoggedEvent;
-use super::delivery_status::DeliveryStatus;
-use super::id::{ChainEventId, DeliveryId, WebhookId};
-use super::new_deliveries::{due, insert_event};
-use super::value::{moment, time};
-use super::webhooks::Webhook;
 use crate::entity::{deliveries, delivery_attempts, project_events, webhooks};
+use crate::query::chain_events::LoggedEvent;
+use crate::query::delivery_status::DeliveryStatus;
+use crate::query::id::{ChainEventId, DeliveryId, WebhookId};
+use crate::query::new_deliveries::{due, insert_event};
+use crate::query::value::{moment, time};
+use crate::query::webhooks::Webhook;
 use crate::{Store, StoreError, fresh_id};
 use rpcgate_core::caller::ProjectId;
 use rpcgate_core::clock::Time;

@@ -1,7 +1,7 @@
 //! A test chain: a tree of blocks, and nodes that each show the branch of one block.
 
-use super::follow::ReadNode;
-use super::pool_nodes::{ChainNodes, UsableNode};
+use crate::services::watcher::follow::ReadNode;
+use crate::services::watcher::pool_nodes::{ChainNodes, UsableNode};
 use bytes::Bytes;
 use http::Method;
 use parking_lot::Mutex;
@@ -17,7 +17,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-pub(super) const FIRST: u64 = 100;
+pub(crate) const FIRST: u64 = 100;
 
 #[derive(Clone, Debug)]
 struct TreeBlock {
@@ -27,19 +27,19 @@ struct TreeBlock {
 
 /// All blocks that ever existed, of all branches.
 #[derive(Clone, Debug)]
-pub(super) struct Tree(Arc<Mutex<Vec<TreeBlock>>>);
+pub(crate) struct Tree(Arc<Mutex<Vec<TreeBlock>>>);
 
 impl Tree {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Tree(Arc::new(Mutex::new(vec![TreeBlock { height: FIRST, parent: None }])))
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.lock().len()
     }
 
     /// Adds a block above `on`, skipping `gap` heights.
-    pub(super) fn grow(&self, on: usize, gap: u64) -> usize {
+    pub(crate) fn grow(&self, on: usize, gap: u64) -> usize {
         let mut blocks = self.0.lock();
         let height = blocks[on].height + 1 + gap;
         blocks.push(TreeBlock { height, parent: Some(on) });
@@ -47,7 +47,7 @@ impl Tree {
     }
 
     /// Returns the block `depth` below `block`, or the first one.
-    pub(super) fn below(&self, mut block: usize, depth: usize) -> usize {
+    pub(crate) fn below(&self, mut block: usize, depth: usize) -> usize {
         let blocks = self.0.lock();
         for _ in 0..depth {
             block = blocks[block].parent.unwrap_or(block);
@@ -55,14 +55,14 @@ impl Tree {
         block
     }
 
-    pub(super) fn block(&self, number: usize) -> BlockRef {
+    pub(crate) fn block(&self, number: usize) -> BlockRef {
         let blocks = self.0.lock();
         let TreeBlock { height, parent } = blocks[number];
         let parent = parent.map_or(String::new(), |parent| format!("b{parent}"));
         BlockRef::new(height, format!("b{number}"), parent, 1_700_000_000 + height as i64)
     }
 
-    pub(super) fn branch(&self, mut block: usize) -> Vec<BlockRef> {
+    pub(crate) fn branch(&self, mut block: usize) -> Vec<BlockRef> {
         let mut branch = vec![self.block(block)];
         loop {
             let parent = self.0.lock()[block].parent;
@@ -76,7 +76,7 @@ impl Tree {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Pruning {
+pub(crate) enum Pruning {
     /// An error that names the lowest height, like CometBFT.
     Refuses,
     /// No result, like nodes of EVM chains.
@@ -88,13 +88,13 @@ pub(super) enum Pruning {
 }
 
 impl Pruning {
-    pub(super) const ALL: [Pruning; 4] =
+    pub(crate) const ALL: [Pruning; 4] =
         [Pruning::Refuses, Pruning::Nothing, Pruning::Jumps, Pruning::KeepsHeaders];
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct TreeNode {
-    pub(super) tree: Tree,
+pub(crate) struct TreeNode {
+    pub(crate) tree: Tree,
     head: Arc<Mutex<usize>>,
     is_down: Arc<AtomicBool>,
     /// The heights of blocks whose events it does not show.
@@ -106,7 +106,7 @@ pub(super) struct TreeNode {
 }
 
 impl TreeNode {
-    pub(super) fn new(tree: &Tree) -> Self {
+    pub(crate) fn new(tree: &Tree) -> Self {
         TreeNode {
             tree: tree.clone(),
             head: Arc::default(),
@@ -117,23 +117,23 @@ impl TreeNode {
         }
     }
 
-    pub(super) fn head(&self) -> usize {
+    pub(crate) fn head(&self) -> usize {
         *self.head.lock()
     }
 
-    pub(super) fn set_head(&self, block: usize) {
+    pub(crate) fn set_head(&self, block: usize) {
         *self.head.lock() = block;
     }
 
-    pub(super) fn set_down(&self, is_down: bool) {
+    pub(crate) fn set_down(&self, is_down: bool) {
         self.is_down.store(is_down, Ordering::Relaxed);
     }
 
-    pub(super) fn lose(&self, height: u64) {
+    pub(crate) fn lose(&self, height: u64) {
         self.lost.lock().insert(height);
     }
 
-    pub(super) fn prune(&self, lowest: u64, pruning: Pruning) {
+    pub(crate) fn prune(&self, lowest: u64, pruning: Pruning) {
         *self.pruned.lock() = Some((lowest, pruning));
     }
 
@@ -156,15 +156,15 @@ impl TreeNode {
         }
     }
 
-    pub(super) fn hide_events(&self, height: u64) {
+    pub(crate) fn hide_events(&self, height: u64) {
         self.hidden.lock().insert(height);
     }
 
-    pub(super) fn height(&self) -> u64 {
+    pub(crate) fn height(&self) -> u64 {
         self.tree.block(self.head()).height
     }
 
-    pub(super) fn answer(&self, method: &str, params: &str) -> Value {
+    pub(crate) fn answer(&self, method: &str, params: &str) -> Value {
         let mut branch = self.tree.branch(self.head());
         branch.retain(|block| !self.lost.lock().contains(&block.height));
         let height: u64 = serde_json::from_str(params).unwrap_or_default();
@@ -208,10 +208,10 @@ impl NodeCalls for TreeNode {
 
 /// The nodes of a chain, each with its own height.
 #[derive(Clone, Debug)]
-pub(super) struct TreeNodes(pub(super) Vec<TreeNode>);
+pub(crate) struct TreeNodes(pub(crate) Vec<TreeNode>);
 
 impl TreeNodes {
-    pub(super) fn read(&self) -> Vec<ReadNode<'_>> {
+    pub(crate) fn read(&self) -> Vec<ReadNode<'_>> {
         let mut read = Vec::new();
         for (index, node) in self.0.iter().enumerate() {
             read.push(ReadNode { index, height: Some(node.height()), calls: node });
@@ -239,9 +239,9 @@ impl ChainNodes for TreeNodes {
 
 /// Reads the blocks of a tree. The blocks are their own events.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct TreeReader {
+pub(crate) struct TreeReader {
     /// True if blocks name the block before them.
-    pub(super) names_parents: bool,
+    pub(crate) names_parents: bool,
 }
 
 impl TreeReader {
@@ -302,7 +302,7 @@ impl BlockReader for TreeReader {
 
 /// A chain at `/eth` whose blocks are those of a tree.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct TreeChain(pub(super) TreeReader);
+pub(crate) struct TreeChain(pub(crate) TreeReader);
 
 impl Adapter for TreeChain {
     fn facts(&self) -> &Facts {

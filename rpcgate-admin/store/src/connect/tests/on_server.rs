@@ -1,6 +1,6 @@
 //! Tests for a server, which can be unreachable, frozen or shared.
 
-use super::*;
+use crate::connect::*;
 use crate::entity::chain_switches;
 use crate::migration::{Management, Usage};
 use crate::testing::TestDatabase;

@@ -1,7 +1,7 @@
 //! Projects that share a chain, in simulated time: a project is refused only for its own load.
 
-use super::*;
 use crate::caller::ProjectId;
+use crate::overload::*;
 use crate::plan::Tier;
 use proptest::prelude::*;
 use std::cmp::Reverse;

@@ -1,7 +1,7 @@
 //! A site with an operator and a tenant, for the tests of operators' pages.
 
 use crate::management::app_state::tests::{NOON, Site, Visitor};
-use crate::management::page::hostile::forged;
+use crate::management::page::tests::hostile::forged;
 use crate::management::page::tests::{Page, cookie, get, post};
 use axum::body::Body;
 use http::{Method, StatusCode};
@@ -11,47 +11,40 @@ use rpcgate_store::{Project, Role, TenantChange, fresh_id};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-pub(super) struct OperatorFixture {
-    pub(super) site: Site,
-    pub(super) operator: Visitor,
-    pub(super) own: String,
-    pub(super) owner: Visitor,
-    pub(super) tenant: TenantId,
-    pub(super) project: ProjectId,
+pub(crate) struct OperatorFixture {
+    pub(crate) site: Site,
+    pub(crate) operator: Visitor,
+    pub(crate) own: String,
+    pub(crate) owner: Visitor,
+    pub(crate) tenant: TenantId,
+    pub(crate) project: ProjectId,
 }
 
 impl OperatorFixture {
-    pub(super) async fn named(name: &str) -> Self {
+    pub(crate) async fn named(name: &str) -> Self {
         let site = Site::of("[admin]\nauth_per_minute = 1000\n[admin.challenge]\ndifficulty = 50\n").await;
         let (operator, owner) = (site.operator().await, site.member(Role::Owner).await);
         let (own, tenant) = (cookie(&site, &operator), owner.user.tenant.unwrap());
         let change = TenantChange { name: Some(name.to_owned()), ..TenantChange::default() };
         site.app.store.update_tenant(tenant, &change, NOON).await.unwrap();
-        let project = Project {
-            id: ProjectId(fresh_id(NOON)),
-            tenant,
-            name: name.to_owned(),
-            allowed_methods: Vec::new(),
-            blocked_methods: Vec::new(),
-            created_at: NOON,
-        };
+        let project = Project::new(ProjectId(fresh_id(NOON)), tenant, name, NOON);
         site.app.store.create_project(&project).await.unwrap();
         OperatorFixture { own, tenant, project: project.id, site, operator, owner }
     }
 
-    pub(super) async fn get(&self, path: &str) -> Page {
+    pub(crate) async fn get(&self, path: &str) -> Page {
         get(&self.site, path, &self.own).await
     }
 
     /// Sends a form as the operator, then advances the clock, because rows of the same time have no order.
-    pub(super) async fn post(&self, path: &str, fields: &[(&str, &str)]) -> Page {
+    pub(crate) async fn post(&self, path: &str, fields: &[(&str, &str)]) -> Page {
         let page = post(&self.site, path, &self.own, fields).await;
         self.site.clock.advance(Duration::from_millis(1));
         page
     }
 
     /// Records calls of the tenant, which cost `cu` units in total.
-    pub(super) async fn calls(&self, calls: u32, cu: u32) {
+    pub(crate) async fn calls(&self, calls: u32, cu: u32) {
         let line = SampleLine { calls, cu, ..item("a") };
         let record = SampleRecord {
             tenant: self.tenant,
@@ -63,7 +56,7 @@ impl OperatorFixture {
     }
 
     /// Creates an object as the tenant's owner over the API and returns its identifier.
-    pub(super) async fn made(&self, path: &str, body: Value) -> String {
+    pub(crate) async fn made(&self, path: &str, body: Value) -> String {
         let path = format!("/api/v1{path}");
         let answer =
             self.site.ask(Some(&self.owner), Method::POST, &path, Body::from(body.to_string())).await;
@@ -72,16 +65,16 @@ impl OperatorFixture {
         answer.body["id"].as_str().unwrap().to_owned()
     }
 
-    pub(super) async fn ticket(&self, subject: &str, text: &str) -> String {
+    pub(crate) async fn ticket(&self, subject: &str, text: &str) -> String {
         self.made("/support/tickets", json!({"category": "problem", "subject": subject, "text": text})).await
     }
 
     /// Requests the premium plan for the tenant.
-    pub(super) async fn request(&self, reason: &str) -> String {
+    pub(crate) async fn request(&self, reason: &str) -> String {
         self.made("/limit-requests", json!({"requested_tier": "premium", "reason": reason})).await
     }
 
-    pub(super) async fn assert_operators(&self, path: &str) {
+    pub(crate) async fn assert_operators(&self, path: &str) {
         let shown = self.get(path).await;
         assert_eq!(shown.status, StatusCode::OK, "{path}: {}", shown.text);
         let member = get(&self.site, path, &cookie(&self.site, &self.owner)).await;
@@ -94,7 +87,7 @@ impl OperatorFixture {
     }
 
     /// Checks that a form is accepted only from operators, and only with its token.
-    pub(super) async fn assert_guarded(&self, path: &str) {
+    pub(crate) async fn assert_guarded(&self, path: &str) {
         let bare = forged(&self.site, path, &self.own, &[]).await;
         assert_eq!(bare.status, StatusCode::FORBIDDEN, "{path} without a token: {}", bare.text);
         let member = post(&self.site, path, &cookie(&self.site, &self.owner), &[]).await;

@@ -1,15 +1,15 @@
 //! Endpoints, subscriptions and deliveries for tests.
 #![expect(clippy::unwrap_used, reason = "a database that cannot be made or used fails its test")]
 
-use super::changes::{NewChange, record};
-use super::id::{SubscriptionId, WebhookId};
 use super::seeded_deliveries::webhook;
-use super::subscriptions::{self, WebhookSubscription};
-use super::webhooks;
 use crate::entity::{
     chain_events, deliveries, project_events, subscriptions as stored_subscriptions,
     webhooks as stored_webhooks,
 };
+use crate::query::changes::{NewChange, record};
+use crate::query::id::{SubscriptionId, WebhookId};
+use crate::query::subscriptions::{self, WebhookSubscription};
+use crate::query::webhooks;
 use crate::{Store, StoreError};
 use rpcgate_core::caller::ProjectId;
 use rpcgate_core::clock::Time;

@@ -1,6 +1,6 @@
 //! Texts that would run a script if a page did not escape them, and the checks for every page with a form.
 
-use super::tests::{Page, get, post};
+use super::{Page, get, post};
 use crate::management::app_state::tests::{Site, Visitor};
 use axum::body::Body;
 use http::StatusCode;
@@ -101,7 +101,7 @@ pub(crate) fn led_id(page: &Page) -> String {
 
 /// Makes a member of each role, and an operator, with names and cookies.
 pub(crate) async fn everybody(site: &Site) -> Vec<(&'static str, String, Visitor)> {
-    use super::tests::cookie;
+    use super::cookie;
     use rpcgate_store::Role;
     let tenant = site.tenant().await;
     let mut all = Vec::new();

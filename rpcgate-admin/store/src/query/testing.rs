@@ -1,0 +1,4 @@
+//! Rows for tests, which need the private parts of the queries.
+
+pub(crate) mod sample_webhooks;
+pub(crate) mod seeded_deliveries;
