@@ -34,8 +34,6 @@ mod cosmos;
 mod dial;
 mod envelope;
 mod evm;
-#[cfg(test)]
-mod golden;
 mod grpc;
 mod hash;
 mod json;
@@ -48,6 +46,8 @@ mod solana;
 mod stream;
 mod sui;
 mod target;
+#[cfg(test)]
+mod testing;
 mod ton;
 mod tron;
 mod utc;

@@ -6,8 +6,6 @@
 
 mod block;
 mod call;
-#[cfg(test)]
-pub(crate) mod client;
 mod dial;
 mod socket;
 

@@ -307,7 +307,7 @@ impl LedgerNode for XlmNode {
 mod tests {
     use super::*;
     use crate::Simulated;
-    use crate::golden::{NOW, assert_shape};
+    use crate::testing::golden::{NOW, assert_shape};
     use serde_json::{Value, json};
 
     fn get(node: &mut XlmNode, path: &str, now: Time) -> Value {

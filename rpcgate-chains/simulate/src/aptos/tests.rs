@@ -1,7 +1,7 @@
 use super::tx::tests::transfer;
 use super::*;
 use crate::Simulated;
-use crate::golden::{NOW, assert_shape};
+use crate::testing::golden::{NOW, assert_shape};
 use serde_json::{Value, json};
 use std::time::Duration;
 

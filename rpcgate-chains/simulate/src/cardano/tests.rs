@@ -1,6 +1,6 @@
 use super::tx::{address, bech32, hash28, hash32};
 use super::*;
-use crate::golden::{NOW, assert_shape};
+use crate::testing::golden::{NOW, assert_shape};
 use crate::{Simulated, Submission};
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use serde_json::{Value, json};

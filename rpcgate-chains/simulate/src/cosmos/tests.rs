@@ -3,7 +3,7 @@ use super::page::{base64, unbase64};
 use super::tx::{Coin, Content, Mode, Send, Signer, Tx};
 use super::*;
 use crate::Simulated;
-use crate::golden::{NOW, assert_shape};
+use crate::testing::golden::{NOW, assert_shape};
 use k256::ecdsa::signature::Signer as _;
 use k256::ecdsa::{Signature, SigningKey};
 use serde_json::{Value, json};

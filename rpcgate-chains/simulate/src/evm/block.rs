@@ -210,7 +210,7 @@ impl Chain {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::golden::recorded;
+    use crate::testing::golden::recorded;
 
     #[test]
     fn a_bloom_is_that_of_a_real_node() {

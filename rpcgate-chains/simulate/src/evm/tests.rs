@@ -1,5 +1,5 @@
 use super::EvmNode;
-use crate::golden::{NOW, assert_shape, call, post, recorded, refusal, result};
+use crate::testing::golden::{NOW, assert_shape, call, post, recorded, refusal, result};
 use crate::{Simulated, SimulatedRequest};
 use rpcgate_core::clock::Time;
 use serde_json::{Value, json};

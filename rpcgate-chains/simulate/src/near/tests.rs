@@ -1,8 +1,8 @@
 use super::NearNode;
 use super::chain::EPOCH_LENGTH;
 use super::tx::sha256;
-use crate::golden::{NOW, assert_shape, call, post, result};
 use crate::hash::{base58, from_base58};
+use crate::testing::golden::{NOW, assert_shape, call, post, result};
 use crate::{EPOCH, Simulated, SimulatedRequest};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -1,8 +1,8 @@
 use crate::SimulatedRequest;
-use crate::golden::{NOW, post};
 use crate::hash::{base58, from_base58};
 use crate::stream::SUBSCRIPTIONS;
-use crate::stream::client::Client;
+use crate::testing::client::Client;
+use crate::testing::golden::{NOW, post};
 use serde_json::{Value, json};
 use std::time::Duration;
 

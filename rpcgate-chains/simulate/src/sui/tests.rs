@@ -1,7 +1,7 @@
 use super::SuiNode;
 use super::tx::{Id, blake, digest, parse_id};
-use crate::golden::{NOW, assert_shape, call, post, refusal, result};
 use crate::hash::{base58, from_base58};
+use crate::testing::golden::{NOW, assert_shape, call, post, refusal, result};
 use crate::{EPOCH, Simulated};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

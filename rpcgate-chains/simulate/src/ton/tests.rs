@@ -1,6 +1,6 @@
 use super::*;
 use crate::Simulated;
-use crate::golden::{NOW, assert_shape};
+use crate::testing::golden::{NOW, assert_shape};
 use serde_json::{Value, json};
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::Simulated;
-use crate::golden::{NOW, assert_shape};
 use crate::hash::sha256;
+use crate::testing::golden::{NOW, assert_shape};
 use crate::tron::address::{base58, long};
 use k256::ecdsa::SigningKey;
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@ use super::UtxoNode;
 use super::coin::{COINS, Kind};
 use super::script::to_key_hash;
 use super::tx::{Input, Output, Tx, merkle_root, parse_hash, sha256d, shown};
-use crate::golden::{NOW, assert_shape, call, post, recorded, refusal, result};
+use crate::testing::golden::{NOW, assert_shape, call, post, recorded, refusal, result};
 use crate::{Simulated, SimulatedRequest};
 use rpcgate_core::clock::Time;
 use serde_json::{Value, json};

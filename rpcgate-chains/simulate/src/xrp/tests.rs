@@ -1,6 +1,6 @@
 use super::XrpNode;
 use super::wire::{Fields, parse_address};
-use crate::golden::{NOW, assert_shape};
+use crate::testing::golden::{NOW, assert_shape};
 use crate::{EPOCH, NodeReply, Simulated, SimulatedRequest};
 use rpcgate_core::clock::Time;
 use serde_json::{Value, json};

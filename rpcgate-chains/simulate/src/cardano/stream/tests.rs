@@ -1,5 +1,5 @@
 use super::WAITING;
-use crate::stream::client::Client;
+use crate::testing::client::Client;
 use serde_json::{Value, json};
 
 /// Returns a call of the official client, whose ids are objects.
@@ -111,7 +111,7 @@ fn what_http_answers_a_stream_answers_too() {
         ("submitTransaction", json!({ "transaction": { "cbor": "00" } })),
     ] {
         let message = call(method, params).to_string();
-        let (_, http) = crate::golden::post(&mut *client.node, &message, client.now);
+        let (_, http) = crate::testing::golden::post(&mut *client.node, &message, client.now);
         assert_eq!(client.say(&message), [serde_json::from_str::<Value>(&http).expect("JSON")]);
     }
     assert_eq!(client.say("{nope")[0]["error"]["code"], -32_600);

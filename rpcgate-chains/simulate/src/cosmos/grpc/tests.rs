@@ -1,9 +1,9 @@
 use super::super::address::{ACCOUNT, OPERATOR, text};
 use super::super::tx::{Coin, Content, Mode, Send, Signer, Tx};
 use super::*;
-use crate::golden::NOW;
 use crate::grpc::protobuf::Message;
 use crate::json::object;
+use crate::testing::golden::NOW;
 use crate::{Simulated, SimulatedRequest};
 use k256::ecdsa::signature::Signer as _;
 use k256::ecdsa::{Signature, SigningKey};

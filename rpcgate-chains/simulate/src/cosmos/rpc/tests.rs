@@ -1,7 +1,7 @@
 use crate::SimulatedRequest;
-use crate::golden::NOW;
 use crate::stream::SUBSCRIPTIONS;
-use crate::stream::client::Client;
+use crate::testing::client::Client;
+use crate::testing::golden::NOW;
 use serde_json::{Value, json};
 use std::time::Duration;
 

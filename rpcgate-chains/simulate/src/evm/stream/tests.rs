@@ -1,6 +1,6 @@
-use crate::golden::{NOW, result};
-use crate::stream::client::{Client, read};
 use crate::stream::{PUSHES, SUBSCRIPTIONS, TOLD};
+use crate::testing::client::{Client, read};
+use crate::testing::golden::{NOW, result};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::time::Duration;
@@ -139,7 +139,7 @@ fn ordinary_calls_and_batches_are_answered_as_over_http() {
         "[]",
         r#"{"jsonrpc":"2.0","id":1}"#,
     ] {
-        let (_, http) = crate::golden::post(&mut *client.node, text, NOW);
+        let (_, http) = crate::testing::golden::post(&mut *client.node, text, NOW);
         let answers = client.say(text);
         assert_eq!(answers, [serde_json::from_str::<Value>(&http).expect("JSON")], "{text}");
     }

@@ -1,6 +1,6 @@
 use super::*;
-use crate::golden::NOW;
 use crate::hash::sha256;
+use crate::testing::golden::NOW;
 use crate::{Simulated, SimulatedRequest};
 use k256::ecdsa::SigningKey;
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
-use crate::golden::NOW;
-use crate::stream::client::Client;
 use crate::stream::{PUSHES, SUBSCRIPTIONS};
+use crate::testing::client::Client;
+use crate::testing::golden::NOW;
 use crate::{Simulated, SimulatedRequest};
 use serde_json::{Value, json};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! A client of a simulated stream, for tests.
 
-use super::SimulatedStreamId;
-use crate::{Simulated, golden};
+use super::golden;
+use crate::{Simulated, SimulatedStreamId};
 use rpcgate_core::clock::Time;
 use serde_json::Value;
 

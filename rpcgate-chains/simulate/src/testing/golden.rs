@@ -1,6 +1,6 @@
 //! Comparison of answers with those of real nodes.
 
-use super::{Simulated, SimulatedRequest};
+use crate::{Simulated, SimulatedRequest};
 use rpcgate_core::clock::Time;
 use serde_json::{Value, json};
 

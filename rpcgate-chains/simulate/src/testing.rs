@@ -1,0 +1,4 @@
+//! Support for tests of simulated nodes.
+
+pub(crate) mod client;
+pub(crate) mod golden;
