@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_step_answers_costs_its_weight_and_what_it_refuses_only_a_request() {
+    async fn an_answered_step_costs_its_weight_and_a_refused_one_only_a_request() {
         let clock = Arc::new(ManualClock::at(Time::from_secs(1_800_000_000)));
         let addr = start(database(), clock).await.unwrap();
         let whoami = json!({"jsonrpc": "2.0", "id": 1, "method": "desk_whoami"});
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_key_is_asked_for_once_and_goes_on_working_while_its_database_is_down() {
+    async fn a_key_is_looked_up_once_and_keeps_working_while_its_database_is_down() {
         let (database, clock) = (database(), Arc::new(ManualClock::at(Time::from_secs(1_800_000_000))));
         let addr = start(database.clone(), clock).await.unwrap();
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": "eth_chainId"});

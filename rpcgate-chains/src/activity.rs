@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_told_of_once_with_the_sum_of_what_it_sent_or_received() {
+    fn an_address_is_reported_once_with_the_sum_it_sent_or_received() {
         let mut activity = Activity::default();
         activity.sends("z");
         activity.pays("a", "", Some(5));
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_does_both_is_told_of_with_both_sums_and_their_difference() {
+    fn an_address_that_does_both_is_reported_with_both_sums_and_their_difference() {
         let mut activity = Activity::default();
         activity.pays("a", "", Some(5));
         activity.is_paid("a", "", Some(u128::MAX));

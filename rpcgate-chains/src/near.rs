@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_an_operator_makes_cacheable_is_cached_for_ever_once_it_is_final() {
+    fn a_block_that_an_operator_makes_cacheable_is_cached_forever_once_it_is_final() {
         let changes = ChainOverrides::default().with_cache("block", CacheRule::immutable(1));
         let chain = Chain::new(adapter(), changes, true, Arc::default());
         chain.head().set(100);

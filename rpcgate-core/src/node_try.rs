@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn each_try_of_a_traced_call_has_a_span_that_its_node_is_told() {
+    fn each_try_of_a_traced_call_has_a_span_that_its_node_receives() {
         let mut tries = NodeTries::default();
         let mut told = HeaderMap::new();
         tries.push((1, 0), NodeChoice::Turn);
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn tries_say_which_calls_they_were_for() {
+    fn tries_name_the_calls_they_were_for() {
         let mut tries = NodeTries::default();
         tries.set_calls([1, 3]);
         tries.push((1, 0), NodeChoice::Turn);

@@ -604,7 +604,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_without_room_in_its_batch_says_so() {
+    fn an_answer_beyond_the_memory_of_its_batch_is_refused_with_the_reason() {
         assert_eq!(
             item(Refusal::ReplyTooLarge, Dialect::JsonRpc2),
             r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32005,"message":"batch response too large"}}"#

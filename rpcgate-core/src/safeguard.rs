@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_cooled_down_by_the_refusal_that_makes_the_last_minute_stormy() {
+    fn a_key_is_throttled_by_the_refusal_that_makes_the_last_minute_stormy() {
         assert_eq!(storms(&[600, 601, 602, 660, 661, 662, 663]), [662]);
     }
 

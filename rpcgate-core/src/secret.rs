@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_a_former_secret_pass_beside_those_of_the_current_one() {
+    fn keys_of_a_former_secret_pass_next_to_those_of_the_current_one() {
         let (first, second) = (KeyForge::new(b"first"), KeyForge::new(b"second"));
         let both = KeyForge::new(b"third").accepting([b"second".as_slice(), b"first"]);
         let new = both.make().unwrap();

@@ -606,7 +606,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_on_a_stream_are_free_records_of_their_own_and_the_end_has_the_bytes_of_every_part() {
+    fn calls_on_a_stream_are_free_records_and_the_end_has_the_bytes_of_every_part() {
         let fixture = Fixture::new();
         let mut stream = fixture.stream();
         let mut message = fixture.call(stream.message());

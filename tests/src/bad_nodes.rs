@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_calls_after_the_warm_up_count_and_one_lost_call_of_two_hundred_breaks_the_promise() {
+    async fn calls_count_after_the_warm_up_and_one_lost_call_in_200_breaks_the_promise() {
         for clients in CROWDS {
             let all = |first_bad| (0..clients).map(|_| Failing(first_bad)).collect::<Vec<_>>();
             let good = trial(clients).run(all(usize::MAX)).await;

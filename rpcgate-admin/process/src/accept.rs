@@ -176,7 +176,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     #[tokio::test]
-    async fn a_refused_client_reads_why_and_only_so_many_are_kept() {
+    async fn a_refused_client_reads_the_reason_and_a_bounded_number_is_kept() {
         let acceptor = any();
         let mut refused = RefusedConnections::default();
         for _ in 0..REFUSED + 2 {
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn when_it_is_stopped_the_socket_is_closed_and_its_connections_go_on() {
+    async fn a_stopped_acceptor_closes_its_socket_and_its_connections_continue() {
         let (acceptor, tasks) = (any(), TaskTracker::new());
         let addr = acceptor.addr();
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();

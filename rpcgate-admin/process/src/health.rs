@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_answer_of_http_is_not_well() {
+    async fn a_response_that_is_not_http_is_unhealthy() {
         for answer in [&b""[..], b"SSH-2.0-OpenSSH_9.2\r\n", b"200 OK"] {
             assert_eq!(asked(answer).await, Err("127.0.0.1:8080/readyz: the answer is not HTTP".into()));
         }

@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn promise_90_no_secret_of_a_nodes_url_is_in_a_version_a_difference_or_a_rollback() {
+    async fn no_secret_of_a_nodes_url_is_in_a_version_a_difference_or_a_rollback() {
         let site = Site::new().await;
         let [before, now] = accept_planted(&site).await;
         assert!(before < now, "two versions");

@@ -182,7 +182,7 @@ pub(super) mod tests {
     }
 
     #[tokio::test]
-    async fn a_question_is_asked_at_a_terminal_alone_and_only_yes_goes_on() {
+    async fn a_question_is_asked_only_at_a_terminal_and_only_yes_continues() {
         let site = Site::new().await;
         let ask = async |typed: Option<&'static str>, yes: bool| {
             let confirm = async |console: &mut Console<'_>| console.confirm(Confirmation { yes }, "Suspend?");

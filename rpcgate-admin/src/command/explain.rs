@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_no_gateway_remembers_and_what_is_no_identifier_have_codes_of_their_own() {
+    async fn an_unknown_request_and_an_invalid_identifier_have_codes_of_their_own() {
         let site = Site::new().await;
         let unknown = RequestId::new(site.app.now());
         let outcome = run(&site, None, &format!("explain {unknown}")).await;

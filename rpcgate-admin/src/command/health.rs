@@ -80,8 +80,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_api_with_tls_is_asked_over_tls_and_its_handshake_is_enough_where_clients_need_a_certificate()
-    {
+    async fn an_api_with_tls_is_asked_over_tls_and_with_client_auth_a_handshake_suffices() {
         let (site, dir) = (Site::new().await, tempfile::tempdir().unwrap());
         let pair = rcgen::KeyPair::generate().unwrap();
         let params = rcgen::CertificateParams::new(vec!["admin.example".into()]).unwrap();

@@ -532,7 +532,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_request_of_a_user_is_marked_as_such_and_no_other_is() {
+    async fn only_the_request_of_a_user_is_marked_as_such() {
         let site = Site::new().await;
         let token = site.member(Role::Viewer).await.token;
         for (header, is_users) in [(format!("Bearer {token}"), true), ("Bearer x".to_owned(), false)] {
@@ -544,7 +544,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_user_makes_600_requests_a_minute_and_others_go_on() {
+    async fn a_user_makes_600_requests_a_minute_and_others_are_not_affected() {
         let site = Site::new().await;
         let (busy, other) = (site.member(Role::Viewer).await, site.member(Role::Viewer).await);
         for _ in 0..600 {
@@ -610,7 +610,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_database_that_is_away_is_no_refusal() {
+    async fn an_unreachable_database_is_not_a_refusal() {
         let site = Site::new().await;
         let visitor = site.member(Role::Viewer).await;
         site.app.close().await;

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nul_character_is_refused_wherever_it_stands() {
+    fn a_nul_character_is_refused_in_every_field() {
         for body in [r#"{"email":"a\u0000@b"}"#, r#"{"email":"a@b","tags":["x","\u0000"]}"#] {
             assert!(form(body).unwrap_err().ends_with("` must not hold a NUL character"), "{body}");
         }

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_that_nobody_waits_for_counts_until_its_end() {
+    async fn abandoned_work_occupies_its_slot_until_its_end() {
         let all = WhatIfSlots::default();
         let slot = all.begin(UserId(1)).unwrap();
         let (end, ended) = std::sync::mpsc::channel::<()>();

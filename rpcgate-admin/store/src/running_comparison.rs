@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_waits_for_a_restart_is_not_in_force() {
+    async fn a_setting_that_waits_for_a_restart_is_not_in_force() {
         let fixture = Fixture::new().await;
         let reloaded = format!("{KEY}listen = \"0.0.0.0:80\"\n[plans.free]\nper_minute = 20\n");
         fixture.accept("one", KEY, true).await;

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_tenant_runs_two_queries_at_a_time_and_others_run_theirs_meanwhile() {
+    async fn a_tenant_runs_two_queries_at_a_time_and_others_run_theirs() {
         let all = UsagePermits::default();
         let held = (all.acquire(TenantId(1)).await.unwrap(), all.acquire(TenantId(1)).await.unwrap());
         let mut third = Box::pin(all.acquire(TenantId(1)));

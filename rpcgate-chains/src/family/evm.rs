@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn receipts_transactions_and_blocks_are_cached_for_ever_once_final() {
+    fn receipts_transactions_and_blocks_are_cached_forever_once_final() {
         let chain = at(TOY, 164);
         for (method, member) in [
             ("eth_getTransactionReceipt", "blockNumber"),
@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operators_class_is_followed_as_far_as_it_can_be_judged() {
+    fn an_operators_class_is_followed_where_it_can_be_judged() {
         let changes = ChainOverrides::default()
             .with_cache("eth_getBlockByNumber", CacheRule::secs(1))
             .with_cache("eth_getCode", CacheRule::immutable(2));

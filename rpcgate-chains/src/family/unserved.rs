@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_say_in_many_ways_that_they_cannot_serve_a_call_now() {
+    fn all_messages_of_nodes_that_cannot_serve_a_call_now_are_recognised() {
         use Unserved::{Data, Method, Node};
         for (chain, status, answer, why) in [
             (
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_the_callers_own_is_no_failure_of_the_node() {
+    fn an_error_of_the_caller_is_not_a_failure_of_the_node() {
         for (chain, status, answer) in [
             ("eth", 200, r#"{"code":3,"message":"execution reverted","data":"0x08c379a0"}"#),
             ("eth", 200, r#"{"code":-32000,"message":"execution reverted"}"#),

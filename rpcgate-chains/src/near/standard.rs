@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_contract_invents_is_no_transfer() {
+    fn an_invented_event_of_a_contract_is_no_transfer() {
         for data in [
             "null",
             "{}",

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn other_transactions_and_other_cells_say_nothing() {
+    fn other_transactions_and_other_cells_have_no_phases() {
         assert_eq!(succeeded(&transaction("001 1 0000 0 0 1 100 0000 0 0 0")), Some(true), "by the clock");
         for other in ["0001 0000 0 0", "0100 0", "0110 0"] {
             assert_eq!(succeeded(&transaction(other)), None, "{other}");

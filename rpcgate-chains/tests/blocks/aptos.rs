@@ -25,7 +25,7 @@ fn shown(reading: &Reading<SimulatedNode>, height: u64) -> Vec<(Value, Value, Va
 }
 
 #[test]
-fn a_simulated_block_of_aptos_is_told_as_new_without_reading_its_transactions() {
+fn a_simulated_block_of_aptos_is_reported_as_new_without_reading_its_transactions() {
     let reading = simulated();
     let blocks = reading.follow(&[EventType::NewBlock], 10, 250);
     for pair in blocks.windows(2) {
@@ -46,7 +46,7 @@ fn a_simulated_block_of_aptos_is_told_as_new_without_reading_its_transactions() 
 }
 
 #[test]
-fn activity_of_addresses_in_a_simulated_block_of_aptos_is_told_once_for_each_transaction() {
+fn address_activity_in_a_simulated_aptos_block_is_reported_once_per_transaction() {
     let reading = simulated();
     let blocks = reading.follow(&[EventType::AddressActivity], 8, 250);
     let mut seen = 0;
@@ -83,7 +83,7 @@ fn activity_of_addresses_in_a_simulated_block_of_aptos_is_told_once_for_each_tra
 }
 
 #[test]
-fn transfers_in_a_simulated_block_of_aptos_are_told_with_both_sides() {
+fn transfers_in_a_simulated_block_of_aptos_are_reported_with_both_sides() {
     let reading = simulated();
     let mut seen = 0;
     for block in reading.follow(&[EventType::TokenTransfer], 8, 250) {
@@ -188,7 +188,7 @@ fn known() -> BlockRef {
 }
 
 #[test]
-fn fungible_assets_of_aptos_are_told_by_the_owners_of_their_stores() {
+fn fungible_assets_of_aptos_are_reported_by_the_owners_of_their_stores() {
     let stores = |owners: &[(u8, u8)]| -> Value {
         let rows = owners.iter().flat_map(|(store, owner)| {
             let metadata = json!({ "balance": "1", "frozen": false, "metadata": { "inner": "0xA" } });
@@ -313,7 +313,7 @@ fn the_rest_of_a_cut_block_of_aptos_is_read_by_versions() {
 }
 
 #[test]
-fn what_an_event_of_aptos_can_hold_is_bounded() {
+fn the_size_of_an_aptos_event_is_bounded() {
     let members: serde_json::Map<String, Value> =
         (0..100).map(|n| (format!("m{n:03}{}", "x".repeat(3_000)), json!("y".repeat(5_000)))).collect();
     let events = json!([event("0x7::m::E", members.into()), event("0x7::m::F", json!("z".repeat(5_000)))]);
@@ -324,7 +324,7 @@ fn what_an_event_of_aptos_can_hold_is_bounded() {
 }
 
 #[test]
-fn what_an_event_of_aptos_does_not_have_is_left_out() {
+fn members_that_an_aptos_event_lacks_are_omitted() {
     let events =
         json!([event("0x7::m::E", json!({ "none": null, "one": 1 })), event("0x7::m::F", Value::Null),]);
     let told =
@@ -351,7 +351,7 @@ fn a_block_of_aptos_with_more_transactions_than_blocks_can_have_is_unreadable() 
 }
 
 #[test]
-fn blocks_that_a_node_of_aptos_lacks_are_none_or_errors() {
+fn blocks_that_a_node_of_aptos_lacks_are_missing_or_errors() {
     let reading = node(Vec::new(), 0);
     let head = reading.head();
     // A block has at least one transaction, its metadata.

@@ -11,7 +11,7 @@ fn simulated() -> Reading<SimulatedNode> {
 }
 
 #[test]
-fn a_simulated_block_of_cardano_is_told_as_new() {
+fn a_simulated_block_of_cardano_is_reported_as_new() {
     let reading = simulated();
     let blocks = reading.follow(&[EventType::NewBlock], 20, 20_000);
     for pair in blocks.windows(2) {
@@ -32,7 +32,7 @@ fn a_simulated_block_of_cardano_is_told_as_new() {
 }
 
 #[test]
-fn activity_in_a_simulated_block_of_cardano_is_told_by_outputs() {
+fn activity_in_a_simulated_block_of_cardano_is_reported_by_outputs() {
     let reading = simulated();
     let blocks = reading.follow(&[EventType::AddressActivity], 8, 20_000);
     assert_flat(&events_in(&blocks));
@@ -53,7 +53,7 @@ fn activity_in_a_simulated_block_of_cardano_is_told_by_outputs() {
 }
 
 #[test]
-fn coins_and_tokens_in_a_simulated_block_of_cardano_are_told_by_outputs() {
+fn coins_and_tokens_in_a_simulated_block_of_cardano_are_reported_by_outputs() {
     let blocks = simulated().follow(&[EventType::TokenTransfer], 8, 20_000);
     let events = events_in(&blocks);
     assert_flat(&events);
@@ -225,7 +225,7 @@ fn a_fork_of_cardano_that_is_shorter_has_no_block_yet() {
 }
 
 #[test]
-fn a_fork_of_cardano_that_is_deeper_than_all_known_ancestors_shows_by_the_head_alone() {
+fn a_cardano_fork_deeper_than_all_known_ancestors_is_detected_by_the_head_alone() {
     let (ogmios, reading) = reading(&["a0", "a1"]);
     let start = reading.head().unwrap();
     ogmios.lock().unwrap().chain = chain("b", 0..5);
@@ -301,7 +301,7 @@ fn an_input_of_cardano_has_an_address_if_its_output_is_of_the_same_block() {
 }
 
 #[test]
-fn tokens_of_cardano_are_told_with_their_policy_and_name() {
+fn tokens_of_cardano_are_reported_with_their_policy_and_name() {
     let policy = "ab".repeat(28);
     let value =
         json!({ "ada": { "lovelace": 2 }, policy.clone(): { "": 1, "4d": 18_446_744_073_709_551_615u64 } });
@@ -331,7 +331,7 @@ fn tokens_of_cardano_are_told_with_their_policy_and_name() {
 }
 
 #[test]
-fn what_a_sender_nests_in_its_metadata_does_not_stop_the_chain() {
+fn deeply_nested_metadata_of_a_sender_does_not_stop_the_chain() {
     let (ogmios, _) = reading(&["a0", "a1"]);
     ogmios.lock().unwrap().transactions = vec![json!({
         "id": "t1", "spends": "inputs", "inputs": [], "metadata": "deep",
@@ -376,7 +376,7 @@ fn a_failed_transaction_of_cardano_spends_its_collateral_alone() {
 }
 
 #[test]
-fn what_is_no_block_of_cardano_is_unreadable() {
+fn an_invalid_block_of_cardano_is_unreadable() {
     for (name, value) in
         [("height", json!(7)), ("ancestor", json!("x")), ("slot", json!(-1)), ("transactions", json!([{}]))]
     {

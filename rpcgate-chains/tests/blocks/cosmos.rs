@@ -45,7 +45,7 @@ fn an_address_that_sends_coins_has_activity() {
 }
 
 #[test]
-fn a_transfer_of_coins_is_told_with_its_parties() {
+fn a_transfer_of_coins_is_reported_with_its_parties() {
     let (reader, node) = (Reader::of("cosmos"), SimulatedNode::of("cosmos"));
     let (_, event) = reader.first(&node, EventType::TokenTransfer);
     assert_eq!(names(&event), ["from", "index", "to", "token", "tx_hash", "value"]);
@@ -55,7 +55,7 @@ fn a_transfer_of_coins_is_told_with_its_parties() {
 }
 
 #[test]
-fn every_event_of_a_module_is_told_with_its_attributes() {
+fn every_event_of_a_module_is_reported_with_its_attributes() {
     let (reader, node) = (Reader::of("cosmos"), SimulatedNode::of("cosmos"));
     let (_, event) = reader.first(&node, EventType::ContractEvent);
     assert_eq!(names(&event), ["attributes", "index", "tx_hash", "type"]);
@@ -130,7 +130,7 @@ fn events(response: Value) -> Vec<ChainEvent> {
 }
 
 #[test]
-fn every_message_of_a_transaction_tells_its_own_events() {
+fn every_message_of_a_transaction_reports_its_own_events() {
     let events = events(response(
         0,
         &[
@@ -229,7 +229,7 @@ fn a_block_waits_until_its_transactions_are_indexed() {
 }
 
 #[test]
-fn an_answer_that_is_no_block_is_unreadable() {
+fn an_answer_without_a_block_is_unreadable() {
     let reader = Reader::of("cosmos");
     let with = |pointer: &str, value: Value| {
         let mut block = block(8, 0);

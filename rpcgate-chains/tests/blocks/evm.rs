@@ -18,7 +18,7 @@ fn eth() -> Reader {
 }
 
 #[test]
-fn simulated_chains_tell_of_new_blocks() {
+fn simulated_chains_report_new_blocks() {
     for chain in CHAINS {
         let events = events_of(chain, EventType::NewBlock);
         assert_eq!(events.len(), 40, "one a block");
@@ -28,7 +28,7 @@ fn simulated_chains_tell_of_new_blocks() {
 }
 
 #[test]
-fn simulated_chains_tell_of_the_activity_of_addresses() {
+fn simulated_chains_report_the_activity_of_addresses() {
     for chain in CHAINS {
         let events = events_of(chain, EventType::AddressActivity);
         let names = [
@@ -62,7 +62,7 @@ fn simulated_chains_tell_of_the_activity_of_addresses() {
 }
 
 #[test]
-fn simulated_chains_tell_of_transfers_of_every_standard() {
+fn simulated_chains_report_transfers_of_every_standard() {
     for chain in CHAINS {
         let events = events_of(chain, EventType::TokenTransfer);
         for standard in ["erc20", "erc721", "erc1155"] {
@@ -84,7 +84,7 @@ fn simulated_chains_tell_of_transfers_of_every_standard() {
 }
 
 #[test]
-fn simulated_chains_tell_of_events_of_contracts() {
+fn simulated_chains_report_events_of_contracts() {
     for chain in CHAINS {
         let events = events_of(chain, EventType::ContractEvent);
         let names = ["Transfer", "TransferBatch", "TransferSingle"];
@@ -98,7 +98,7 @@ fn simulated_chains_tell_of_events_of_contracts() {
 }
 
 #[test]
-fn transactions_of_every_type_and_a_created_contract_are_told() {
+fn transactions_of_every_type_and_a_created_contract_are_reported() {
     let signed: Value = serde_json::from_str(SIGNED).unwrap();
     for chain in CHAINS {
         let reader = Reader::of(chain);
@@ -177,7 +177,7 @@ fn activity(
 }
 
 #[test]
-fn what_failed_has_moved_nothing_and_created_nothing() {
+fn a_failed_transaction_moves_and_creates_nothing() {
     let txs = json!([written_tx(1, address(2).into()), written_tx(2, Value::Null)]);
     let receipts = json!([receipt(1, 8, "0x0", Value::Null), receipt(2, 8, "0x0", address(3).into())]);
     let events = activity(written_block(8, txs), Ok(receipts), json!([])).unwrap();
@@ -191,7 +191,7 @@ fn what_failed_has_moved_nothing_and_created_nothing() {
 }
 
 #[test]
-fn a_list_of_receipts_that_lacks_one_is_no_answer() {
+fn an_incomplete_list_of_receipts_is_rejected() {
     let txs = || json!([written_tx(1, address(2).into()), written_tx(2, address(3).into())]);
     let lacks = Err(ReadError::Unreadable("the node lacks a receipt of the block"));
     for receipts in [json!([]), json!([receipt(1, 8, "0x1", Value::Null)])] {
@@ -220,7 +220,7 @@ fn a_block_with_logs_is_not_read_without_them() {
 }
 
 #[test]
-fn a_block_that_avalanche_has_not_accepted_yet_is_none() {
+fn a_block_that_avalanche_has_not_accepted_yet_is_missing() {
     let node = ScriptedNode::new(|_, _| Err(refused(-32_000, "cannot query unfinalized data")));
     let reader = Reader::of("avax");
     let known = BlockRef::new(7, hash(7), hash(6), 0);
@@ -229,7 +229,7 @@ fn a_block_that_avalanche_has_not_accepted_yet_is_none() {
 }
 
 #[test]
-fn a_node_without_receipts_is_asked_for_logs_and_does_not_say_what_failed() {
+fn a_node_without_receipts_is_asked_for_logs_and_failures_are_unknown() {
     for lack in [
         refused(-32601, "Method not found"),
         refused(-32004, "Method eth_getBlockReceipts is not supported"),
@@ -335,7 +335,7 @@ fn logs_and_receipts_of_another_block_are_an_error() {
 }
 
 #[test]
-fn a_block_on_another_parent_is_told_with_it() {
+fn a_block_on_another_parent_is_reported_with_that_parent() {
     let node = ScriptedNode::of_texts(|_: &str, _: &str| Ok(written_block(8, json!([])).to_string()));
     let (reader, wanted) = (eth(), Wanted::new([EventType::NewBlock]));
     let known = BlockRef::new(7, hash(77), hash(6), 0);

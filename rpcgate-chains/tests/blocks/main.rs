@@ -131,7 +131,7 @@ fn only_what_is_wanted_is_fetched_and_made() {
 }
 
 #[test]
-fn activity_of_watched_addresses_alone_is_told() {
+fn activity_is_reported_only_for_watched_addresses() {
     for chain in BY_HEIGHT {
         let (reader, node) = (Reader::of(chain), SimulatedNode::of(chain));
         let every = reader.first(&node, EventType::AddressActivity).1;

@@ -37,7 +37,7 @@ fn an_account_that_sends_coins_has_activity() {
 }
 
 #[test]
-fn a_transfer_of_a_token_is_told_with_its_parties() {
+fn a_transfer_of_a_token_is_reported_with_its_parties() {
     let (reader, node) = (Reader::of("near"), SimulatedNode::of("near"));
     let (_, event) = reader.first(&node, EventType::TokenTransfer);
     assert_eq!(
@@ -213,7 +213,7 @@ fn rows(events: &[ChainEvent]) -> Vec<(String, String, Value)> {
 }
 
 #[test]
-fn receipts_are_told_with_the_transaction_that_made_them() {
+fn receipts_are_reported_with_the_transaction_that_made_them() {
     let node = node(&[7, 8, 20], called(json!({ "SuccessValue": "" }), "FINAL"));
     let events = Reader::of("near").after(&node, &at(7), &all()).unwrap().unwrap().events;
     let row =
@@ -238,7 +238,7 @@ fn receipts_are_told_with_the_transaction_that_made_them() {
 }
 
 #[test]
-fn equal_transfers_in_one_log_are_told_apart() {
+fn equal_transfers_in_one_log_are_distinguished() {
     let item = json!({ "old_owner_id": "a.near", "new_owner_id": "d.near", "amount": "7" });
     let log =
         json!({ "standard": "nep141", "version": "1.0.0", "event": "ft_transfer", "data": [item, item] });
@@ -269,7 +269,7 @@ fn a_failed_receipt_moves_nothing() {
 }
 
 #[test]
-fn a_payment_to_oneself_whose_receipt_is_not_listed_is_told() {
+fn a_payment_to_oneself_whose_receipt_is_not_listed_is_reported() {
     let mut status = called(json!({ "SuccessValue": "" }), "FINAL");
     status["transaction"]["actions"] = json!([{ "Transfer": { "deposit": "3" } }]);
     status["transaction"]["receiver_id"] = json!("a.near");
@@ -282,7 +282,7 @@ fn a_payment_to_oneself_whose_receipt_is_not_listed_is_told() {
 }
 
 #[test]
-fn the_coins_of_a_deleted_account_are_told() {
+fn the_coins_of_a_deleted_account_are_reported() {
     let mut status = called(json!({ "SuccessValue": "" }), "FINAL");
     status["transaction"]["actions"] = json!([{ "DeleteAccount": { "beneficiary_id": "z.near" } }]);
     status["transaction"]["receiver_id"] = json!("a.near");
@@ -302,7 +302,7 @@ fn the_coins_of_a_deleted_account_are_told() {
 }
 
 #[test]
-fn a_block_waits_for_its_receipts_and_not_for_ever() {
+fn a_block_waits_for_its_receipts_for_a_bounded_time() {
     let reader = Reader::of("near");
     let after = |head: u64, stage: &str| {
         let node = node(&[7, 8, head], called(json!({ "SuccessValue": "" }), stage));
@@ -326,7 +326,7 @@ fn a_block_waits_for_its_receipts_and_not_for_ever() {
 }
 
 #[test]
-fn the_status_of_another_transaction_is_no_answer() {
+fn the_status_of_another_transaction_is_rejected() {
     let (asked, mut other) = (called(json!({ "SuccessValue": "" }), "FINAL"), Value::Null);
     other.clone_from(&asked);
     other["transaction"]["hash"] = json!("other");

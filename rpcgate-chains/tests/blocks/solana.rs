@@ -22,7 +22,7 @@ fn shown(reading: &Reading<SimulatedNode>, slot: u64) -> Vec<Value> {
 }
 
 #[test]
-fn a_simulated_block_of_solana_is_told_as_new_without_its_transactions() {
+fn a_simulated_block_of_solana_is_reported_as_new_without_its_transactions() {
     let reading = simulated();
     let blocks = reading.follow(&[EventType::NewBlock], 10, 400);
     for pair in blocks.windows(2) {
@@ -41,7 +41,7 @@ fn a_simulated_block_of_solana_is_told_as_new_without_its_transactions() {
 }
 
 #[test]
-fn activity_in_a_simulated_block_of_solana_is_told_by_the_changes_of_balances() {
+fn activity_in_a_simulated_block_of_solana_is_reported_by_balance_changes() {
     let reading = simulated();
     let blocks = reading.follow(&[EventType::AddressActivity], 20, 400);
     assert_flat(&events_in(&blocks));
@@ -75,7 +75,7 @@ fn activity_in_a_simulated_block_of_solana_is_told_by_the_changes_of_balances() 
 }
 
 #[test]
-fn transfers_of_coins_and_tokens_in_a_simulated_block_of_solana_are_told() {
+fn transfers_of_coins_and_tokens_in_a_simulated_block_of_solana_are_reported() {
     let reading = simulated();
     let blocks = reading.follow(&[EventType::TokenTransfer], 10, 400);
     for block in &blocks {
@@ -239,7 +239,7 @@ fn tokens_of_solana_are_moved_from_those_who_have_less_to_those_who_have_more() 
 }
 
 #[test]
-fn coins_that_a_called_program_moves_on_solana_are_told_in_their_place() {
+fn coins_that_a_called_program_moves_on_solana_are_reported_in_order() {
     // Transfer of 7 lamports, in base58.
     let moves = |from: u64, to: u64| json!({ "programIdIndex": 2, "accounts": [from, to], "data": "3Bxs422ZxaDKgeiB" });
     let meta = json!({

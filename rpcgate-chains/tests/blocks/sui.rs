@@ -56,7 +56,7 @@ fn a_change_of_balances_is_a_transfer_without_the_gas() {
 }
 
 #[test]
-fn a_move_event_is_told_with_its_scalars() {
+fn a_move_event_is_reported_with_its_scalars() {
     let (reader, node) = (Reader::of("sui"), SimulatedNode::of("sui"));
     let (_, event) = reader.first(&node, EventType::ContractEvent);
     assert_eq!(
@@ -140,7 +140,7 @@ fn a_failed_transaction_moves_nothing() {
 }
 
 #[test]
-fn a_transaction_of_the_system_is_nobodys_activity() {
+fn a_transaction_of_the_system_is_no_address_activity() {
     let events = told(vec![transaction("0", "success", Vec::new(), Vec::new())]).unwrap();
     assert_eq!(events.len(), 1, "the checkpoint alone");
     let reward = transaction("0", "success", vec![change(owned("b"), SUI, "70")], Vec::new());

@@ -30,7 +30,7 @@ fn shown(reading: &Reading<SimulatedNode>, height: u64) -> Vec<Value> {
 }
 
 #[test]
-fn a_simulated_block_of_the_masterchain_is_told_as_new_without_reading_shards() {
+fn a_simulated_masterchain_block_is_reported_as_new_without_reading_shards() {
     let reading = simulated();
     let blocks = reading.follow(&[EventType::NewBlock], 5, 5_000);
     for pair in blocks.windows(2) {
@@ -43,7 +43,7 @@ fn a_simulated_block_of_the_masterchain_is_told_as_new_without_reading_shards() 
 }
 
 #[test]
-fn activity_in_a_simulated_block_of_ton_is_told_for_both_sides_of_a_message() {
+fn activity_in_a_simulated_block_of_ton_is_reported_for_both_sides_of_a_message() {
     let reading = simulated();
     let block = reading.follow(&[EventType::AddressActivity], 3, 5_000).remove(2);
     assert_flat(&block.events);
@@ -70,7 +70,7 @@ fn activity_in_a_simulated_block_of_ton_is_told_for_both_sides_of_a_message() {
 }
 
 #[test]
-fn coins_in_a_simulated_block_of_ton_are_told_where_they_arrive() {
+fn coins_in_a_simulated_block_of_ton_are_reported_where_they_arrive() {
     let reading = simulated();
     for block in reading.follow(&[EventType::TokenTransfer], 3, 5_000) {
         let shown = shown(&reading, block.block.height);
@@ -317,7 +317,7 @@ fn jettons(operation: u32) -> String {
 }
 
 #[test]
-fn jettons_are_told_where_they_arrive_unless_the_message_is_returned() {
+fn jettons_are_reported_where_they_arrive_unless_the_message_is_returned() {
     let arrives = || message(&account(2), &account(1), "0", &jettons(0x178d_4519));
     let notified = message(&account(1), &account(3), "1", &jettons(0x7362_d09c));
     let returned = message(&account(1), &account(2), "0", "te6cckEBAQEABgAACP/////btDe4");
@@ -348,7 +348,7 @@ fn phases(is_success: bool) -> Value {
 }
 
 #[test]
-fn a_transaction_of_ton_says_whether_it_succeeded_and_a_failed_one_moves_no_jettons() {
+fn a_ton_transaction_shows_its_success_and_a_failed_one_moves_no_jettons() {
     for (data, success, jettons_told) in [
         (phases(true), json!(true), 1),
         (phases(false), json!(false), 0),
@@ -373,7 +373,7 @@ fn a_transaction_of_ton_says_whether_it_succeeded_and_a_failed_one_moves_no_jett
 }
 
 #[test]
-fn an_address_of_ton_that_cannot_be_read_is_no_answer() {
+fn an_unreadable_address_of_ton_is_rejected() {
     let reading = node(|_| vec![transaction(1, 4, message("0:zz", "", "1", ""), json!([]))]);
     let next = reading.after(&BlockRef::new(9, "m9", "", 0), &Wanted::new([EventType::TokenTransfer]));
     assert_eq!(next, Err(ReadError::Unreadable("an address")));

@@ -57,7 +57,7 @@ fn an_address_that_sends_coins_has_activity() {
 }
 
 #[test]
-fn a_transfer_of_a_token_is_told_with_its_parties() {
+fn a_transfer_of_a_token_is_reported_with_its_parties() {
     let (reader, node) = (Reader::of("tron"), SimulatedNode::of("tron"));
     let (block, event) = reader.first(&node, EventType::TokenTransfer);
     assert_eq!(names(&event), ["from", "log_index", "standard", "to", "token", "tx_hash", "value"]);
@@ -203,7 +203,7 @@ fn a_failed_call_moves_nothing() {
 }
 
 #[test]
-fn coins_and_tokens_that_a_contract_moves_are_told() {
+fn coins_and_tokens_that_a_contract_moves_are_reported() {
     let call = json!({ "owner_address": A, "contract_address": TOKEN, "call_value": 5 });
     let internal = json!([
         {
@@ -272,7 +272,7 @@ fn a_transfer_of_a_trc10_token_is_a_token_transfer() {
 }
 
 #[test]
-fn coins_and_tokens_that_go_to_a_contract_with_its_call_are_told() {
+fn coins_and_tokens_that_go_to_a_contract_with_its_call_are_reported() {
     let token = json!({
         "token": "1002000", "standard": "trc10", "index": 0, "from": shown(A), "to": USDT, "value": "7", "tx_hash": hash(1),
     });
@@ -339,7 +339,7 @@ fn results_of_another_block_are_not_mixed_in() {
 }
 
 #[test]
-fn an_answer_that_is_no_block_is_unreadable() {
+fn an_answer_without_a_block_is_unreadable() {
     let reader = Reader::of("tron");
     let known = BlockRef::new(7, hash(7), hash(6), 0);
     let wanted = only(&[EventType::NewBlock]);

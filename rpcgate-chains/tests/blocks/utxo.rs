@@ -18,7 +18,7 @@ const MOST_LOOK_UPS: usize = 2_000;
 const ASSET: &str = "6f0279e9ed041c3d710a9f57d0c02928416460c4b722ae3457a11eec381c526d";
 
 #[test]
-fn simulated_chains_tell_of_new_blocks() {
+fn simulated_chains_report_new_blocks() {
     for chain in CHAINS {
         let events = events_of(chain, EventType::NewBlock);
         assert_eq!(events.len(), 40, "one a block");
@@ -28,7 +28,7 @@ fn simulated_chains_tell_of_new_blocks() {
 }
 
 #[test]
-fn simulated_chains_tell_of_what_addresses_get_and_spend() {
+fn simulated_chains_report_what_addresses_get_and_spend() {
     for chain in CHAINS {
         let events = events_of(chain, EventType::AddressActivity);
         let names =
@@ -46,7 +46,7 @@ fn simulated_chains_tell_of_what_addresses_get_and_spend() {
 }
 
 #[test]
-fn simulated_chains_tell_of_every_payment() {
+fn simulated_chains_report_every_payment() {
     for chain in CHAINS {
         let events = events_of(chain, EventType::TokenTransfer);
         assert_eq!(members(&events), ["coinbase", "index", "to", "token", "tx_hash", "value"], "{chain}");
@@ -58,7 +58,7 @@ fn simulated_chains_tell_of_every_payment() {
 }
 
 #[test]
-fn simulated_chains_tell_of_data_in_outputs() {
+fn simulated_chains_report_data_in_outputs() {
     for chain in CHAINS {
         let events = events_of(chain, EventType::ContractEvent);
         assert_eq!(members(&events), ["data", "event", "index", "script", "tx_hash", "value"], "{chain}");
@@ -174,7 +174,7 @@ fn inputs_are_known_from_the_block_its_own_outputs_and_the_node_in_this_order() 
 }
 
 #[test]
-fn without_an_index_of_transactions_unknown_inputs_are_said_to_be_unknown() {
+fn unknown_inputs_are_marked_as_unknown_without_a_transaction_index() {
     let asked = Arc::new(Mutex::new(0));
     let count = asked.clone();
     let block =
@@ -302,7 +302,7 @@ fn an_open_amount_of_a_hidden_asset_does_not_pass_for_the_coin() {
 }
 
 #[test]
-fn tokens_of_bitcoin_cash_are_told_beside_the_coins_and_addresses_in_one_form() {
+fn tokens_of_bitcoin_cash_are_reported_next_to_coins_with_one_form_of_address() {
     let mut output = pay(0, "0.00001000", "1BpEi6DfDAUFd7GtittLSdBeYJvcoaVggu");
     output["tokenData"] = json!({"category": id(9), "amount": "12345678901234567890", "nft": {"capability": "none", "commitment": "00FF"}});
     let node = node_with(written_block(8, json!([tx(2, json!([]), json!([output]))])), missing);
@@ -319,7 +319,7 @@ fn tokens_of_bitcoin_cash_are_told_beside_the_coins_and_addresses_in_one_form() 
 }
 
 #[test]
-fn what_is_in_litecoins_extension_block_is_not_told() {
+fn the_content_of_litecoins_extension_block_is_not_reported() {
     let vin = json!([{"ismweb": true, "output_id": id(4)}]);
     let mut open = pay(1, "1.0", "LVuDpNCSSj6pQ7t9Pv6d6sUkLKoqDEVUnJ");
     open["ismweb"] = false.into();
@@ -337,7 +337,7 @@ fn a_script_of_several_addresses_pays_none_of_them() {
 }
 
 #[test]
-fn a_block_on_another_parent_is_told_with_it() {
+fn a_block_on_another_parent_is_reported_with_that_parent() {
     let node = ScriptedNode::of_texts(|method: &str, params: &str| match method {
         "getblockhash" if params == "[9]" => Err(refused(-8, "Block height out of range")),
         "getblockhash" | "getbestblockhash" => Ok(format!("\"{}\"", id(8))),

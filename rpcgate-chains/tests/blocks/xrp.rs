@@ -56,7 +56,7 @@ fn a_simulated_payment_is_a_transfer_of_what_it_delivered() {
 }
 
 #[test]
-fn a_simulated_transaction_that_is_no_payment_is_told_with_its_type() {
+fn a_simulated_transaction_that_is_no_payment_is_reported_with_its_type() {
     let events = events_of("xrp", EventType::ContractEvent);
     assert_eq!(members(&events), ["address", "index", "result", "success", "tx_hash", "tx_type"]);
     for kind in ["AccountSet", "OfferCancel"] {
@@ -131,7 +131,7 @@ fn transfers(tx: Value) -> Vec<Value> {
 }
 
 #[test]
-fn a_partial_payment_is_told_with_what_it_delivered() {
+fn a_partial_payment_is_reported_with_the_delivered_amount() {
     let usd = |value: &str| json!({"currency": "USD", "issuer": CAROL, "value": value});
     let nodes = json!([root(ALICE, "1000", "988")]);
     let mut partial = payment(usd("1000000"), meta("tesSUCCESS", nodes.clone(), usd("0.01")));
@@ -203,7 +203,7 @@ fn every_account_that_a_transaction_touches_is_active() {
 }
 
 #[test]
-fn what_a_new_account_gets_and_what_a_check_pays_is_in() {
+fn funds_of_a_new_account_and_a_cashed_check_count_as_received() {
     let created = json!({"CreatedNode": {
         "LedgerEntryType": "AccountRoot", "LedgerIndex": id(1),
         "NewFields": {"Account": BOB, "Balance": "20000000", "Sequence": 8},
@@ -229,7 +229,7 @@ fn what_a_new_account_gets_and_what_a_check_pays_is_in() {
 }
 
 #[test]
-fn a_fee_that_a_delegate_pays_is_no_gain_of_the_sender() {
+fn a_fee_paid_by_a_delegate_is_not_a_gain_of_the_sender() {
     let mut tx = payment(
         json!("100"),
         meta(
@@ -267,7 +267,7 @@ fn a_fee_that_is_not_a_number_is_left_out() {
 }
 
 #[test]
-fn transactions_are_told_in_the_order_in_which_they_changed_the_ledger() {
+fn transactions_are_reported_in_the_order_in_which_they_changed_the_ledger() {
     let tx = |n: u64, place: u64| {
         let mut meta = meta("tesSUCCESS", json!([]), Value::Null);
         meta["TransactionIndex"] = place.into();
@@ -287,7 +287,7 @@ fn transactions_are_told_in_the_order_in_which_they_changed_the_ledger() {
 }
 
 #[test]
-fn a_ledger_that_is_not_validated_or_not_there_is_none() {
+fn a_missing_or_unvalidated_ledger_is_reported_as_missing() {
     let kinds = &[EventType::NewBlock][..];
     let mut open = answer(json!([]));
     open["validated"] = false.into();

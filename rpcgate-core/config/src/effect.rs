@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_key_decides_and_a_name_that_only_begins_alike_does_not() {
+    fn the_longest_key_decides_and_a_shared_prefix_does_not() {
         assert!(ConfigProgram::Gateway.keeps("gateway.listen"));
         assert!(!ConfigProgram::Gateway.keeps("gateway.key_secret"));
         assert!(!ConfigProgram::Gateway.keeps("chains.eth.nodes[0].url"));

@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn as_a_file_it_reads_back_once_the_secrets_are_there() {
+    fn the_written_file_is_read_back_once_the_secrets_are_set() {
         let first = config(SECRETS);
         let file = lines(&first).to_toml();
         let again = |text: &str| {

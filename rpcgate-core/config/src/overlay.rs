@@ -203,7 +203,7 @@ mod tests {
     use crate::Input;
 
     #[test]
-    fn streams_that_operators_set_override_those_of_the_file_and_a_key_has_no_more_than_its_project() {
+    fn operators_stream_limits_override_the_file_and_a_key_has_no_more_than_its_project() {
         let of = |ws_connections, ws_connections_per_key| {
             let mut plan = Plan::of(Tier::Free).with_ws_connections(10).with_ws_connections_per_key(4);
             PlanChange { ws_connections, ws_connections_per_key, ..PlanChange::default() }.apply(&mut plan);

@@ -629,7 +629,7 @@ fn a_printed_configuration_without_secrets_reads_back_unchanged() {
 }
 
 #[test]
-fn the_variables_of_a_service_called_rpcgate_are_no_settings_and_misspelled_ones_are_errors() {
+fn variables_of_a_service_called_rpcgate_are_no_settings_and_typos_are_errors() {
     let config = with_env(
         &[
             ("RPCGATE_PORT", "tcp://10.0.0.1:8080"),

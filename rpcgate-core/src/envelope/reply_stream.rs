@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_id_is_replaced_wherever_it_is() {
+    fn the_id_is_replaced_in_every_position() {
         for (reply, expected) in [
             (
                 r#"{"jsonrpc":"2.0","id":640,"result":{"id":1}}"#,

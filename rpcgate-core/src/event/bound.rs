@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_an_event_has_its_body_is_bounded() {
+    fn the_body_of_any_event_is_bounded() {
         let many = (0..2_000).fold(ChainEvent::new(EventType::ContractEvent), |event, number| {
             event.with(&format!("name{number}"), "v".repeat(1_000))
         });

@@ -129,7 +129,7 @@ impl Simulation {
 const FREE: Tier = Tier::Free;
 
 #[test]
-fn at_three_times_capacity_as_much_is_answered_as_before_and_not_much_later() {
+fn three_times_the_capacity_changes_neither_throughput_nor_latency_much() {
     for (places, millis) in [(16, 60), (32, 50), (64, 100), (256, 100)] {
         let mut node = Simulation::new(places, millis);
         let capacity = node.capacity();
@@ -171,7 +171,7 @@ fn projects_of_higher_tiers_have_larger_shares() {
 }
 
 #[test]
-fn ordinary_changes_turn_nobody_away() {
+fn ordinary_changes_refuse_no_call() {
     // A much slower node replaces one, as its answers show.
     let mut node = Simulation::new(100_000, 2);
     node.run(5, &[(1_000, FREE)]);
@@ -196,7 +196,7 @@ fn ordinary_changes_turn_nobody_away() {
 }
 
 #[test]
-fn what_a_load_has_left_holds_for_nobody_once_the_chain_was_idle() {
+fn the_state_of_a_past_load_has_no_effect_after_an_idle_time() {
     let after_load = || {
         let mut node = Simulation::new(32, 50);
         let capacity = node.capacity();
@@ -231,7 +231,7 @@ fn a_node_that_has_become_slow_for_good_is_used_fully_again() {
 }
 
 #[test]
-fn whatever_ends_its_place_is_free() {
+fn a_slot_is_free_after_every_kind_of_end() {
     let load = Arc::new(ChainLoad::new(LoadRules::default().with_least(8)));
     let enter = |at| load.enter(ProjectId(1), Tier::Premium, Duration::from_secs(at)).unwrap();
     enter(0).answered(1, Duration::from_secs(1));

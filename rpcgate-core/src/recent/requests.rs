@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_waits_for_nobody() {
+    fn a_writer_never_waits_for_a_lock() {
         let recent = RecentRequests::new(64, 1);
         let held = recent.shards[0].0.lock();
         put(&recent, 1, &["a"], 0);

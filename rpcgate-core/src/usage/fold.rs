@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_shown_alike_are_one_row() {
+    fn names_with_the_same_display_form_are_one_row() {
         let deeds: Vec<_> = methods().into_iter().map(|name| deed(110, NOW, vec![item(name)])).collect();
         let rollups = fold(&deeds);
         assert_eq!(rollups.len(), deeds.len() - 1);

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn each_outcome_counts_as_the_specification_says() {
+    fn each_outcome_counts_as_specified() {
         let counted = |outcome, cached| {
             let mut metrics = Metrics::default();
             metrics.count(2, 10, outcome, cached);

@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn bodies_share_one_room() {
+    async fn bodies_share_one_memory_budget() {
         let room = MemoryBudget::new(8 * COPIES);
         let (mut one, mut two) = (MemoryPermit::of(room.clone()), MemoryPermit::of(room.clone()));
         let body = || Full::new(Bytes::from_static(b"12345"));

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_exactly_one_member_is_no_body() {
+    async fn a_body_with_anything_but_one_gzip_member_is_invalid() {
         let whole = packed(b"hello");
         let mut wrong = whole.clone();
         *wrong.last_mut().unwrap() ^= 1;

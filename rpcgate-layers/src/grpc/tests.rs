@@ -614,7 +614,7 @@ async fn a_read_is_tried_at_another_node_and_a_broadcast_only_while_nothing_was_
 }
 
 #[tokio::test]
-async fn a_call_that_no_node_may_get_ends_with_14_and_counts_at_none() {
+async fn a_call_that_every_node_limit_refuses_ends_with_14_and_counts_at_no_node() {
     let node = Node::saying(b"answer").await;
     let allowance = NodeAllowance { monthly_calls: Some(2), ..NodeAllowance::default() };
     let limited = |parts: &mut Parts| {
@@ -657,7 +657,7 @@ async fn statuses_of_a_node_pass_and_are_charged_but_not_those_about_the_gateway
 }
 
 #[tokio::test]
-async fn if_no_node_can_serve_a_call_the_client_gets_the_nodes_own_message_and_trailers_uncharged() {
+async fn a_call_that_no_node_can_serve_gets_the_nodes_message_and_trailers_uncharged() {
     let sick = Node::serve(|_| async {
         let mut all = trailers("14");
         if let Some(trailers) = all.trailers_mut() {
@@ -713,7 +713,7 @@ async fn a_read_that_a_node_does_not_answer_for_a_time_is_answered_by_another_on
 }
 
 #[tokio::test]
-async fn an_answer_that_is_none_is_a_failure_of_the_node() {
+async fn an_invalid_answer_is_a_failure_of_the_node() {
     type Answer = fn() -> Response<NodeBody>;
     let cases: [(&str, Answer); 4] = [
         ("status", || {
@@ -883,7 +883,7 @@ async fn a_client_that_leaves_ends_the_call_at_the_node() {
 }
 
 #[tokio::test]
-async fn a_node_that_breaks_off_ends_the_stream_with_a_status_and_within_a_message_with_a_reset() {
+async fn a_node_that_disconnects_ends_the_stream_with_a_status_or_resets_a_message() {
     for (begun, is_broken) in [(message(b"one"), false), (message(b"one")[..6].to_vec(), true)] {
         let (pieces, body) = fed(1);
         let body = Arc::new(Mutex::new(Some(body)));

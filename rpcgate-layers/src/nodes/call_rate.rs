@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_is_taken_whole_or_not_at_all_and_a_larger_one_than_the_burst_delays_what_follows() {
+    fn an_array_is_admitted_whole_and_one_above_the_burst_delays_the_next_calls() {
         let used = CallRate::default();
         assert!(used.take(RATE, 3, millis(0)) && !used.take(RATE, 3, millis(0)));
         assert!(used.take(RATE, 2, millis(0)));
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_may_be_taken_and_what_is_counted_may_not() {
+    fn returned_calls_may_be_taken_again_and_counted_ones_may_not() {
         let used = CallRate::default();
         assert_eq!(taken(&used, millis(0)), 5);
         used.give_back(RATE, 2, millis(0), millis(0));
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_late_has_come_back_by_itself() {
+    fn calls_returned_late_never_exceed_the_burst() {
         let used = CallRate::default();
         assert!(used.take(RATE, 5, millis(0)));
         assert_eq!(taken(&used, millis(9_000)), 5);

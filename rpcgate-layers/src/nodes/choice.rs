@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn an_archive_comes_after_the_others_whatever_its_priority_and_before_one_that_is_not_healthy() {
+    fn an_archive_ranks_after_all_healthy_nodes_and_before_an_unhealthy_one() {
         let node = |(index, (is_archive, priority))| {
             let config = NodeConfig::new("http://127.0.0.1:1".parse().unwrap()).with_archive(is_archive);
             Node::new(index, NodeConfig { priority, ..config })
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_candidate_is_chosen_and_a_drained_node_is_none_even_if_it_is_alone() {
+    fn only_a_candidate_is_chosen_and_never_a_drained_node() {
         let drains = NodeDrains::default();
         let node = |index: usize| {
             let config = NodeConfig::new(format!("http://127.0.0.1:{}", index + 1).parse().unwrap());
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_of_which_nothing_is_known_takes_its_turn_and_no_more() {
+    fn an_unknown_node_takes_its_turn_and_no_more() {
         let nodes = nodes(2);
         usefulness(&nodes[0]).record_latency(Duration::from_millis(5));
         assert_eq!(counts(&Rotation::default(), &nodes, 60), [30, 30]);

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_two_nodes_the_higher_counts_and_of_three_the_second() {
+    async fn the_head_is_the_higher_of_two_nodes_and_the_second_of_three() {
         let (seven, nine, lie) = (r#""result":7"#, r#""result":9"#, r#""result":1000000"#);
         assert_eq!(watched(&[seven, nine], 0).await.0, Some(9));
         assert_eq!(watched(&[lie, seven, nine], 0).await.0, Some(9));
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_absurd_height_is_not_the_head_and_a_head_that_falls_far_drops_the_stored_answers() {
+    async fn one_absurd_height_is_not_the_head_and_a_head_that_falls_far_drops_stored_answers() {
         let heights = Arc::new(parking_lot::Mutex::new(vec![100, i64::MAX as u64, 101]));
         let script = heights.clone();
         let node = ScriptedNode::serve(move |_, mut wire| {

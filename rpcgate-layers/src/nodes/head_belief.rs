@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_says_that_it_has_not_caught_up_counts_only_alone() {
+    fn a_node_that_reports_catching_up_counts_only_if_it_is_alone() {
         let mut site = Site::new(2);
         let syncing = NodeHeight { height: 500, is_syncing: true };
         let well = NodeHeight { height: 100, is_syncing: false };

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_project_has_nearly_all_places_and_an_eighth_beside_others() {
+    fn a_single_project_gets_nearly_all_slots_and_an_eighth_next_to_others() {
         let limit = InFlightLimit::new(160);
         let mut one = acquire(&limit, 1, 200);
         assert_eq!(one.len(), 150);

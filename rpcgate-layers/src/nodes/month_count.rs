@@ -81,7 +81,7 @@ mod tests {
     const NOVEMBER: CalendarMonth = CalendarMonth::from_number(682);
 
     #[test]
-    fn a_month_that_begins_has_no_calls_and_a_small_step_back_of_the_clock_does_not_end_it() {
+    fn a_new_month_has_no_calls_and_a_small_backward_clock_step_does_not_end_it() {
         let count = MonthCount::default();
         assert_eq!(count.read(NOVEMBER), (NOVEMBER, 0));
         count.add(NOVEMBER, 7);

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_does_not_show_its_network_is_not_wrong_and_is_asked_again_after_it_was_gone() {
+    fn a_node_that_hides_its_network_is_not_wrong_and_is_asked_again_after_an_outage() {
         for hidden in [None, Some(&b""[..])] {
             let network = network();
             network.record(&probe(&ExpectedNetwork::OfChain), hidden);

@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_of_a_higher_ceiling_is_returned_before_anything_is_reserved_below_a_lower_one() {
+    fn a_slice_of_a_higher_ceiling_is_returned_before_a_lower_one_is_reserved() {
         let mut units = with_slice(100);
         let Spent::No(want) = units.spend(10, 0, 0, NOW) else { panic!("the ceiling is nothing now") };
         assert_eq!(want, Want { slice: 0, back: 100, ceiling: 0 });
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn unused_units_are_reported_wherever_they_are() {
+    fn all_unused_units_are_reported() {
         let unused = |units: &Units| {
             units.unused().into_iter().filter(|(hour, _)| *hour == HOUR).map(|(_, unused)| unused).next()
         };

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_node_whose_own_certificate_is_named_is_trusted_even_if_it_is_that_of_an_authority() {
+    async fn a_nodes_own_certificate_is_trusted_even_if_it_belongs_to_an_authority() {
         let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().unwrap();

@@ -509,7 +509,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_read_that_a_node_cannot_serve_now_is_asked_of_another_and_not_charged_if_none_can() {
+    async fn a_read_that_a_node_cannot_serve_now_goes_to_another_and_is_free_if_none_can() {
         // JSON, so that the answer is the chain's and not that of a broken proxy.
         let busy = answer(&JSON.replace("200 OK", "503 Later"), r#"{"code":14}"#);
         let (one, well) =

@@ -334,7 +334,7 @@ async fn messages_that_arrive_together_are_written_together() {
 }
 
 #[tokio::test]
-async fn what_is_written_for_several_streams_in_one_turn_reaches_each_its_own_client() {
+async fn data_for_several_streams_in_one_turn_reaches_the_right_clients() {
     const STREAMS: u8 = 16;
     let all_are_there = Arc::new(Barrier::new(STREAMS.into()));
     let node = Node::serve(move |mut socket| {
@@ -413,7 +413,7 @@ async fn pings_pongs_and_fragments_pass_in_their_order() {
 }
 
 #[tokio::test]
-async fn close_codes_and_reasons_pass_whoever_closes_first() {
+async fn close_codes_and_reasons_pass_from_either_side() {
     let frame = |code, reason: &'static str| CloseFrame { code, reason: reason.into() };
     let node = Node::serve(move |mut socket| async move {
         match socket.next().await {
@@ -493,7 +493,7 @@ async fn an_array_is_decided_entry_by_entry_and_its_answers_are_joined() {
 }
 
 #[tokio::test]
-async fn refused_calls_of_an_array_that_a_node_answers_one_by_one_are_answered_with_its_first_answer() {
+async fn refused_calls_of_an_array_are_answered_with_the_nodes_first_single_answer() {
     const ONE: &str = r#"{"jsonrpc":"2.0","id":3,"result":"0x1"}"#;
     const TWO: &str = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-1}}"#;
     let (node, _) = Node::answering(&[ONE, TWO, r#"{"an":"event"}"#]).await;
@@ -516,7 +516,7 @@ async fn refused_calls_of_an_array_that_a_node_answers_one_by_one_are_answered_w
 }
 
 #[tokio::test]
-async fn every_part_of_a_stream_is_recorded_and_answers_are_told_from_pushes() {
+async fn every_part_of_a_stream_is_recorded_and_answers_are_distinguished_from_pushes() {
     let (node, _) = Node::answering(&[
         r#"{"jsonrpc":"2.0","id":7,"result":"0xsub"}"#,
         r#"{"jsonrpc":"2.0","id":7,"result":{"an":"event"}}"#,
@@ -620,7 +620,7 @@ async fn sub_protocols_are_offered_to_the_node_which_chooses() {
 }
 
 #[tokio::test]
-async fn a_project_has_as_many_streams_as_its_plan_says() {
+async fn streams_of_a_project_are_limited_by_its_plan() {
     let node = Node::echo().await;
     let limit = |caller: &mut Caller| caller.plan = caller.plan.with_ws_connections(2);
     let gateway = Gateway::with(&[&node.url], limit, |_| ()).await;
@@ -677,7 +677,7 @@ async fn a_message_beyond_the_limit_ends_the_stream_with_1009_fragments_added_up
 }
 
 #[tokio::test]
-async fn a_message_beyond_the_limit_is_taken_and_dropped_so_that_its_client_learns_why_the_stream_ends() {
+async fn a_message_beyond_the_limit_is_drained_so_that_its_client_learns_the_reason() {
     let node = Node::echo().await;
     // A masked frame of 16 MiB, much more than all buffers between client and gateway hold.
     let head = [0x82, 0xff, 0, 0, 0, 0, 1, 0, 0, 0, 1, 2, 3, 4];
@@ -902,7 +902,7 @@ async fn calls_beyond_the_rate_of_a_stream_are_refused() {
 }
 
 #[tokio::test]
-async fn an_opening_and_each_call_count_at_the_node_and_calls_beyond_what_it_may_get_are_refused() {
+async fn an_opening_and_each_call_count_at_the_node_and_are_refused_beyond_its_limit() {
     let (node, seen) = Node::answering(&[r#"{"jsonrpc":"2.0","id":7,"result":1}"#]).await;
     let rate = Some(NodeRate { per_second: 1, burst: 3 });
     let allowance = NodeAllowance { rate, ..NodeAllowance::default() };
@@ -1028,7 +1028,7 @@ async fn items_that_are_not_certainly_calls_are_taken_out_of_an_array() {
 }
 
 #[tokio::test]
-async fn what_a_node_gets_on_a_stream_is_what_was_admitted() {
+async fn a_node_receives_on_a_stream_exactly_the_admitted_calls() {
     use proptest::strategy::{Strategy, ValueTree};
     use proptest::test_runner::TestRunner;
 
@@ -1126,7 +1126,7 @@ async fn a_client_that_reads_nothing_slows_its_node_and_is_given_up() {
 }
 
 #[tokio::test]
-async fn the_memory_of_a_slow_clients_backlog_is_returned_once_it_is_written_and_not_with_the_next_frame() {
+async fn the_memory_of_a_slow_clients_backlog_is_returned_when_it_is_written() {
     const MESSAGES: usize = 150;
     let node = Node::serve(|mut socket| async move {
         let _ = socket.next().await;
@@ -1197,7 +1197,7 @@ const THREE: &str = concat!(
 const CLOSED: &str = r#"{"jsonrpc":"2.0","id":2,"error":{"code":-32601,"message":"method not available"}}"#;
 
 #[tokio::test]
-async fn an_array_that_the_node_rejects_as_a_whole_is_answered_with_its_error_and_the_refused_calls() {
+async fn an_array_that_the_node_rejects_is_answered_with_its_error_and_the_refused_calls() {
     const ERROR: &str = r#"{"jsonrpc":"2.0","error":{"code":-32600,"message":"no arrays"},"id":null}"#;
     const ARRAY: &str = r#"[{"jsonrpc":"2.0","error":{"code":-32600,"message":"no arrays"}}]"#;
     const PUSH: &str = r#"{"jsonrpc":"2.0","method":"toy_subscription","params":{}}"#;
@@ -1227,7 +1227,7 @@ async fn an_array_that_the_node_rejects_as_a_whole_is_answered_with_its_error_an
 }
 
 #[tokio::test]
-async fn answers_in_fragments_are_joined_with_those_to_refused_calls_and_pass_at_once_otherwise() {
+async fn fragmented_answers_are_joined_with_refused_calls_and_otherwise_pass_at_once() {
     const WHOLE: &str =
         r#"[{"jsonrpc":"2.0","id":1,"result":1},{"jsonrpc":"2.0","id":3,"error":{"code":-1}} ]"#;
     // The id is not in the first fragment of the first message.
@@ -1375,7 +1375,7 @@ async fn closed_when_full(close_wait: Duration) -> (Gateway, Node, Socket) {
 }
 
 #[tokio::test]
-async fn a_client_that_reads_on_gets_its_close_frame_however_much_comes_before_it() {
+async fn a_client_that_keeps_reading_gets_its_close_frame_after_any_backlog() {
     let (gateway, _node, mut socket) = closed_when_full(Duration::from_secs(3)).await;
     // This takes several times the time that a client may read nothing.
     let mut messages = 0;

@@ -504,7 +504,7 @@ fn streams_and_grpc_of_a_kong_file_become_addresses_of_nodes() {
 }
 
 #[test]
-fn how_kong_treats_hosts_and_slashes_is_noted_where_it_differs() {
+fn kongs_treatment_of_hosts_and_slashes_is_noted_where_it_differs() {
     let notes = |route: &str| {
         let imported = kong_service(&format!(
             "{{ name: eth, url: 'http://10.0.0.1:1', routes: [{{ paths: [/eth], {route} }}] }}"
@@ -555,7 +555,7 @@ fn policies_of_erpc_have_the_same_reason_in_a_list_and_in_a_table() {
 }
 
 #[test]
-fn what_a_budget_of_erpc_has_in_addition_is_noted_with_its_own_reason() {
+fn additional_settings_of_an_erpc_budget_are_noted_with_their_reason() {
     let rule = |more: &str| format!("{{ method: '*', maxCount: 60, period: 1m{more} }}");
     for (rules, part) in [
         (rule(", waitTime: 100ms"), "rules[0].waitTime: not carried over: no call waits for a limit"),
@@ -595,7 +595,7 @@ fn what_a_budget_of_erpc_has_in_addition_is_noted_with_its_own_reason() {
 }
 
 #[test]
-fn promise_90_no_secret_of_a_nodes_url_is_in_the_new_file_or_in_a_note() {
+fn no_secret_of_a_nodes_url_is_in_the_new_file_or_in_a_note() {
     for url in [
         "https://planted1User:planted-word@h.example/rpc",
         "https://planted@h.example/",
@@ -745,7 +745,7 @@ fn nodes_whose_chain_the_file_does_not_name_need_one() {
 }
 
 #[test]
-fn what_our_configuration_refuses_is_left_out_with_its_reason() {
+fn settings_that_our_configuration_refuses_are_omitted_with_the_reason() {
     let text = "projects:\n  - id: x\n    networks:\n      - { architecture: evm, evm: { chainId: 1 }, failsafe: { timeout: { duration: 9h } } }\n    upstreams:\n      - { endpoint: 'http://h:0/', evm: { chainId: 1 } }\n      - { endpoint: 'http://h:1/', evm: { chainId: 1 }, jsonRpc: { headers: { 'bad name': secret-of-x } } }\n";
     let imported = import("e.yaml", text, None, None).unwrap();
     note(&imported, 4, "rpcgate refuses it: chains.eth.timeout must lie between");
@@ -940,7 +940,7 @@ fn variables_of(toml: &str) -> Vec<(String, String)> {
 
 proptest! {
     #[test]
-    fn whatever_a_file_has_the_new_one_is_accepted(
+    fn the_new_configuration_is_accepted_for_any_input_file(
         form in proptest::sample::select(vec![SourceForm::Erpc, SourceForm::Dshackle, SourceForm::Kong]),
         mark in proptest::sample::select(vec!["projects", "cluster", "upstreams", "services", "consumers"]),
         marked in value(),
@@ -952,7 +952,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_backends_a_proxyd_file_has_the_new_one_is_accepted(
+    fn the_new_configuration_is_accepted_for_any_proxyd_backends(
         names in proptest::collection::btree_set("[a-z]{1,3}", 1..5),
         urls in proptest::collection::vec(text(), 5),
         keys in proptest::collection::btree_map(text(), text(), 0..4),

@@ -123,7 +123,7 @@ fn held(one_in: u128, errors: bool) -> (CallLog, SyncSender<bool>, Receiver<Stri
 }
 
 #[test]
-fn one_request_of_so_many_is_logged_and_every_slow_or_failed_one() {
+fn one_request_in_n_is_logged_and_every_slow_or_failed_one() {
     let logged = |errors: bool| {
         let (log, allow, seen) = held(10, errors);
         (0..100).for_each(|_| allow.send(true).unwrap());

@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_gateway_behind_tls_is_asked_over_tls_whatever_name_its_certificate_has() {
+    async fn a_gateway_behind_tls_is_asked_over_tls_for_any_name_in_its_certificate() {
         let dir = tempfile::tempdir().unwrap();
         let pair = rcgen::KeyPair::generate().unwrap();
         let params = rcgen::CertificateParams::new(vec!["gw.example.com".into()]).unwrap();

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_last_line_is_dropped_wherever_it_was_torn() {
+    fn a_torn_last_line_is_dropped_at_every_cut() {
         let (_home, dir) = home();
         let file = dir.file("eth.submissions");
         Submissions::open(&dir, "eth", 7).unwrap().0.add(&submissions(0..2));

@@ -467,7 +467,7 @@ async fn a_file_of_submissions_that_no_demo_wrote_is_reported() {
 }
 
 #[tokio::test]
-async fn a_folder_in_use_is_refused_and_left_alone() {
+async fn a_folder_in_use_is_refused_and_unchanged() {
     let home = tempfile::tempdir().unwrap();
     let demo = start(&options(home.path())).await;
     let before = sheet(&demo);

@@ -166,7 +166,7 @@ async fn heads_above_the_limits_are_refused_in_words() {
 }
 
 #[tokio::test]
-async fn a_request_that_says_in_two_ways_how_long_it_is_is_refused_and_ends_its_connection() {
+async fn a_request_with_two_different_lengths_is_refused_and_ends_its_connection() {
     let fixture = Fixture::new("").await;
     let lines = ["content-length: 4", "Transfer-Encoding: chunked"];
     for [one, other] in [lines, [lines[1], lines[0]]] {
@@ -252,7 +252,7 @@ async fn a_reload_changes_keys_weights_and_chains_at_once() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_wrong_changes_nothing_and_the_log_says_why() {
+async fn an_invalid_file_changes_nothing_and_the_log_has_the_reason() {
     let lines = CapturedLog::default();
     let _listening = lines.capture("info", LogFormat::Json);
     let fixture = Fixture::new("cu = { some_method = 7 }\n").await;
@@ -350,7 +350,7 @@ async fn no_log_holds_a_key() {
 }
 
 #[tokio::test]
-async fn promise_90_no_secret_of_a_nodes_url_is_in_the_log_the_metrics_or_what_check_prints() {
+async fn no_secret_of_a_nodes_url_is_in_the_log_the_metrics_or_the_output_of_check() {
     let lines = CapturedLog::default();
     let _listening = lines.capture("trace", LogFormat::Text);
     let url = "http://planted1User:planted-word@127.0.0.1:1/v2/planted/rpc/Planted3?apikey=planted&planted";

@@ -183,7 +183,7 @@ fn a_stream_reads_from_the_journal_in_its_parts_and_a_begin_is_there_at_once() {
 }
 
 #[test]
-fn a_storm_of_refused_handshakes_is_no_storm_of_writes() {
+fn a_storm_of_refused_handshakes_does_not_cause_a_storm_of_writes() {
     use rpcgate_core::backend::usage_sink::Phase;
     use rpcgate_core::tally::Transport;
     let fixture = Fixture::new(|_| {});

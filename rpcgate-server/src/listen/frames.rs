@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn frames_are_found_in_whatever_pieces_they_come() {
+    async fn frames_are_found_in_pieces_of_any_size() {
         let stream = [
             PREFACE.to_vec(),
             frame(SETTINGS, 0, &[]),

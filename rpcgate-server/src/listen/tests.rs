@@ -246,7 +246,7 @@ fn asking(path: &str) -> Request<Full<Bytes>> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_whose_window_stays_shut_is_reset_and_its_neighbours_go_on() {
+async fn a_stream_whose_window_stays_closed_is_reset_and_the_other_streams_continue() {
     let connections = connections();
     let stack = tower::service_fn(async |request: Request<RequestBody>| match request.uri().path() {
         "/long" => long(request).await,
@@ -296,7 +296,7 @@ fn connecting() -> Request<Full<Bytes>> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_websocket_stream_over_http2_keeps_its_connection_and_leaves_nothing_of_it_behind() {
+async fn a_websocket_stream_over_http2_keeps_its_connection_and_leaves_nothing_behind() {
     let connections = connections();
     let open = Arc::new(Mutex::new(Vec::new()));
     let opened = open.clone();
@@ -377,7 +377,7 @@ async fn http_1_0_is_served_and_closed_unless_it_asks_to_stay() {
 }
 
 #[tokio::test]
-async fn with_two_framings_nothing_after_the_request_is_read() {
+async fn a_request_with_two_framings_is_the_last_one_read() {
     for framing in
         ["content-length: 4\r\ntransfer-encoding: chunked", "transfer-encoding: chunked\r\ncontent-length: 4"]
     {
@@ -790,7 +790,7 @@ async fn a_client_that_is_refused_while_it_sends_gets_its_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_connection_lingers_for_ever() {
+async fn no_connection_lingers_forever() {
     let stack =
         tower::service_fn(async |_: Request<RequestBody>| -> Answer { Ok(Response::new(Full::from("no"))) });
     let connections = connections();
@@ -957,7 +957,7 @@ async fn a_short_request_that_is_answered_before_its_end_is_read_and_its_stream_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_quiet_stream_of_a_client_that_is_there_is_kept_and_one_of_a_client_that_is_gone_is_not() {
+async fn a_quiet_stream_with_a_live_client_is_kept_and_one_with_a_dead_client_is_not() {
     let connections = connections();
     let mut gone = framed(tower::service_fn(slow), &connections);
     gone.write_all(PREFACE).await.unwrap();

@@ -197,7 +197,7 @@ async fn nodes_journal_and_databases_have_metrics() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_dashboard_and_the_alerts_use_what_a_gateway_says() {
+async fn the_dashboard_and_the_alerts_use_metrics_of_a_gateway() {
     let fixture = Fixture::new().await;
     // Nothing listens there: the gateway counts alone, exports no span, and says so.
     let away = "[redis]\nurl = \"redis://127.0.0.1:1\"\n[telemetry.otlp]\nurl = \"http://127.0.0.1:1\"\n";

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_and_private() {
+    fn written_counts_are_read_again_and_are_private() {
         let home = tempfile::tempdir().unwrap();
         let file = SpendingFile::in_folder(home.path());
         assert_eq!(file.read().unwrap(), []);

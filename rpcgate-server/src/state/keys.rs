@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_key_that_stands_in_both_is_the_configurations() {
+    async fn a_key_in_both_is_the_one_of_the_configuration() {
         let (keys, theirs) = keys(&ours(""));
         for _ in 0..3 {
             assert!(is_written(&ask(&keys, OURS).await));

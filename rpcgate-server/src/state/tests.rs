@@ -420,7 +420,7 @@ async fn settings_of_operators_survive_a_reload() {
 }
 
 #[tokio::test]
-async fn what_a_gateway_accepts_is_a_version_and_a_check_compares_with_what_is_in_force() {
+async fn an_accepted_configuration_is_a_version_and_a_check_compares_with_the_running_one() {
     let app = Fixture::new().await;
     let gateway = app.start().await;
     let store = app.store().await;

@@ -204,7 +204,7 @@ async fn a_black_hole_reads_and_never_answers() {
 }
 
 #[tokio::test]
-async fn new_connections_are_refused_while_open_ones_go_on() {
+async fn new_connections_are_refused_while_open_ones_continue() {
     let (_node, proxy) = behind(Mode::Pass).await;
     let mut old = connect(&proxy).await;
     ask(&mut old).await;

@@ -142,7 +142,7 @@ async fn the_first_certificate_is_ordered_over_the_own_listener_and_a_restart_or
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_pebble), ignore = "needs pebble (apt install pebble)")]
-async fn without_an_authority_the_first_handshakes_are_refused_and_the_gateway_is_not_ready() {
+async fn handshakes_are_refused_and_the_gateway_is_unready_until_the_first_certificate() {
     let (pebble, dir, clock) = (Pebble::new(), tempfile::tempdir().unwrap(), clock());
     let gateway = started(&pebble, dir.path(), pebble.tls_port, &clock).await;
     let error = connected(gateway.addr(), NAME, &RootCertStore::empty()).await.unwrap_err();

@@ -77,7 +77,7 @@ impl Fixture {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_pebble), ignore = "needs pebble (apt install pebble)")]
-async fn names_are_checked_over_http_at_a_listener_that_is_open_for_no_longer_than_the_order() {
+async fn names_are_checked_over_http_at_a_listener_that_is_open_only_during_the_order() {
     let fixture = Fixture::new(Pebble::new());
     let _authority = fixture.pebble.run();
     fixture.is_done().await;
@@ -98,7 +98,7 @@ async fn names_are_checked_over_http_at_a_listener_that_is_open_for_no_longer_th
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_pebble), ignore = "needs pebble (apt install pebble)")]
-async fn while_the_authority_is_away_or_has_forgotten_the_account_the_old_certificate_stays() {
+async fn the_old_certificate_stays_while_the_authority_is_away_or_forgot_the_account() {
     let fixture = Fixture::new(Pebble::new());
     let authority = fixture.pebble.run();
     fixture.is_done().await;
@@ -128,7 +128,7 @@ async fn while_the_authority_is_away_or_has_forgotten_the_account_the_old_certif
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_pebble), ignore = "needs pebble (apt install pebble)")]
-async fn a_name_that_does_not_lead_here_is_told_with_what_the_authority_saw() {
+async fn a_name_that_does_not_lead_here_is_reported_with_the_authoritys_answer() {
     let mut fixture = Fixture::new(Pebble::new());
     let _authority = fixture.pebble.run();
     // Nothing listens where the authority checks over TLS.

@@ -303,7 +303,7 @@ async fn quotas_and_plans_change_by_the_rules_of_the_api() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_long_list_is_printed_whole_and_a_reader_that_has_enough_is_no_error() {
+async fn a_long_list_is_printed_whole_and_a_closed_pipe_is_not_an_error() {
     const TENANTS: usize = 1_050;
     let databases = Databases::new().await;
     for number in 0..TENANTS {
@@ -327,7 +327,7 @@ async fn a_long_list_is_printed_whole_and_a_reader_that_has_enough_is_no_error()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn beside_a_running_service_both_see_the_same_and_print_the_same() {
+async fn the_command_line_and_a_running_service_see_and_print_the_same() {
     let databases = Databases::new().await;
     let made = admin_with(
         &databases.file,

@@ -59,7 +59,7 @@ async fn until_limit(client: &TestClient, limit: u64) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_contract_begins_and_ends_at_its_time_and_is_on_the_invoice_with_its_price_and_its_fee() {
+async fn a_contract_begins_and_ends_on_time_and_its_price_and_fee_are_on_the_invoice() {
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url())
         .set("plans.standard", "per_minute = 1000\nper_hour = 100000\nprice_per_cu = 0.5")
@@ -135,8 +135,7 @@ async fn a_contract_begins_and_ends_at_its_time_and_is_on_the_invoice_with_its_p
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_free_plan_bills_nothing_whatever_its_price_but_a_contract_does_and_lines_name_an_operators_own_plan()
- {
+async fn the_free_plan_bills_nothing_but_a_contract_does_and_lines_name_a_custom_plan() {
     let node = Node::evm().await;
     let clock = Arc::new(ManualClock::at(START));
     let service = TestService::start(Setup::of("eth", &node.url()), clock.clone()).await;

@@ -105,7 +105,7 @@ async fn the_owner_sees_caller_limits_cache_and_cost_of_a_request() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refused_request_says_why_and_a_batch_what_became_of_each_call() {
+async fn a_refused_request_has_its_reason_and_a_batch_the_outcome_of_each_call() {
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url()).set("plans.free", "per_minute = 2");
     let scene = Scene::start(setup).await;
@@ -158,7 +158,7 @@ async fn a_call_that_another_node_answered_shows_both_tries() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_two_gateways_each_explains_what_it_served_and_others_learn_nothing() {
+async fn each_of_two_gateways_explains_its_requests_to_their_owners_only() {
     let node = Node::evm().await;
     let scene = Scene::start(Setup::of("eth", &node.url())).await;
     let other = scene.service.gateway().await;

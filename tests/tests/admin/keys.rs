@@ -44,7 +44,7 @@ async fn keys_of_a_deleted_project_are_refused_at_every_gateway_within_a_second(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_key_that_is_created_and_revoked_at_the_command_line_is_served_and_refused_within_a_second() {
+async fn a_key_created_and_revoked_at_the_command_line_takes_effect_within_a_second() {
     let pair = Pair::start().await;
     let project = pair.owner.project("one").await;
     let file = pair.service.config_file();

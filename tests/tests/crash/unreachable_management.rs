@@ -143,7 +143,7 @@ async fn stored_key(store: &Store) -> TestKey {
 }
 
 #[tokio::test]
-async fn while_the_management_database_is_unreadable_known_keys_are_served_and_no_key_is_reported_unknown() {
+async fn an_unreadable_management_database_keeps_known_keys_and_reports_no_key_as_unknown() {
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url()).set("gateway", &format!("key_secret = \"{SECRET}\""));
     let site = Site::new(setup);

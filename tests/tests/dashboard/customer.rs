@@ -312,7 +312,7 @@ const COLOURS: &str = "const style = getComputedStyle(document.body); \
                        return style.backgroundColor + ' ' + style.color";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn colours_follow_the_browser_until_somebody_chooses() {
+async fn colours_follow_the_browser_until_a_user_chooses() {
     in_browser(BrowserKind::default(), async |dashboard: Arc<Dashboard>, reader: PageReader| {
         dashboard.owner().await;
         log_in(&reader, EMAIL).await;

@@ -105,7 +105,7 @@ async fn no_script_runs_from_a_stored_text_or_an_address() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn browsers_are_told_to_run_and_send_nothing_foreign() {
+async fn browsers_are_forbidden_to_run_or_send_anything_foreign() {
     in_browser_over_tls(async |dashboard: Arc<Dashboard>, reader: PageReader| {
         dashboard.owner().await;
         let client = TestClient::new(dashboard.service.addr(), None);

@@ -73,7 +73,7 @@ async fn an_operator_needs_no_scripts() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_registration_without_scripts_says_what_it_needs() {
+async fn a_registration_without_scripts_states_its_requirements() {
     in_browser(without_scripts(1440), async |dashboard: Arc<Dashboard>, reader: PageReader| {
         reader.open("/register").await;
         reader.reads("Create an account").await;

@@ -94,14 +94,14 @@ async fn metered_answers_carry_their_cost_and_whether_they_came_from_the_cache()
 }
 
 #[tokio::test]
-async fn refusals_that_may_be_retried_say_when() {
+async fn refusals_that_may_be_retried_state_when() {
     for reply in kinds().await {
         assert_eq!(reply.header("retry-after").is_some(), matches!(reply.status, 429 | 503), "{reply:?}");
     }
 }
 
 #[tokio::test]
-async fn bodies_are_json_and_say_so() {
+async fn bodies_are_json_and_have_its_content_type() {
     for reply in kinds().await {
         if reply.body.is_empty() {
             continue;
@@ -125,7 +125,7 @@ async fn utxo_answers_keep_error_null_and_the_plain_content_type() {
 }
 
 #[tokio::test]
-async fn of_a_nodes_headers_only_those_that_the_chains_api_defines_are_forwarded() {
+async fn only_node_headers_that_the_chains_api_defines_are_forwarded() {
     let node = Node::evm().await;
     let gateway = Setup::of("eth", &node.url()).node("aptos", &node.url()).start().await;
     let client = gateway.client();

@@ -49,7 +49,7 @@ async fn an_unknown_key_is_refused() {
 const INVALID: &str = r#"{"message":"Invalid authentication credentials"}"#;
 
 #[tokio::test]
-async fn a_revoked_or_expired_key_is_refused_like_an_unknown_one_and_counted_for_its_project() {
+async fn a_revoked_or_expired_key_is_refused_like_an_unknown_one_and_counted() {
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url())
         .key("gone", "revoked = true")
@@ -115,7 +115,7 @@ async fn a_key_may_be_in_the_query_and_the_header_takes_precedence() {
 }
 
 #[tokio::test]
-async fn a_key_may_be_sent_wherever_official_clients_send_it_and_reaches_no_node() {
+async fn a_key_is_accepted_in_every_position_of_official_clients_and_reaches_no_node() {
     let node = Node::evm().await;
     node.always(Raw::json(200, r#"{"ok":true,"result":"ok","error":null,"jsonrpc":"2.0","id":9}"#));
     let chains = ["eth", "btc", "tron", "ton"];

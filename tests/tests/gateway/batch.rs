@@ -12,7 +12,7 @@ async fn a_batch_may_have_100_items() {
 }
 
 #[tokio::test]
-async fn a_larger_batch_is_refused_and_none_of_its_items_is_executed() {
+async fn a_larger_batch_is_refused_and_no_item_is_executed() {
     for count in [101, 1_000, 50_000] {
         let (node, gateway, client) = evm().await;
         let reply = client.batch("eth", &vec![("eth_sendRawTransaction", "[]"); count]).await;

@@ -68,7 +68,7 @@ async fn white_space_between_the_tokens_of_params_does_not_change_the_cache_key(
 }
 
 #[tokio::test]
-async fn static_answers_are_cached_for_ever() {
+async fn static_answers_are_cached_forever() {
     let (node, gateway, client) = evm().await;
     for method in ["eth_chainId", "net_version"] {
         assert_eq!(hits(&client, "eth", method, "[]", 2).await, [false, true]);
@@ -104,7 +104,7 @@ async fn submissions_estimates_and_methods_without_a_class_are_never_cached() {
 }
 
 #[tokio::test]
-async fn receipts_transactions_and_blocks_by_hash_are_cached_for_ever_once_final() {
+async fn receipts_transactions_and_blocks_by_hash_are_cached_forever_once_final() {
     let node = Node::evm().await;
     let (gateway, client) = watched("eth", &node, "").await;
     let rows = [
@@ -196,7 +196,7 @@ async fn failures_are_never_cached() {
 }
 
 #[tokio::test]
-async fn verbose_utxo_answers_are_cached_briefly_and_serialised_ones_for_ever() {
+async fn verbose_utxo_answers_are_cached_briefly_and_serialised_ones_forever() {
     let node = Node::utxo().await;
     let (gateway, client) = watched("btc", &node, "").await;
     let hash = "a".repeat(64);

@@ -39,7 +39,7 @@ async fn methods_that_control_an_evm_node_or_its_wallet_are_closed_and_cost_noth
 }
 
 #[tokio::test]
-async fn methods_that_control_a_utxo_daemon_or_its_wallet_are_closed_in_the_chains_error_shape() {
+async fn methods_that_control_a_utxo_node_or_wallet_are_closed_in_the_chains_error_shape() {
     let (_evm, utxo, gateway) = ten(Setup::new()).await;
     let client = gateway.client();
     for chain in UTXO {

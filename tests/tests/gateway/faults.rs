@@ -165,7 +165,7 @@ async fn batches_are_answered_completely_or_fail_item_by_item() {
 }
 
 #[tokio::test]
-async fn a_broadcast_reaches_the_node_at_most_once_and_a_broken_one_is_never_reported_as_successful() {
+async fn a_broadcast_reaches_the_node_at_most_once_and_a_failed_one_is_never_a_success() {
     for (mode, fate) in modes() {
         let stand = stand().await;
         stand.set(&mode);

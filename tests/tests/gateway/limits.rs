@@ -47,7 +47,7 @@ async fn a_body_may_have_5_mib_and_not_a_byte_more() {
 }
 
 #[tokio::test]
-async fn the_limit_holds_for_bodies_that_do_not_say_how_long_they_are() {
+async fn the_limit_applies_to_bodies_without_a_stated_length() {
     let node = Node::evm().await;
     let gateway = Setup::of("eth", &node.url()).set("gateway.limits", "body = \"64KiB\"").start().await;
     assert_eq!(raw(&gateway, &chunked(sized(65_536).as_bytes(), 1_000)).await.json()["result"], "ok");
@@ -92,7 +92,7 @@ async fn many_large_bodies_at_once_share_one_limit_and_the_others_get_503() {
 }
 
 #[tokio::test]
-async fn slow_uploads_of_one_project_leave_room_for_the_others() {
+async fn slow_uploads_of_one_project_leave_memory_for_the_others() {
     let node = Node::evm().await;
     let gateway = Setup::of("eth", &node.url())
         .set("gateway.limits", "body = \"1MiB\"\nbodies_total = \"4MiB\"")
@@ -406,7 +406,7 @@ async fn http_1_0_and_proxy_requests_are_served() {
 }
 
 #[tokio::test]
-async fn a_request_with_an_invalid_host_or_another_transfer_coding_is_refused_and_reaches_no_node() {
+async fn an_invalid_host_or_transfer_coding_is_refused_and_reaches_no_node() {
     let (node, gateway, _) = evm().await;
     let request = |hosts: &str, framing: &str, body: &str| {
         format!("POST /eth HTTP/1.1\r\n{hosts}apikey: {}\r\n{framing}\r\n{body}", key("default")).into_bytes()
@@ -446,7 +446,7 @@ fn packed(plain: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_compressed_body_is_decoded_within_the_limit_on_json_rpc_chains_and_refused_elsewhere() {
+async fn a_compressed_body_is_decoded_within_the_limit_on_json_rpc_chains_only() {
     let node = Node::evm().await;
     let gateway = Setup::of("eth", &node.url()).node("aptos", &node.url()).start().await;
     // The gateway probes the height of Aptos by a path, which looks like a call.

@@ -73,7 +73,7 @@ async fn a_set_without_an_open_entry_is_counted_in_no_window() {
 }
 
 #[tokio::test]
-async fn a_method_that_the_operator_blocks_on_a_chain_is_refused_there_for_every_key() {
+async fn a_method_that_the_operator_blocks_on_a_chain_is_refused_for_every_key() {
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url())
         .node("bsc", &node.url())

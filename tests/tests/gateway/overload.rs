@@ -62,7 +62,7 @@ async fn metric(gateway: &TestGateway, series: &str) -> Option<u64> {
 }
 
 #[tokio::test]
-async fn a_chain_that_cannot_follow_refuses_at_once_without_counting_and_answers_what_it_admits() {
+async fn an_overloaded_chain_refuses_at_once_without_counting_and_answers_what_it_admits() {
     let node = Node::utxo().await;
     let gateway = start(&node).await;
     overload(&node, &gateway).await;
@@ -97,7 +97,7 @@ async fn a_chain_that_cannot_follow_refuses_at_once_without_counting_and_answers
 }
 
 #[tokio::test]
-async fn on_a_chain_that_cannot_follow_a_modest_project_is_served_while_a_greedy_one_is_refused() {
+async fn an_overloaded_chain_serves_a_modest_project_and_refuses_a_greedy_one() {
     let node = Node::utxo().await;
     let gateway = start(&node).await;
     overload(&node, &gateway).await;
@@ -140,7 +140,7 @@ async fn a_project_is_served_while_the_calls_of_another_one_are_slow() {
 }
 
 #[tokio::test]
-async fn five_seconds_after_an_overload_everything_is_admitted_again_and_every_place_is_free() {
+async fn everything_is_admitted_and_every_slot_free_five_seconds_after_an_overload() {
     let node = Node::utxo().await;
     let gateway = start(&node).await;
     overload(&node, &gateway).await;
@@ -154,7 +154,7 @@ async fn five_seconds_after_an_overload_everything_is_admitted_again_and_every_p
 }
 
 #[tokio::test]
-async fn where_it_is_turned_off_no_chain_is_limited() {
+async fn a_disabled_limiter_limits_no_chain() {
     let node = Node::utxo().await;
     let setup = Setup::of("btc", &node.url()).set("gateway.overload", "enabled = false");
     let gateway = setup.start().await;

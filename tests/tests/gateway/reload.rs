@@ -58,7 +58,7 @@ fn says(page: &str, series: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn twenty_reloads_under_load_fail_no_call_and_a_call_is_charged_by_the_weights_of_its_arrival() {
+async fn twenty_reloads_under_load_fail_no_call_and_charge_by_the_weights_at_arrival() {
     let (seed, nodes, numbers) = (TestSeed::new(), Nodes::start().await, Arc::<AtomicU64>::default());
     let mut site = Site::new(setup(&nodes, 0));
     let process = site.start().await;

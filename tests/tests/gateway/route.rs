@@ -56,7 +56,7 @@ async fn a_slash_at_the_end_of_a_chains_path_changes_nothing() {
 }
 
 #[tokio::test]
-async fn json_rpc_chains_accept_post_and_say_so() {
+async fn json_rpc_chains_accept_only_post_and_name_it_in_allow() {
     let (_node, gateway, client) = evm().await;
     for verb in ["GET", "HEAD", "PUT", "DELETE", "PATCH", "TRACE", "BREW"] {
         for client in [&client, &gateway.anonymous()] {

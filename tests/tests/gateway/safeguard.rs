@@ -193,7 +193,7 @@ async fn usage_shows_the_refusals_and_none_is_billed() {
 }
 
 #[tokio::test]
-async fn metrics_count_cooled_keys_and_cool_downs() {
+async fn metrics_count_throttled_keys_and_throttles() {
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url()).plan("free").set("plans.free", PLAN).set("safeguard", ENABLED);
     let gateway = setup.set("telemetry", "listen = \"127.0.0.1:0\"").start().await;

@@ -38,7 +38,7 @@ async fn counted(gateway: &TestGateway, result: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn a_call_is_a_span_of_the_clients_trace_and_its_node_is_told_of_the_one_below_it() {
+async fn a_call_is_a_span_of_the_clients_trace_and_its_node_receives_the_child_span() {
     let (node, collector) = (Node::evm().await, TraceCollector::start());
     let gateway = traced(Setup::of("eth", &node.url()), &collector.url()).start().await;
     let parent = format!("00-{TRACE}-{SPAN}-01");
@@ -69,7 +69,7 @@ async fn a_call_is_a_span_of_the_clients_trace_and_its_node_is_told_of_the_one_b
 }
 
 #[tokio::test]
-async fn a_call_without_a_valid_traceparent_has_a_trace_of_its_own_with_the_number_of_its_request() {
+async fn a_call_without_a_valid_traceparent_starts_a_trace_with_its_request_id() {
     let (node, collector) = (Node::evm().await, TraceCollector::start());
     let gateway = traced(Setup::of("eth", &node.url()), &collector.url()).start().await;
     let zeros = format!("00-{}-{SPAN}-01", "0".repeat(32));
@@ -208,7 +208,7 @@ async fn with_a_ratio_of_0_no_call_is_exported_even_if_its_client_wants_it() {
 }
 
 #[tokio::test]
-async fn without_a_collector_no_node_is_told_of_a_trace() {
+async fn a_node_receives_no_trace_without_a_collector() {
     let (node, _gateway, client) = evm().await;
     let parent = format!("00-{TRACE}-{SPAN}-01");
     assert_eq!(call(&client, &[("traceparent", parent.as_str())], "m").await.status, 200);
@@ -274,7 +274,7 @@ async fn spans_that_the_collector_rejects_are_counted() {
 }
 
 #[tokio::test]
-async fn a_collector_with_a_certificate_of_the_operators_authority_is_trusted_once_that_is_configured() {
+async fn a_collector_with_a_certificate_of_a_configured_authority_is_trusted() {
     let (node, certificate, foreign) = (Node::evm().await, TestCertificate::new(), TestCertificate::new());
     let collector = TraceCollector::secure(&certificate);
     for (trusted, result) in [(None, "failed"), (Some(&foreign), "failed"), (Some(&certificate), "sent")] {

@@ -221,7 +221,7 @@ async fn calls_are_spread_over_the_nodes_of_a_chain() {
 }
 
 #[tokio::test]
-async fn calls_beyond_max_in_flight_of_a_chain_are_refused_and_other_chains_are_not_affected() {
+async fn calls_beyond_max_in_flight_are_refused_and_other_chains_are_not_affected() {
     let (node, other) = (Node::utxo().await, Node::evm().await);
     let gateway = Setup::of("btc", &node.url())
         .node("eth", &other.url())

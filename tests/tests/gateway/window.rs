@@ -123,7 +123,7 @@ async fn a_refused_request_is_counted_in_no_window() {
 }
 
 #[tokio::test]
-async fn the_short_headers_describe_the_window_with_the_fewest_requests_left_and_the_shorter_of_equals() {
+async fn the_short_headers_describe_the_window_with_the_fewest_requests_left() {
     let lines = [("plans.free", "per_minute = 4\nper_hour = 4\nper_day = 7")];
     let (_node, gateway, client) = of("free", &lines).await;
     let mut short = Vec::new();

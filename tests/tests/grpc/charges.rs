@@ -34,7 +34,7 @@ async fn a_unary_answer_that_breaks_off_after_its_head_is_not_charged() {
 }
 
 #[tokio::test]
-async fn a_unary_answer_whose_connection_is_cut_is_not_charged_and_its_trailers_say_so() {
+async fn a_unary_answer_whose_connection_is_cut_is_not_charged_as_its_trailers_state() {
     let node = Mirror::new().await;
     let proxy = FaultProxy::start(node.url.strip_prefix("grpc://").unwrap().parse().unwrap()).await.unwrap();
     let site = site(&format!("grpc://{}", proxy.addr())).await;

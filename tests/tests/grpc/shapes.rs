@@ -137,7 +137,7 @@ async fn a_deadline_of_the_client_ends_its_call() {
 }
 
 #[tokio::test]
-async fn a_client_that_cancels_is_recorded_and_its_connection_goes_on() {
+async fn a_client_that_cancels_is_recorded_and_its_connection_continues() {
     let node = Mirror::new().await;
     let site = Site::new(tron(&[&node.url])).await;
     let mut client = site.client().await;

@@ -140,7 +140,7 @@ async fn a_redis_that_loses_its_data_again_and_again_counts_nothing_twice_in_the
     not(all(have_postgres, have_redis)),
     ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
 )]
-async fn a_gateway_that_was_frozen_until_its_slices_were_taken_back_counts_exactly_when_it_goes_on() {
+async fn a_gateway_frozen_until_its_slices_expired_counts_exactly_when_it_resumes() {
     let (cluster, key, processes, _node) = cluster().await;
     early_in(DAY).await;
     let (mut served, began) = ((0, 0), now().day());

@@ -9,7 +9,7 @@ const CALLERS: usize = 8;
     not(all(have_postgres, have_redis)),
     ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
 )]
-async fn whichever_gateway_is_killed_answered_calls_are_billed_once() {
+async fn answered_calls_are_billed_once_for_any_killed_gateway() {
     let (seed, numbers, nodes) = (TestSeed::new(), Arc::<AtomicU64>::default(), Nodes::start().await);
     let mut dice = seed.dice(u64::MAX);
     let cluster = Cluster::new(2, nodes.setup()).await;

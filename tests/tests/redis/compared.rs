@@ -147,7 +147,7 @@ async fn after_a_redis_lost_its_counters_neither_slices_nor_requests_stay_counte
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
-async fn counts_made_alone_are_not_counted_again_by_a_gateway_that_starts_meanwhile() {
+async fn counts_made_alone_are_not_counted_again_by_a_gateway_that_starts_then() {
     let redis = RedisServer::start();
     let (settings, caller) = (settings(&redis, &prefix(), SHORT), caller(1_000));
     let recorded = Recorded::new("a");

@@ -52,7 +52,7 @@ async fn many_nodes_are_asked_for_at_once_and_a_redis_that_was_gone_is_found_aga
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
-async fn what_gateways_have_sent_that_are_long_gone_stays_counted_in_one_number() {
+async fn calls_of_long_gone_gateways_stay_counted_in_one_number() {
     const NODE: &str = "2026-11:eth:http://a";
     let redis = RedisServer::start();
     let prefix = prefix();

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_no_client_has_caused_is_found_and_so_is_one_of_more_units_or_another_project() {
+    fn a_record_without_a_client_call_or_with_wrong_units_or_project_is_found() {
         assert_eq!(found(&[1, 2], &[(1, 15)], 0, 30).len(), 1);
         assert_eq!(found(&[1, 2, 3], &[(1, 15)], 2, 90).len(), 0);
         let mut report = SimulationReport::default();

@@ -60,7 +60,7 @@ fn run(seed: u64, empty: &EmptyDatabases) -> SimulationReport {
 }
 
 #[test]
-fn whatever_happens_to_clients_and_nodes_the_promises_hold() {
+fn the_promises_hold_for_any_events_at_clients_and_nodes() {
     let (first, worlds) = (number("SIMULATION_SEED", 1), number("SIMULATION_SEEDS", WORLDS));
     let empty = EmptyDatabases::new();
     let (next, findings) = (AtomicU64::new(0), Mutex::<Findings>::default());

@@ -96,7 +96,7 @@ fn unknown_commands(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_alert_says_how_urgent_it_is_and_has_a_section_of_the_runbook() {
+fn every_alert_has_a_severity_and_a_section_of_the_runbook() {
     let text = tree::read(ALERTS);
     assert!(alerts(&text).len() > 20, "{text}");
     none(&incomplete(&text, &tree::read(PAGE)), "An alert that nobody knows what to do about is noise.");

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_that_exist_are_found_however_they_are_named() {
+    fn existing_tests_are_found_in_every_notation() {
         for right in [
             "`counts`",
             "`stack::window::counts`",
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_whose_second_column_is_no_test_names_none() {
+    fn a_table_whose_second_column_is_not_test_has_no_rows() {
         assert_eq!(rows("| actor | trusted with |\n|---|---|\n| anyone | nothing |\n"), []);
     }
 

@@ -152,7 +152,7 @@ async fn followed(service: &TestService, chains: &Chains) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_documented_commands_back_up_and_restore_is_what_was_there() {
+async fn the_documented_commands_restore_exactly_what_they_backed_up() {
     let [back_up, restore] = documented();
     let (chains, receiver) = (Chains::start(&["eth"]), WebhookReceiver::start().await);
     let (url, variables) = database();

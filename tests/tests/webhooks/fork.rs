@@ -110,7 +110,7 @@ fn marked(received: &[ReceivedDelivery], mark: &str) -> BTreeSet<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_receiver_adds_up_is_the_chain_of_a_node_that_forks() {
+async fn a_receivers_sum_of_events_is_the_chain_of_a_node_that_forks() {
     let (node, receiver) = (Node::evm().await, WebhookReceiver::start().await);
     let blocks = Arc::new(Mutex::new(ScriptedBlocks::default()));
     let change = |change: &dyn Fn(&mut ScriptedBlocks)| {

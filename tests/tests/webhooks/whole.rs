@@ -234,7 +234,7 @@ async fn events_of_all_types_reach_a_receiver_signed_and_are_listed_and_logged()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn health_is_told_when_all_nodes_of_a_chain_fail_and_when_they_answer_again() {
+async fn health_is_reported_when_all_nodes_of_a_chain_fail_and_when_they_recover() {
     let all = Endpoint::new().await;
     let phases = || -> Vec<_> {
         let health = of_kind(&events(&all.received()), "xrp", "health");

@@ -320,7 +320,7 @@ async fn a_stream_that_is_reset_or_ended_leaves_nothing_at_its_node_and_frees_it
 }
 
 #[tokio::test]
-async fn a_client_that_takes_nothing_slows_its_node_and_is_closed_and_its_connection_goes_on() {
+async fn a_client_that_reads_nothing_slows_its_node_and_only_its_stream_is_closed() {
     let node = StreamNode::start(Content::Flood(64 << 10)).await;
     let quick = ["ping_interval = \"1s\"", "dead_after = \"2s\"", "max_backlog = \"1MiB\""];
     let site = Secured::start(setup(&node.url(), &quick)).await;

@@ -27,7 +27,7 @@ fn too_large() -> Seen {
 }
 
 #[tokio::test]
-async fn a_message_beyond_16_mib_closes_the_stream_in_one_frame_or_in_fragments_in_either_direction() {
+async fn a_message_beyond_16_mib_closes_the_stream_in_frames_or_fragments_both_ways() {
     let node = StreamNode::start(Content::Echo).await;
     let gateway = gateway(&node.url(), &[]).await;
     // The head of a frame is enough.
@@ -59,7 +59,7 @@ async fn a_message_beyond_16_mib_closes_the_stream_in_one_frame_or_in_fragments_
 }
 
 #[tokio::test]
-async fn beyond_the_streams_that_a_gateway_can_hold_handshakes_are_refused_with_503_and_calls_go_on() {
+async fn handshakes_beyond_the_gateways_stream_limit_get_503_and_calls_still_pass() {
     let node = StreamNode::start(Content::Echo).await;
     // 39 of the connections may be streams, and one of them is reserved for other projects.
     let gateway = setup(&node.url(), &[]).connections(40).start().await;

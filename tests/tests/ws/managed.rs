@@ -108,7 +108,7 @@ fn tell(line: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn streams_of_a_deleted_key_are_closed_at_every_gateway_within_a_second_and_others_go_on() {
+async fn streams_of_a_deleted_key_close_at_every_gateway_within_a_second() {
     let pair = Pair::start().await;
     let (_, other) = pair.owner.key(&pair.project).await;
     let mut lasting = pair.streams(&other).await;

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_for_other_names_or_of_another_authority_is_ordered_at_once() {
+    fn a_certificate_for_missing_names_or_of_another_authority_is_ordered_at_once() {
         let now = Time::from_secs(1_798_718_400);
         let held = |domains: &[&str], from: i32, until: i32| {
             Ok(HeldCertificate::of(&super::super::held::tests::pem(domains, from, until)).unwrap())

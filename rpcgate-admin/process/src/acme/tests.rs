@@ -90,7 +90,7 @@ async fn a_restart_waits_for_as_long_as_the_program_would_have() {
 }
 
 #[tokio::test]
-async fn one_program_orders_at_a_time_and_one_that_dies_meanwhile_does_not_order_at_once_when_it_starts() {
+async fn programs_order_one_at_a_time_and_wait_after_a_restart_if_another_one_died() {
     let fixture = Fixture::new();
     let program = fixture.program();
     let due = begin(&program.client, NOON).unwrap().unwrap();
@@ -112,7 +112,7 @@ async fn a_certificate_that_is_there_is_not_ordered_again() {
 }
 
 #[tokio::test]
-async fn a_folder_that_cannot_be_used_is_told() {
+async fn a_folder_that_cannot_be_used_is_reported() {
     let mut fixture = Fixture::new();
     let program = fixture.program();
     std::fs::remove_dir(fixture.folder().path()).unwrap();
@@ -218,7 +218,7 @@ async fn failures_before_the_start_and_of_other_programs_are_counted() {
 }
 
 #[test]
-fn an_order_that_runs_elsewhere_is_no_failure() {
+fn an_order_of_another_program_is_not_a_failure() {
     let fixture = Fixture::new();
     let program = fixture.program();
     let due = begin(&program.client, NOON).unwrap().unwrap();
@@ -291,7 +291,7 @@ async fn an_order_that_an_authority_ends_unexpectedly_has_failed_and_later_ones_
 }
 
 #[test]
-fn who_signed_the_certificate_is_known_although_the_state_is_removed() {
+fn the_issuer_of_the_certificate_is_known_even_after_the_state_is_removed() {
     let mut fixture = Fixture::new();
     let program = fixture.program();
     let due = begin(&program.client, NOON).unwrap().unwrap();

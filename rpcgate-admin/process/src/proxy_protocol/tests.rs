@@ -33,7 +33,7 @@ fn both_versions_name_the_client() {
 }
 
 #[test]
-fn a_balancer_that_speaks_for_itself_names_nobody() {
+fn a_balancer_that_speaks_for_itself_names_no_client() {
     for header in [
         b"PROXY UNKNOWN\r\n".to_vec(),
         b"PROXY UNKNOWN ffff::1 ffff::2 65535 65535\r\n".to_vec(),
@@ -168,7 +168,7 @@ async fn a_header_in_pieces_is_read_and_what_follows_stays() {
 }
 
 #[tokio::test]
-async fn a_header_and_a_request_in_one_piece_are_told_apart() {
+async fn a_header_and_a_request_in_one_piece_are_separated() {
     let (mut client, (mut stream, peer)) = pair().await;
     client.write_all(&[&OF_THE_PEER[..], b"GET / HTTP/1.1"].concat()).await.unwrap();
     drop(client);
@@ -177,7 +177,7 @@ async fn a_header_and_a_request_in_one_piece_are_told_apart() {
 }
 
 #[tokio::test]
-async fn of_other_peers_nothing_is_read() {
+async fn nothing_is_read_from_other_peers() {
     let header = "PROXY TCP4 198.51.100.7 10.0.0.1 40000 443\r\n";
     for none in [peers("10.0.0.0/8"), ProxyPeers::new(&[])] {
         let (mut client, (mut stream, peer)) = pair().await;

@@ -223,7 +223,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_expired_not_yet_valid_unreadable_or_gone_is_refused_and_the_old_one_stays() {
+    fn an_unusable_certificate_is_refused_and_the_old_one_stays_in_use() {
         let mut fixture = Fixture::new();
         let before = fixture.in_use();
         let (good_cert, good_key) = made(2020, 2031);
@@ -252,7 +252,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_not_valid_yet_is_reported_once_and_in_use_as_soon_as_it_is() {
+    fn a_certificate_that_is_not_valid_yet_is_reported_once_and_used_when_it_is() {
         let mut fixture = Fixture::new();
         let (cert, key) = made(2028, 2031);
         fixture.put(&cert, &key);
@@ -267,7 +267,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_first_certificate_that_is_ordered_is_in_use_as_soon_as_it_is_there_and_a_broken_one_is_not() {
+    fn the_first_ordered_certificate_is_used_at_once_and_a_broken_one_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let (mut tls, mut acme) = (AdminTls::default(), AcmeSettings::default());
         (tls.acme, acme.dir) = (true, dir.path().to_owned());

@@ -88,7 +88,7 @@ mod tests {
     use rpcgate_core::clock::Time;
 
     #[test]
-    fn a_server_that_would_lose_counters_is_told_with_what_to_do() {
+    fn a_server_that_would_lose_counters_is_reported_with_advice() {
         let good = RedisCondition {
             version: "7.2.4".into(),
             is_clustered: false,

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_server_a_silent_one_and_a_sender_of_no_domain_are_told_with_what_to_do() {
+    async fn no_server_a_silent_server_and_a_sender_without_a_domain_are_reported_with_advice() {
         assert_eq!(only(&check(&examination("")).await).verdict, Verdict::Warning);
         let away = "[admin.mail]\nsmtp = \"smtp://u:hunter2@127.0.0.1:1\"\n";
         let findings = check(&examination(away)).await;

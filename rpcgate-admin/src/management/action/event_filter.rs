@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn every_type_of_every_chain_says_which_members_it_has() {
+    fn every_event_type_of_every_chain_lists_its_members() {
         for adapter in rpcgate_chains::catalog() {
             let reader = adapter.block_reader().unwrap();
             for kind in reader.kinds() {

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn promise_53_a_name_is_one_line_for_every_program() {
+    fn a_name_is_one_line_for_every_program() {
         for strange in [
             '\u{85}',
             '\u{2028}',

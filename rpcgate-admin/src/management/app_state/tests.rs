@@ -341,7 +341,7 @@ pub(crate) fn rotation(site: &Site) -> [Config; 3] {
 }
 
 #[tokio::test]
-async fn secrets_are_rotated_over_two_reloads_and_nobody_is_logged_out_in_between() {
+async fn secrets_rotate_over_two_reloads_without_ending_a_session() {
     let site = Site::of("[admin.challenge]\ndifficulty = 50\n").await;
     let visitor = site.member(Role::Owner).await;
     let holder = FormHolder::Session(visitor.session);

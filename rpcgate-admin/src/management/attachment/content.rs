@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_bytes_tell_what_a_file_is() {
+    fn the_first_bytes_show_the_type_of_a_file() {
         for (content, kind) in [
             (&b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"[..], AttachmentKind::Png),
             (b"\xff\xd8\xff\xe0\0\x10JFIF", AttachmentKind::Jpeg),
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_browser_could_run_is_plain_text_and_what_a_computer_could_run_is_refused() {
+    fn files_that_a_browser_could_run_are_plain_text_and_programs_are_refused() {
         for content in [
             "<!DOCTYPE html><script>alert(1)</script>",
             "<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>",

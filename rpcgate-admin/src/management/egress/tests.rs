@@ -176,7 +176,7 @@ const CASES: [&str; 44] = [
 ];
 
 #[tokio::test]
-async fn promise_31_no_spelling_of_44_leads_to_an_address_that_is_not_public() {
+async fn no_spelling_of_44_leads_to_an_address_that_is_not_public() {
     let (port, count, _requests) = receiver(Vec::new()).await;
     let on_ipv6 = TcpListener::bind(("::1", port)).await;
     let names = table(&[
@@ -223,7 +223,7 @@ async fn an_answer_of_the_dns_that_changes_after_the_check_has_no_effect() {
 }
 
 #[tokio::test]
-async fn of_several_addresses_only_the_public_ones_are_connected_to() {
+async fn only_public_addresses_of_a_host_are_connected_to() {
     let client = guarded(table(&[("half.example", &[&["127.0.0.1", "9.9.9.9", "::1", "10.0.0.1"]])]));
     let target = EgressTarget::parse("https://half.example/").unwrap();
     assert_eq!(client.addresses(&target).await.unwrap(), ["9.9.9.9:443".parse().unwrap()]);
@@ -246,7 +246,7 @@ async fn every_2xx_is_an_answer_and_so_is_every_other_status() {
 }
 
 #[tokio::test]
-async fn a_status_counts_whatever_the_lines_behind_it_look_like_and_interim_answers_are_skipped() {
+async fn a_status_counts_with_any_headers_after_it_and_interim_responses_are_skipped() {
     let interim = "HTTP/1.1 100 Continue\r\n\r\n".repeat(100);
     for head in [
         "HTTP/1.1 200 OK\r\nX-Long: a\r\n b\r\n\tc\r\nContent-Length: 2\r\n\r\nOK",
@@ -265,7 +265,7 @@ async fn a_status_counts_whatever_the_lines_behind_it_look_like_and_interim_answ
 }
 
 #[tokio::test]
-async fn what_is_no_answer_is_an_error() {
+async fn an_invalid_response_is_an_error() {
     for answer in [
         &b"220 smtp ready\r\nconnection: close\r\n\r\n"[..],
         b"HTTP/1.1 200 OK\r\nx: y\r\nconnection: close",
@@ -393,7 +393,7 @@ async fn a_connection_that_the_receiver_has_closed_is_replaced() {
 }
 
 #[tokio::test]
-async fn promise_53_no_part_of_a_url_begins_a_header_line() {
+async fn no_part_of_a_url_begins_a_header_line() {
     for path in ["/a%0d%0aX-Injected:%201", "/?q=%0D%0AX-Injected:1", "/a;b=%00", "/%e2%80%a8X-Injected"] {
         let (port, _, mut requests) = receiver(vec![ok()]).await;
         post(&open(Table::default()), &format!("http://127.0.0.1:{port}{path}"), SOON).await.unwrap();

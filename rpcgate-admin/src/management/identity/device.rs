@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_short_whatever_the_client_says() {
+    fn a_device_name_is_short_for_any_client() {
         assert_eq!(device(&"é".repeat(200)).chars().count(), MAX_NAME);
     }
 }

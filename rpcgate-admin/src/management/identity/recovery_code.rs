@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_no_code_is_not_looked_up() {
+    fn a_text_that_is_not_a_code_is_not_looked_up() {
         let made = codes().make(ADA).unwrap();
         let code = made[0].0.expose();
         for bad in ["", "----", "123456", &code[1..], &format!("{code}0"), &code.replacen(&code[..1], "u", 1)]

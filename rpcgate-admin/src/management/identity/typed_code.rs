@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_code_stays_none_and_has_a_bound() {
+    fn an_invalid_code_stays_invalid_and_is_bounded() {
         assert_eq!(code_of("12a456"), "12a456");
         assert_eq!(code_of("ＡＢ-cd"), "ABcd");
         assert_eq!(code_of(&"7".repeat(10_000)).len(), MAX_TYPED);

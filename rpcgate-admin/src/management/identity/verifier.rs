@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_a_token_is_not_sent() {
+    async fn an_impossible_token_is_not_sent() {
         let (url, mut requests) = service(|_| Some(json("{}"))).await;
         let verifier = verifier("turnstile", &url, "");
         let empty = verifier.check("", "192.0.2.7".parse().unwrap(), NOW).await;

@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mail_says_that_a_program_sent_it_and_where_to_switch_it_off() {
+    fn a_mail_states_that_a_program_sent_it_and_how_to_switch_it_off() {
         let post = Mailer::outbox(tempfile::tempdir().unwrap().path().join("a"), FROM).unwrap();
         let shown = |mail: &Mail| String::from_utf8(post.compose(mail, 7, NOW).unwrap().formatted()).unwrap();
         let plain = shown(&mail("x"));

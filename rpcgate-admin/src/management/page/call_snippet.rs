@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(not(have_python), ignore = "needs python3")]
-    fn python_reads_the_code_for_every_chain() {
+    fn python_parses_the_code_for_every_chain() {
         let read = "import ast, sys; ast.parse(sys.stdin.read())";
         for call in calls() {
             let code = call.python(KEY);
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(not(have_node), ignore = "needs node")]
-    fn node_reads_the_code_for_every_chain() {
+    fn node_parses_the_code_for_every_chain() {
         for call in calls() {
             let code = call.javascript(KEY);
             assert!(accepts("node", &["--check", "--input-type=module", "-"], &code), "{code}");
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(not(have_go), ignore = "needs go")]
-    fn go_reads_the_code_for_every_chain() {
+    fn go_parses_the_code_for_every_chain() {
         for call in calls() {
             let code = call.go(KEY);
             assert!(accepts("gofmt", &["-e"], &code), "{code}");

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_request_of_a_user_for_a_page_is_marked_as_such_and_no_other_is() {
+    async fn only_the_page_request_of_a_user_is_marked_as_such() {
         let site = Site::new().await;
         let own = cookie(&site, &site.member(Role::Viewer).await);
         for (cookie, is_users) in [(own.as_str(), true), ("rpcgate=x", false)] {
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_page_that_refreshes_itself_keeps_nobody_logged_in() {
+    async fn a_self_refreshing_page_does_not_extend_the_session() {
         let site = Site::of("[admin.jwt]\naccess_ttl = \"1h\"\nrefresh_ttl = \"24h\"\n").await;
         let visitor = site.member(Role::Viewer).await;
         let own = cookie(&site, &visitor);

@@ -251,7 +251,7 @@ async fn a_page_loads_only_its_own_files_and_leaks_no_referrer() {
 }
 
 #[tokio::test]
-async fn the_address_of_a_page_that_does_not_exist_is_no_link_to_elsewhere() {
+async fn the_address_of_a_missing_page_does_not_link_elsewhere() {
     let site = site().await;
     let own = cookie(&site, &site.member(Role::Owner).await);
     for path in ["/javascript:alert(1)", "/http:evil.example"] {
@@ -399,7 +399,7 @@ async fn a_visitor_with_the_link_chooses_the_password_without_being_logged_in() 
 }
 
 #[tokio::test]
-async fn a_forgotten_password_is_chosen_anew_by_mail() {
+async fn a_forgotten_password_is_reset_by_mail() {
     let site = site().await;
     let cookie = newcomer(&site).await;
     assert!(get(&site, "/login", "").await.text.contains("href=\"password/forgot\""));
@@ -527,7 +527,7 @@ async fn the_widget_of_a_provider_is_shown_and_nothing_else_may_be_loaded_for_it
 }
 
 #[tokio::test]
-async fn a_form_that_is_refused_says_why_and_keeps_all_but_the_password() {
+async fn a_refused_form_shows_the_reason_and_keeps_all_input_but_the_password() {
     let site = Site::of("[admin]\nauth_per_minute = 2\n").await;
     let secret = "my secret password";
     let fields = [("name", "Ada"), ("email", "ada"), ("password", secret), ("challenge", "")];
@@ -883,7 +883,7 @@ async fn a_token_of_the_api_opens_no_page_and_that_of_a_page_no_call() {
 }
 
 #[tokio::test]
-async fn a_session_of_the_pages_ends_with_its_time_however_busy() {
+async fn a_session_of_the_pages_ends_on_time_even_if_it_is_busy() {
     let site = Site::of("[admin.jwt]\naccess_ttl = \"10h\"\nrefresh_ttl = \"24h\"\n").await;
     let visitor = site.member(Role::Viewer).await;
     let mut cookie = cookie(&site, &visitor);
@@ -976,7 +976,7 @@ async fn an_invited_user_chooses_a_password_and_joins() {
 }
 
 #[tokio::test]
-async fn without_the_database_a_page_says_that_it_is_away() {
+async fn a_page_without_the_database_reports_the_outage() {
     let site = site().await;
     let visitor = site.member(Role::Viewer).await;
     site.app.close().await;
@@ -1164,7 +1164,7 @@ async fn a_form_without_the_token_of_its_browser_does_nothing() {
 }
 
 #[tokio::test]
-async fn the_page_of_a_mails_link_is_sent_although_the_session_was_not_seen_when_it_was_opened() {
+async fn the_page_of_a_mail_link_is_sent_even_if_the_session_was_not_read_on_opening() {
     let site = site().await;
     let own = newcomer(&site).await;
     let [link] = &links(&site)[..] else { panic!("there must be one mail") };
@@ -1199,7 +1199,7 @@ async fn a_log_in_leads_to_the_page_that_was_asked_for_and_to_no_other_site() {
 }
 
 #[tokio::test]
-async fn a_page_says_what_was_done_and_nothing_that_a_link_invents() {
+async fn a_page_reports_the_completed_action_and_nothing_that_a_link_invents() {
     let site = site().await;
     let own = newcomer(&site).await;
     for done in Done::ALL {
@@ -1262,7 +1262,7 @@ async fn every_value_of_the_frame_is_text_and_never_markup() {
 }
 
 #[tokio::test]
-async fn what_does_not_exist_is_a_page_for_browsers_and_json_for_programs() {
+async fn a_missing_resource_is_a_page_for_browsers_and_json_for_programs() {
     let site = site().await;
     let own = newcomer(&site).await;
     let ask = async |method: Method, path: &str, accept: &str| {
@@ -1283,7 +1283,7 @@ async fn what_does_not_exist_is_a_page_for_browsers_and_json_for_programs() {
 }
 
 #[tokio::test]
-async fn over_tls_browsers_are_told_to_stay_there_for_a_year() {
+async fn browsers_are_required_to_use_tls_for_a_year() {
     let site = Site::of("[admin]\ndash_url = \"https://dash.example.com\"\n").await;
     let page = get(&site, "/login", "").await;
     assert_eq!(page.header(STRICT_TRANSPORT_SECURITY), "max-age=31536000");
@@ -1295,7 +1295,7 @@ async fn over_tls_browsers_are_told_to_stay_there_for_a_year() {
 }
 
 #[tokio::test]
-async fn work_that_waits_is_counted_beside_the_entries_of_those_who_do_it() {
+async fn waiting_work_is_counted_next_to_the_navigation_entries_of_its_operators() {
     let site = Site::new().await;
     let (owner, operator) = (site.member(Role::Owner).await, site.operator().await);
     let outsider = site.member(Role::Owner).await;

@@ -84,7 +84,7 @@ async fn the_document_lists_every_code_of_an_error_with_its_meaning() {
 }
 
 #[tokio::test]
-async fn the_document_says_that_refusals_that_pass_say_when_to_retry() {
+async fn the_document_states_when_temporary_refusals_may_be_retried() {
     let value = document(&Site::new().await).await;
     let document: OpenAPI = serde_json::from_value(value).unwrap();
     for (path, method, operation) in operations(&document) {

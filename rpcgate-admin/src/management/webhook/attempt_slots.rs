@@ -207,7 +207,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nobody_takes_more_than_there_is_and_whoever_is_below_the_share_gets_what_is_left(
+        fn a_consumer_below_its_share_gets_the_rest_and_none_gets_more_than_exists(
             steps in proptest::collection::vec((0_u128..4, 0_u128..3, any::<bool>()), 0..200),
             most in 1_usize..64,
         ) {

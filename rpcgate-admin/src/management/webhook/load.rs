@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_begins_beside_a_slow_attempt_and_nothing_more_is_claimed() {
+    fn no_attempt_starts_or_is_claimed_next_to_a_slow_one() {
         let mut load = filled(3);
         load.window = 8;
         assert!(load.begin(8, LONGEST, at(0)).is_some());
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_that_fails_five_times_gets_single_attempts_with_pauses_and_gives_the_rest_back() {
+    fn an_endpoint_that_fails_five_times_gets_single_attempts_and_returns_its_slots() {
         let mut load = filled(9);
         for round in 0..5 {
             assert!(load.begin(8, LONGEST, at(round)).is_some());

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_a_receiver_names_counts_if_it_is_later_and_up_to_the_longest_of_the_schedule() {
+    fn a_receivers_wait_counts_if_it_is_later_and_at_most_the_longest_of_the_schedule() {
         let seconds = Duration::from_secs;
         let schedule = DeliverySchedule {
             attempts: 4,

@@ -396,7 +396,7 @@ async fn a_client_may_have_no_certificate_where_it_is_optional_but_no_foreign_on
 }
 
 #[tokio::test]
-async fn where_certificates_are_asked_for_each_connection_shows_its_own() {
+async fn each_connection_shows_its_own_certificate_where_one_is_required() {
     let ours = Authority::new("ours");
     for (clients, is_resumed) in [
         (Some((&ours, ClientAuth::Required)), false),

@@ -217,7 +217,7 @@ impl DispatcherFixture {
 }
 
 #[tokio::test]
-async fn promise_28_attempts_follow_the_schedule_with_the_same_bytes_and_signature_and_then_it_fails() {
+async fn attempts_follow_the_schedule_with_identical_bytes_and_signature_and_then_fail() {
     let place = DispatcherFixture::of("").await;
     let receiver = Receiver::start(|_| Answer::Status(500)).await;
     let endpoint = place.endpoint(1, &receiver.url(1)).await;
@@ -286,7 +286,7 @@ async fn a_receivers_retry_after_is_honoured_within_the_schedule() {
 }
 
 #[tokio::test]
-async fn an_endpoint_whose_receiver_is_gone_is_switched_off_after_one_attempt_and_its_owner_is_notified() {
+async fn an_endpoint_that_answers_410_is_disabled_at_once_and_its_owner_is_notified() {
     let place = DispatcherFixture::of("").await;
     let receiver = Receiver::start(|_| Answer::Status(410)).await;
     let endpoint = place.endpoint(1, &format!("{}?token=secret", receiver.url(1))).await;
@@ -310,7 +310,7 @@ async fn an_endpoint_whose_receiver_is_gone_is_switched_off_after_one_attempt_an
 }
 
 #[tokio::test]
-async fn an_endpoint_that_has_another_address_meanwhile_is_not_switched_off() {
+async fn an_endpoint_whose_address_changed_is_not_disabled() {
     let place = DispatcherFixture::of("").await;
     let endpoint = place.endpoint(1, "http://127.0.0.1:1/new").await;
     let store = &place.site.app.store;
@@ -368,7 +368,7 @@ async fn a_refused_target_is_a_failed_attempt_with_that_reason() {
 }
 
 #[tokio::test]
-async fn a_receiver_with_a_certificate_of_the_operators_authority_is_delivered_to_once_that_is_configured() {
+async fn a_receiver_with_a_certificate_of_a_configured_authority_gets_its_deliveries() {
     let place = DispatcherFixture::of("").await;
     let mut receiver = SecureReceiver::start("localhost").await;
     let endpoint = place.endpoint(1, &receiver.url("localhost")).await;
@@ -399,7 +399,7 @@ async fn a_receiver_with_a_certificate_of_the_operators_authority_is_delivered_t
 }
 
 #[test]
-fn promise_27_a_crash_between_attempt_and_mark_repeats_the_attempt_and_loses_nothing() {
+fn a_crash_between_attempt_and_mark_repeats_the_attempt_and_loses_nothing() {
     let runtime =
         || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let (kept, doomed) = (runtime(), runtime());
@@ -437,7 +437,7 @@ fn promise_27_a_crash_between_attempt_and_mark_repeats_the_attempt_and_loses_not
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn promise_27_two_dispatchers_make_none_of_1000_deliveries_twice() {
+async fn two_dispatchers_make_none_of_1000_deliveries_twice() {
     let place = DispatcherFixture::of("").await;
     let receiver = Receiver::start(|_| Answer::Status(200)).await;
     let mut endpoints = Vec::new();
@@ -469,7 +469,7 @@ async fn promise_27_two_dispatchers_make_none_of_1000_deliveries_twice() {
 }
 
 #[tokio::test]
-async fn promise_30_endpoints_that_hang_delay_no_others() {
+async fn endpoints_that_hang_delay_no_others() {
     let place = DispatcherFixture::of("concurrency = 16\ntimeout = \"2m\"\n").await;
     let receiver = Receiver::start(|request| {
         let number: u128 = request.path.trim_matches('/').parse().unwrap();
@@ -490,7 +490,7 @@ async fn promise_30_endpoints_that_hang_delay_no_others() {
 }
 
 #[tokio::test]
-async fn promise_30_endpoints_of_one_project_that_hang_delay_no_other_project() {
+async fn endpoints_of_one_project_that_hang_delay_no_other_project() {
     let settings = "concurrency = 32\ntimeout = \"2m\"\n[plans.enterprise]\nwebhooks_per_project = 700\n";
     let place = DispatcherFixture::of(settings).await;
     let receiver =
@@ -516,7 +516,7 @@ async fn promise_30_endpoints_of_one_project_that_hang_delay_no_other_project() 
 }
 
 #[tokio::test]
-async fn promise_30_projects_of_one_tenant_that_hang_delay_no_other_tenant() {
+async fn projects_of_one_tenant_that_hang_delay_no_other_tenant() {
     let place = DispatcherFixture::of("concurrency = 32\ntimeout = \"2m\"\n").await;
     let receiver =
         Receiver::start(|request| if request.path.len() == 2 { Answer::Status(200) } else { Answer::Hang })
@@ -544,7 +544,7 @@ async fn promise_30_projects_of_one_tenant_that_hang_delay_no_other_tenant() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_is_left_alone_is_switched_off_although_none_of_its_deliveries_is_given_up() {
+async fn an_endpoint_in_a_pause_is_disabled_even_if_none_of_its_deliveries_has_failed() {
     let place = DispatcherFixture::of("disable_after = \"2h\"\n").await;
     let receiver = Receiver::start(|_| Answer::Status(500)).await;
     let endpoint = place.endpoint(1, &receiver.url(1)).await;
@@ -567,7 +567,7 @@ async fn an_endpoint_that_is_left_alone_is_switched_off_although_none_of_its_del
 }
 
 #[tokio::test]
-async fn an_endpoint_that_fails_is_left_alone_until_a_single_attempt_succeeds() {
+async fn a_failing_endpoint_pauses_until_a_single_attempt_succeeds() {
     let place = DispatcherFixture::of("").await;
     let works = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let switch = works.clone();
@@ -603,7 +603,7 @@ async fn an_endpoint_that_fails_is_left_alone_until_a_single_attempt_succeeds() 
 }
 
 #[tokio::test]
-async fn users_are_told_of_failures_of_recovery_and_of_an_endpoint_that_is_switched_off() {
+async fn users_are_notified_of_failures_of_recovery_and_of_a_disabled_endpoint() {
     let place = DispatcherFixture::of("attempts = 1\ndisable_after = \"2h\"\n").await;
     let works = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let switch = works.clone();
@@ -788,7 +788,7 @@ async fn attempts_that_outlast_the_grace_are_due_again_at_once() {
 }
 
 #[test]
-fn a_lease_is_longer_than_an_attempt_whatever_is_configured() {
+fn a_lease_is_longer_than_an_attempt_for_any_configuration() {
     for secs in [0, 1, 10, 11, 60, 300] {
         let timeout = Duration::from_secs(secs);
         assert!(lease(timeout) >= timeout + Duration::from_secs(20));
@@ -846,7 +846,7 @@ fn urls(port: u16) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn promise_86_every_url_that_is_accepted_is_delivered_to() {
+async fn every_url_that_is_accepted_is_delivered_to() {
     let place = DispatcherFixture::of("").await;
     let receiver = Receiver::start(|_| Answer::Status(200)).await;
     let dispatcher = Dispatcher::start(&place.site.app);

@@ -148,7 +148,7 @@ fn extend(node: &TreeNode, depth: usize, length: usize) {
 }
 
 #[tokio::test]
-async fn blocks_that_replace_others_say_so_and_what_they_replace_is_taken_back() {
+async fn replacing_blocks_are_marked_and_the_replaced_ones_are_taken_back() {
     let Scene { site, node, chain, .. } = Scene::start().await;
     let mut watch = settled(&chain).await;
     extend(&node, 0, 2);
@@ -199,7 +199,7 @@ async fn an_event_of_any_size_is_matched_as_a_whole_and_stored_in_a_bounded_body
 }
 
 #[tokio::test]
-async fn a_watcher_that_has_lost_its_lease_stops_and_the_other_goes_on_without_a_gap() {
+async fn a_watcher_without_its_lease_stops_and_the_other_continues_without_a_gap() {
     let Scene { site, node, chain, .. } = Scene::start().await;
     let mut watch = settled(&chain).await;
     extend(&node, 0, 2);
@@ -228,7 +228,7 @@ async fn watched_by(site: &Site, node: &TreeNode, watcher: u128) -> WatchedChain
 }
 
 #[tokio::test]
-async fn a_subscription_counts_from_the_next_block_on_and_without_any_the_chain_is_forgotten() {
+async fn a_subscription_counts_from_the_next_block_and_a_chain_without_one_is_forgotten() {
     let Scene { site, node, chain, .. } = Scene::start().await;
     let mut watch = BlockWatch::new(&chain, reader(&chain));
     for confirmations in 1..4 {
@@ -276,7 +276,7 @@ async fn after_an_outage_blocks_are_read_in_order_and_those_beyond_the_bound_are
 }
 
 #[tokio::test]
-async fn blocks_are_skipped_up_to_the_next_one_if_there_is_none_at_the_bound() {
+async fn a_missing_block_at_the_bound_is_skipped_up_to_the_next_one() {
     let Scene { site, tree, node, mut chain } = Scene::start().await;
     chain.settings.catch_up_blocks = 4;
     let mut watch = settled(&chain).await;
@@ -319,7 +319,7 @@ fn subscribe_to_activity(chain: &WatchedChain) {
 }
 
 #[tokio::test]
-async fn a_block_whose_events_no_node_shows_is_told_without_them_when_patience_ends() {
+async fn a_block_without_readable_events_is_reported_without_them_after_the_timeout() {
     let Scene { site, node, chain, .. } = Scene::start().await;
     subscribe_to_activity(&chain);
     let mut watch = settled(&chain).await;
@@ -343,7 +343,7 @@ async fn a_block_whose_events_no_node_shows_is_told_without_them_when_patience_e
 }
 
 #[tokio::test]
-async fn blocks_that_the_nodes_have_lost_are_passed_over_when_patience_ends() {
+async fn blocks_that_the_nodes_have_lost_are_skipped_after_the_timeout() {
     let Scene { site, node, chain, .. } = Scene::start().await;
     let mut watch = settled(&chain).await;
     extend(&node, 0, 3);
@@ -371,7 +371,7 @@ fn newest_hashes(branch: &[BlockRef], count: usize) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn blocks_that_nodes_have_pruned_are_passed_over_and_counted_up_to_the_oldest_that_they_have() {
+async fn pruned_blocks_are_skipped_and_counted_up_to_the_oldest_available_block() {
     for (pruning, names_parents) in Pruning::ALL.into_iter().flat_map(|one| [(one, true), (one, false)]) {
         let site = site("").await;
         let (tree, node) = grown(1);
@@ -407,7 +407,7 @@ async fn blocks_that_nodes_have_pruned_are_passed_over_and_counted_up_to_the_old
 }
 
 #[tokio::test]
-async fn of_several_nodes_that_have_pruned_the_one_that_has_most_is_read_on() {
+async fn the_pruned_node_with_the_most_blocks_is_read() {
     let site = site("").await;
     let (tree, first) = grown(1);
     let nodes: Vec<_> = [first.clone(), TreeNode::new(&tree), TreeNode::new(&tree)].into();
@@ -447,7 +447,7 @@ async fn a_node_that_has_stopped_does_not_hide_that_others_have_pruned_what_come
 }
 
 #[tokio::test]
-async fn beyond_the_bound_of_catching_up_blocks_are_skipped_up_to_the_oldest_that_the_node_has() {
+async fn catching_up_beyond_the_bound_skips_to_the_oldest_block_that_the_node_has() {
     let Scene { site, tree, node, mut chain } = Scene::start().await;
     chain.settings.catch_up_blocks = 20;
     let mut watch = settled(&chain).await;
@@ -459,7 +459,7 @@ async fn beyond_the_bound_of_catching_up_blocks_are_skipped_up_to_the_oldest_tha
 }
 
 #[tokio::test]
-async fn a_chain_whose_nodes_show_no_block_by_its_height_goes_on_at_its_head_when_patience_ends() {
+async fn a_chain_whose_nodes_lack_the_next_block_resumes_at_the_head_after_the_timeout() {
     let Scene { site, tree, node, chain } = Scene::start().await;
     let mut watch = settled(&chain).await;
     extend(&node, 0, 12);
@@ -504,7 +504,7 @@ async fn a_chain_whose_nodes_cannot_be_used_is_not_claimed_again_and_again() {
 }
 
 #[tokio::test]
-async fn a_watcher_that_is_added_gets_its_share_one_chain_at_a_time_and_all_when_the_other_stops() {
+async fn an_added_watcher_gets_its_share_chain_by_chain_and_all_when_the_other_stops() {
     let chains = ["eth", "bsc", "polygon", "btc", "near"];
     let of = |name: &str| format!("[chains.{name}]\nnodes = [\"http://127.0.0.1:1\"]\n");
     let site = site(&chains.map(of).concat()).await;
@@ -572,7 +572,7 @@ async fn an_endpoint_gets_no_more_deliveries_than_may_wait_and_the_log_has_them_
 }
 
 #[tokio::test]
-async fn a_change_of_health_is_told_once_even_if_the_watcher_starts_anew() {
+async fn a_change_of_health_is_reported_once_even_if_the_watcher_restarts() {
     let Scene { site, chain, .. } = Scene::start().await;
     let health = IndexedSubscription::new(9, "eth", EventType::Health)
         .of_webhook(endpoint(0).0, PROJECT.0)
@@ -615,7 +615,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_every_endpoint_adds_up_from_its_deliveries_is_the_canonical_chain(
+    fn every_endpoints_sum_of_deliveries_is_the_canonical_chain(
         names_parents in any::<bool>(),
         moves in moves(),
     ) {
@@ -739,7 +739,7 @@ async fn until(is_so: impl AsyncFn() -> bool) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn blocks_of_a_node_over_a_socket_become_deliveries_as_soon_as_somebody_subscribes() {
+async fn blocks_of_a_node_over_a_socket_become_deliveries_after_the_first_subscription() {
     let (_, node) = grown(1);
     let addr = served(node.clone()).await;
     let config = format!("[chains.eth]\nprobe_interval = \"100ms\"\nnodes = [\"http://{addr}\"]\n");

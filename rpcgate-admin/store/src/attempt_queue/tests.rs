@@ -92,7 +92,7 @@ async fn callers_that_leave_neither_roll_back_nor_delay_the_others() {
 }
 
 #[tokio::test]
-async fn attempts_that_wait_for_a_task_whose_runtime_ends_get_an_error_and_later_ones_are_counted() {
+async fn attempts_waiting_for_a_stopped_runtime_get_an_error_and_later_ones_are_counted() {
     let (_site, store) = open().await;
     let held = store.database.begin().await.unwrap();
     let other = store.clone();

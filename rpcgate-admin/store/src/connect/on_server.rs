@@ -116,7 +116,7 @@ async fn errors_of_a_server_do_not_show_the_password() {
 }
 
 #[tokio::test]
-async fn calls_of_a_frozen_server_end_with_the_deadline_and_go_on_when_it_does() {
+async fn calls_of_a_frozen_server_end_at_the_deadline_and_later_ones_succeed() {
     let server = Postgres::launch();
     let deadline = Duration::from_millis(700);
     let database = open(&server.database(), deadline).await;
@@ -197,7 +197,7 @@ async fn connections_that_fall_silent_are_replaced() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_frozen_while_it_writes_holds_others_up_no_longer_than_the_server_lets_it() {
+async fn a_writer_that_freezes_blocks_others_no_longer_than_the_servers_timeout() {
     let site = TestDatabase::empty_server();
     let frozen = open(site.url(), Duration::from_secs(1)).await;
     let other = open(site.url(), ENOUGH).await;
@@ -318,7 +318,7 @@ async fn writers_that_are_given_up_open_no_connection_either() {
 }
 
 #[tokio::test]
-async fn a_server_that_acknowledges_writes_before_they_are_durable_is_refused_at_the_start() {
+async fn a_server_that_acknowledges_writes_before_they_are_durable_is_refused_at_start() {
     let site = TestDatabase::empty_server();
     let set = async |value: &str| {
         let pool = Server::parse(site.url()).unwrap().single();

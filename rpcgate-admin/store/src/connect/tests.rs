@@ -246,7 +246,7 @@ async fn acknowledged_writes_are_on_the_disk_and_in_a_copy_of_the_files() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_five_hundred_parallel_writers_each_is_served_or_refused_at_once() {
+async fn each_of_500_parallel_writers_is_served_or_refused_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let database = open(&place(&dir), DEADLINE).await;
     let lock = database.begin().await.unwrap();

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tax_in_a_part_is_rounded_to_the_nearest_cent_and_the_last_part_takes_the_rest() {
+    fn the_tax_of_a_part_is_rounded_to_the_cent_and_the_last_part_takes_the_rest() {
         for (subtotal, tax, parts, expected) in [
             (100, 19, &[119][..], &[19][..]),
             (100, 19, &[100, 19], &[16, 3]),

@@ -222,7 +222,7 @@ fn every_view_equals_a_count_of_the_records() {
 }
 
 #[tokio::test]
-async fn a_shipment_counts_once_however_often_it_is_shipped() {
+async fn a_shipment_counts_once_after_any_number_of_repeats() {
     let mut fixture = Fixture::new().await;
     let first = fixture.pack(&[deed(110, at(START), vec![item("a"), item("b")])]);
     fixture.store.ship(&first).await.unwrap();
@@ -243,7 +243,7 @@ async fn a_shipment_counts_once_however_often_it_is_shipped() {
 }
 
 #[tokio::test]
-async fn a_mark_moves_only_from_where_it_stands() {
+async fn a_mark_moves_only_from_its_current_value() {
     let mut fixture = Fixture::new().await;
     let mut shipment = fixture.pack(&[deed(110, at(START), vec![item("a")])]);
     let empty = fixture.state().await;
@@ -277,7 +277,7 @@ async fn a_mark_moves_only_from_where_it_stands() {
 }
 
 #[tokio::test]
-async fn of_two_equal_shipments_one_is_stored() {
+async fn one_of_two_equal_shipments_is_stored() {
     let mut fixture = Fixture::new().await;
     let shipment = fixture.pack(&[deed(110, at(START), vec![item("a")])]);
     let other = fixture.site.usage_within(DEADLINE).await.unwrap();
@@ -497,7 +497,7 @@ fn totals_are_the_same_whether_rows_are_cut_or_not() {
 }
 
 #[tokio::test]
-async fn a_group_without_any_count_is_no_row_and_takes_no_place() {
+async fn a_group_without_any_count_has_no_row_and_uses_no_limit() {
     let mut fixture = Fixture::new().await;
     let end = SampleRecord {
         phase: Phase::End,
@@ -795,7 +795,7 @@ async fn a_call_named_like_a_part_of_a_stream_is_a_row_of_its_own() {
 }
 
 #[tokio::test]
-async fn rows_of_a_tenant_beyond_the_hourly_limit_are_stored_without_methods_and_nothing_is_lost() {
+async fn rows_of_a_tenant_beyond_the_hourly_limit_lose_their_method_but_no_count() {
     let mut fixture = Fixture::new().await;
     let most = (ROWS + ROWS_OF_KEY) as i64;
     let flood = |fixture: &mut Fixture, numbers: Range<u16>| {

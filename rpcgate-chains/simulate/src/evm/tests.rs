@@ -192,7 +192,7 @@ fn blocks_are_linked_by_hash_number_and_time() {
 }
 
 #[test]
-fn a_restart_is_no_reorganisation() {
+fn a_restart_is_not_a_reorganisation() {
     let (mut first, mut second, mut other) =
         (node("eth"), node("eth"), EvmNode::new("eth", 43).expect("eth"));
     let (raw, _) = signed("eth", "dynamic");

@@ -290,7 +290,7 @@ fn blocks_are_linked_both_ways_and_confirmed_by_their_depth() {
 }
 
 #[test]
-fn a_restart_is_no_reorganisation() {
+fn a_restart_is_not_a_reorganisation() {
     for chain in CHAINS {
         let ask = |seed: u64, before: u64| {
             let node = &mut UtxoNode::new(chain, seed).expect("a chain");

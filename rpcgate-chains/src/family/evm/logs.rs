@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_beyond_the_bound_tells_of_no_transfer() {
+    fn a_batch_beyond_the_bound_reports_no_transfer() {
         let batch = |count: usize| {
             let mut words = vec![0x40, (0x60 + 32 * count) as u64, count as u64];
             words.extend(vec![1; count]);
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_only_looks_like_a_transfer_tells_of_none() {
+    fn a_log_that_only_resembles_a_transfer_reports_no_transfer() {
         let (transfer, single, batch) = (topic(TRANSFER), topic(SINGLE), topic(BATCH));
         let dirty = format!("0x01{}", &FROM[4..]);
         for log in [
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_is_told_with_its_topics_and_a_well_known_name() {
+    fn a_log_is_reported_with_its_topics_and_a_well_known_name() {
         let log = log(&[&topic("Approval(address,address,uint256)"), FROM, TO], &[1]);
         let event = &told(&log, EventType::ContractEvent)[0];
         assert_eq!(event["event"], "Approval");

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn bitcoin_cash_has_one_form_whatever_is_written() {
+    fn bitcoin_cash_addresses_have_one_form_for_every_spelling() {
         // From the specification of CashAddr.
         for (legacy, cash) in [
             ("1BpEi6DfDAUFd7GtittLSdBeYJvcoaVggu", "bitcoincash:qpm2qsznhks23z7629mms6s4cwef74vcwvy22gdx6a"),

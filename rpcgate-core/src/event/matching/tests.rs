@@ -77,7 +77,7 @@ fn a_number_and_a_text_differ_and_the_inner_member_hides_the_outer_one() {
 }
 
 #[test]
-fn a_filter_in_another_spelling_matches_and_one_that_no_event_can_have_is_not_wanted() {
+fn a_filter_in_another_spelling_matches_and_an_impossible_one_is_not_wanted() {
     let index = SubscriptionIndex::default();
     let subscription = |id, address: &str| {
         IndexedSubscription::new(id, "eth", EventType::AddressActivity)
@@ -202,7 +202,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_index_finds_what_the_rule_says_after_any_changes(
+    fn the_index_matches_the_rule_after_any_changes(
         steps in prop::collection::vec(step(), 1..40),
         events in prop::collection::vec((kind(), data()), 1..6),
     ) {

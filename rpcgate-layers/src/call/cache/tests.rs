@@ -386,7 +386,7 @@ async fn an_immutable_answer_near_the_head_has_a_short_time_until_it_is_final() 
 }
 
 #[tokio::test]
-async fn an_answer_whose_block_becomes_final_on_its_way_is_not_kept_for_ever() {
+async fn an_answer_whose_block_becomes_final_in_transit_is_not_kept_forever() {
     let head = Arc::new(ChainHead::default());
     let chain = Arc::new(Chain::new(Arc::new(Variant(&TOY)), ChainOverrides::default(), true, head.clone()));
     let site = Site::held(Fixture { chain, ..Fixture::new() });
@@ -406,7 +406,7 @@ async fn an_answer_whose_block_becomes_final_on_its_way_is_not_kept_for_ever() {
 }
 
 #[tokio::test]
-async fn dropped_answers_are_not_found_again_and_those_on_their_way_are_neither_stored_nor_followed() {
+async fn dropped_answers_are_not_found_and_pending_ones_are_neither_stored_nor_followed() {
     let site = Site::held(Fixture::new());
     site.node.release(1);
     let block = one("1", "toy_block", "[1]");
@@ -611,7 +611,7 @@ async fn the_failure_of_a_call_in_a_batch_is_the_answer_of_its_followers() {
 }
 
 #[tokio::test]
-async fn who_follows_a_call_that_has_waited_before_is_not_bound_by_its_deadline() {
+async fn a_follower_of_an_older_call_is_not_bound_by_its_deadline() {
     let site = Site::held(Fixture::new());
     let first = site.under_way(many(&[read(1), one("2", "toy_scan", "[]")]));
     let mut second = site.under_way(read(3));
@@ -641,7 +641,7 @@ async fn who_follows_a_call_that_has_waited_before_is_not_bound_by_its_deadline(
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_follows_waits_no_longer_than_a_call_may_take() {
+async fn a_follower_waits_no_longer_than_a_call_may_take() {
     let site = Site::held(Fixture::new());
     let _first = site.under_way(many(&[read(1), one("2", "toy_block", "[1]")]));
     let began = tokio::time::Instant::now();
@@ -814,7 +814,7 @@ async fn a_leader_that_panics_leaves_exactly_one_new_leader() {
 }
 
 #[tokio::test]
-async fn a_leader_without_a_runtime_to_go_on_is_lost_and_not_stuck() {
+async fn a_leader_without_a_runtime_is_lost_and_not_stuck() {
     let site = Site::held(Fixture::new());
     let leader = site.under_way(read(0));
     let followers: Vec<_> = (0..100).map(|id| site.under_way(read(id))).collect();

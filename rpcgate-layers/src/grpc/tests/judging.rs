@@ -149,7 +149,7 @@ async fn an_error_of_a_node_that_served_nothing_goes_to_the_one_of_several_that_
 }
 
 #[tokio::test]
-async fn messages_that_are_too_large_say_nothing_about_the_nodes() {
+async fn too_large_messages_do_not_count_against_the_nodes() {
     let bad = Node::serve(|_| async { status_alone("14") }).await;
     let well = Node::serve(|request: Request<Incoming>| async move {
         let _ = request.into_body().collect().await;

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn parallel_calls_get_exactly_what_a_node_may_get_and_the_others_are_told_to_come_again() {
+    async fn parallel_calls_get_exactly_the_nodes_limit_and_the_others_are_to_retry_later() {
         let one = ScriptedNode::always(answer("{}")).await;
         let fixture = pool(vec![node(&one.url(), rate(10, 25))]);
         let storm = async || {
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_node_at_its_limit_is_passed_over_like_one_that_is_not_there_and_fallbacks_follow() {
+    async fn a_node_at_its_limit_is_skipped_like_an_absent_one_and_fallbacks_follow() {
         let (own, paid) =
             (ScriptedNode::always(answer("{}")).await, ScriptedNode::always(answer("{}")).await);
         let fallback = NodeConfig { priority: 1, ..node(&paid.url(), rate(1, 1)) };
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_equal_nodes_the_cheaper_one_is_used_unless_its_budget_goes_too_fast() {
+    async fn the_cheaper_of_equal_nodes_is_used_unless_its_budget_shrinks_too_fast() {
         let nodes = [
             ScriptedNode::always(answer("{}")).await,
             ScriptedNode::always(answer("{}")).await,
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_transaction_goes_to_those_nodes_that_may_get_it_and_counts_at_each() {
+    async fn a_transaction_goes_to_the_nodes_below_their_limit_and_counts_at_each() {
         let nodes = [
             ScriptedNode::always(answer(r#"{"id":1,"result":"0x1"}"#)).await,
             ScriptedNode::always(answer(r#"{"id":1,"result":"0x1"}"#)).await,

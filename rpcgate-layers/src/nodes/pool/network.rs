@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_that_finds_a_wrong_node_goes_to_another_and_the_question_is_asked_once_for_all() {
+    async fn a_call_that_finds_a_wrong_node_moves_on_and_the_network_is_asked_for_once() {
         let (wrong, right) = (node(9, &shows(WRONG)).await, node(9, &shows(RIGHT)).await);
         let fixture = fixture(vec![config(&wrong), config(&right)]);
         let answers = join_all((0..40).map(|_| fixture.read())).await;

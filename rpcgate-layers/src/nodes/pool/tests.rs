@@ -261,7 +261,7 @@ async fn a_try_that_takes_too_long_leaves_time_for_another_node() {
 }
 
 #[tokio::test]
-async fn a_read_is_tried_as_often_as_the_policy_says() {
+async fn a_read_has_as_many_tries_as_the_policy_allows() {
     for attempts in 1..=4 {
         let node = failing(0, async |_| {}).await;
         let retry = RetryPolicy { attempts, ..RetryPolicy::default() };
@@ -341,7 +341,7 @@ async fn a_read_that_a_node_does_not_answer_is_sent_to_another_one() {
 }
 
 #[tokio::test]
-async fn where_all_nodes_are_slow_a_read_with_a_time_for_each_is_slow_and_does_not_fail() {
+async fn a_read_with_a_time_per_try_is_slow_but_succeeds_if_all_nodes_are_slow() {
     let nodes = [late(120).await, late(120).await];
     let retry = RetryPolicy::default().with_next_node_after(Some(Duration::from_millis(20)));
     let urls = nodes.each_ref().map(ScriptedNode::url);

@@ -212,7 +212,7 @@ async fn a_handshake_and_an_https_call_share_the_windows_and_their_headers() {
 }
 
 #[tokio::test]
-async fn a_handshake_is_one_request_of_the_windows_and_no_call_and_a_refused_one_is_none() {
+async fn a_handshake_is_one_windows_request_and_no_call_and_a_refused_one_is_not_counted() {
     let gateway = Gateway::with_caller(|caller| caller.plan.per_minute = 1);
     let stream = gateway.stream().await;
     gateway.handshake(KEY).await;
@@ -281,7 +281,7 @@ async fn a_call_on_a_stream_is_recorded_under_its_method_free_and_outside_the_wi
 }
 
 #[tokio::test]
-async fn a_call_on_a_stream_is_refused_by_lists_and_closed_methods_and_does_not_reach_the_node() {
+async fn a_call_on_a_stream_refused_by_lists_or_closed_methods_does_not_reach_the_node() {
     let fixture = Fixture::with_caller(|caller| {
         caller.lists.blocked.insert(Box::from(&b"toy_read"[..]));
     });
@@ -307,7 +307,7 @@ async fn a_call_on_a_stream_is_refused_by_lists_and_closed_methods_and_does_not_
 }
 
 #[tokio::test]
-async fn streams_and_https_calls_share_the_heavy_budget_and_closed_heavy_methods_use_it_too() {
+async fn streams_and_https_calls_share_the_heavy_budget_with_closed_heavy_methods() {
     let gateway = Gateway::with_caller(|caller| caller.plan.heavy_per_minute = 3);
     let stream = gateway.stream().await;
     let mut https = call_stack(&gateway.parts, End);
@@ -322,7 +322,7 @@ async fn streams_and_https_calls_share_the_heavy_budget_and_closed_heavy_methods
 }
 
 #[tokio::test]
-async fn one_paced_call_a_minute_passes_whichever_way_it_comes() {
+async fn one_paced_call_a_minute_passes_over_all_transports_together() {
     let more = vec![ChainMethod::new("toy_logs", 75).marked(Flags::PACED)];
     let adapter = Arc::new(ToyVariant { facts: *Toy.facts(), more });
     let gateway = Gateway::new(Fixture { chain: Arc::new(Chain::deployed(adapter)), ..Fixture::new() });
@@ -367,7 +367,7 @@ async fn a_refused_call_is_answered_in_the_form_of_the_chains_streams() {
 }
 
 #[tokio::test]
-async fn what_changes_while_a_stream_is_open_holds_for_its_next_call() {
+async fn a_change_during_an_open_stream_applies_to_its_next_call() {
     let gateway = Gateway::with_caller(|_| ());
     let mut stream = gateway.stream().await;
     assert_eq!(gateway.call(&stream, "toy_read").await, forwarded("toy_read"));

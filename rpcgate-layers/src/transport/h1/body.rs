@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reader_does_not_wait_for_ever() {
+    async fn a_reader_waits_for_a_bounded_time() {
         let node = ScriptedNode::serve(|_, mut wire| async move {
             wire.request().await;
             wire.write(&answer(&text(100_000))[..50_000]).await;

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_more_than_so_many_connections_are_idle() {
+    async fn the_number_of_idle_connections_is_bounded() {
         let node = ScriptedNode::always(answer("{}")).await;
         let fixture =
             PoolFixture::with(&[node.url()], PoolLimits { idle_per_node: 2, ..PoolLimits::default() });

@@ -265,7 +265,7 @@ async fn a_batch_with_one_call_left_is_sent_as_a_call() {
 }
 
 #[tokio::test]
-async fn a_nodes_answer_to_a_single_call_passes_with_its_clients_id_and_is_otherwise_untouched() {
+async fn a_nodes_answer_to_a_single_call_keeps_all_but_the_id_which_is_the_clients() {
     for body in [
         r#"{ "jsonrpc":"2.0", "result":1.00,"id":7,"context":{"slot":1} }"#,
         r#"{"error":{"code":-32000,"message":"x"},"id":7}"#,

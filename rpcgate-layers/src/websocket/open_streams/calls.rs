@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_is_told_to_end_when_its_key_is_revoked_and_at_the_end_of_a_shutdown() {
+    async fn a_call_ends_when_its_key_is_revoked_and_at_the_end_of_a_shutdown() {
         let fixture = Fixture::new(caller(1, 1));
         let call = fixture.follow();
         fixture.streams.check().await;

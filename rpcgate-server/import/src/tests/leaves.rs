@@ -313,7 +313,7 @@ fn is_about(note: &ImportNote, path: &str) -> bool {
 }
 
 #[test]
-fn promise_89_an_import_shows_every_change_of_a_leaf_and_every_unknown_setting() {
+fn an_import_shows_every_change_of_a_leaf_and_every_unknown_setting() {
     let mut numbers = Numbers(89);
     for (n, case) in CASES.iter().enumerate() {
         let mut root = case.root();
@@ -400,7 +400,7 @@ fn settings_that_were_passed_over_in_silence_have_their_own_reason() {
 }
 
 #[test]
-fn what_names_an_entity_of_kong_by_its_identifier_is_for_it_alone() {
+fn a_kong_plugin_that_names_an_entity_by_identifier_applies_to_it_alone() {
     let imported = import("f", KONG, Some(SourceForm::Kong), None).unwrap();
     let lines: Vec<&str> = imported.toml.lines().collect();
     // The consumer with its own limit, and the one with the limit of all.

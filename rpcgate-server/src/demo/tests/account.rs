@@ -290,7 +290,7 @@ async fn suspended_tenants_and_revoked_keys_stay_so() {
 }
 
 #[tokio::test]
-async fn a_demo_whose_own_key_was_revoked_gets_a_new_one_and_the_log_says_so() {
+async fn a_demo_whose_own_key_was_revoked_gets_a_new_one_and_logs_it() {
     let home = tempfile::tempdir().unwrap();
     let lines = CapturedLog::default();
     let _listening = lines.capture("warn", LogFormat::Text);

@@ -84,7 +84,7 @@ fn cuts(dir: &Path) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn bytes_cut_from_a_segment_are_kept_beside_it() {
+fn bytes_cut_from_a_segment_are_kept_next_to_it() {
     let home = tempfile::tempdir().unwrap();
     let (path, bytes) = left(home.path(), 30);
     let frames = frames(&bytes);
@@ -167,7 +167,7 @@ fn a_segment_without_a_whole_record_is_removed() {
 }
 
 #[test]
-fn whatever_byte_is_broken_all_whole_records_before_it_are_kept() {
+fn all_whole_records_before_any_broken_byte_are_kept() {
     let home = tempfile::tempdir().unwrap();
     let (path, bytes) = left(home.path(), 30);
     let frames = frames(&bytes);
@@ -202,7 +202,7 @@ fn a_broken_head_costs_no_record() {
 }
 
 #[test]
-fn segments_of_another_gateway_or_a_later_version_are_left_alone() {
+fn segments_of_another_gateway_or_a_later_version_are_not_touched() {
     let (home, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (_, mine) = left(home.path(), 3);
     let (foreign, bytes) = left(other.path(), 5);

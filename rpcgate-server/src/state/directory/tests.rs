@@ -312,7 +312,7 @@ fn custom_plan(id: u128, per_minute: u64) -> CustomPlan {
 }
 
 #[tokio::test]
-async fn a_change_of_a_plan_of_an_operators_own_drops_the_keys_on_it_and_look_ups_on_their_way() {
+async fn a_changed_custom_plan_drops_its_keys_and_the_look_ups_in_progress() {
     let fixture = Fixture::new();
     let now = fixture.clock.now();
     let keys: Vec<String> = (1..=3).map(|number| fixture.key(number)).collect();
@@ -361,7 +361,7 @@ async fn another_plan_is_in_force_without_a_look_up() {
 }
 
 #[tokio::test]
-async fn known_keys_go_on_for_a_day_without_the_feed() {
+async fn known_keys_work_for_a_day_without_the_feed() {
     let fixture = Fixture::new();
     let (key, other) = (fixture.key(7), fixture.key(8));
     fixture.ask(&key).await.unwrap();
@@ -495,7 +495,7 @@ async fn figures_of_a_contract_begin_and_end_with_the_time_without_the_database(
 }
 
 #[tokio::test]
-async fn the_quota_of_a_project_of_its_own_outlasts_a_contract_and_a_revoked_key_stays_revoked() {
+async fn a_projects_own_quota_outlasts_a_contract_and_a_revoked_key_stays_revoked() {
     let fixture = Fixture::new();
     let (key, now) = (fixture.key(7), fixture.clock.now());
     let own = ProjectQuota { cu_per_day: 3, has_row: true, ..ProjectQuota::default() };

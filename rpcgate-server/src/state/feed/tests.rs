@@ -225,7 +225,7 @@ async fn a_contract_begins_and_ends_within_a_second_while_the_database_answers_n
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_notification_causes_a_read_of_the_feed_at_once_whatever_the_interval() {
+async fn a_notification_causes_a_read_of_the_feed_at_once_for_any_interval() {
     let app = Fixture::new();
     let closing = CancellationToken::new();
     let mut feed = app.feed().await.unwrap();
@@ -303,7 +303,7 @@ async fn an_overlay_that_could_not_be_read_is_read_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_the_database_is_away_or_frozen_nothing_is_forgotten_and_afterwards_nothing_was_missed() {
+async fn nothing_is_forgotten_during_a_database_outage_or_missed_afterwards() {
     let app = Fixture::new();
     let lines = CapturedLog::default();
     let _listening = lines.capture("info", LogFormat::Text);
@@ -330,7 +330,7 @@ async fn while_the_database_is_away_or_frozen_nothing_is_forgotten_and_afterward
 }
 
 #[tokio::test(start_paused = true)]
-async fn reports_of_other_gateways_take_effect_while_the_database_is_silent_or_unavailable() {
+async fn reports_of_other_gateways_take_effect_while_the_database_is_unavailable() {
     for mood in [Mood::Frozen, Mood::Unavailable] {
         let app = Fixture::new();
         app.office.publish(Change::Other);
@@ -373,7 +373,7 @@ async fn changes_that_were_read_are_published_to_others_without_waiting() {
 }
 
 #[tokio::test]
-async fn a_start_without_the_database_is_none() {
+async fn a_start_without_the_database_fails() {
     let app = Fixture::new();
     app.office.set(Mood::Unavailable);
     assert!(app.feed().await.is_err());

@@ -206,7 +206,7 @@ async fn replaying_the_journal_changes_nothing() {
 }
 
 #[tokio::test]
-async fn of_two_shippers_of_one_journal_nothing_is_stored_twice() {
+async fn two_shippers_of_one_journal_store_nothing_twice() {
     let fixture = Fixture::new().await;
     let (mut one, mut other) = (fixture.shipper(), fixture.shipper());
     for round in 0..10 {
@@ -222,7 +222,7 @@ async fn of_two_shippers_of_one_journal_nothing_is_stored_twice() {
 }
 
 #[tokio::test]
-async fn whatever_becomes_of_shipments_each_record_is_stored_once() {
+async fn each_record_is_stored_once_for_any_outcome_of_shipments() {
     let fixture = Fixture::new().await;
     // Every order of three fates.
     let fates = (0..27).flat_map(|n| [n % 3, n / 3 % 3, n / 9]).map(|n| match n {
@@ -533,7 +533,7 @@ const USED_UP: [(Notice, u64); 3] =
     [(Notice::DailyRequests80, 25), (Notice::DailyRequests95, 25), (Notice::DailyRequests100, 25)];
 
 #[tokio::test]
-async fn an_exhausted_limit_is_reported_once_whatever_the_outcome_of_shipments() {
+async fn an_exhausted_limit_is_reported_once_for_any_outcome_of_shipments() {
     for fate in [Fate::Stored, Fate::Unheard, Fate::Lost] {
         let fixture = Fixture::new().await;
         let source = Arc::new(Told::default());
@@ -583,7 +583,7 @@ async fn a_notification_whose_allowance_was_unknown_is_raised_later() {
 }
 
 #[tokio::test]
-async fn notifications_of_shipments_before_midnight_are_raised_soon_after_it_and_not_for_ever() {
+async fn notifications_of_shipments_before_midnight_are_raised_soon_after_and_then_stop() {
     for (late, is_told) in [(REST_OF_DAY, true), (2 * REST_OF_DAY, false)] {
         let fixture = Fixture::new().await;
         fixture.calls(0..50);

@@ -197,7 +197,7 @@ async fn five_wrong_codes_lock_the_factors_and_a_reset_by_mail_does_not_skip_the
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_passkey_is_registered_logs_in_alone_and_after_the_password_and_a_copy_is_refused() {
+async fn a_passkey_registers_logs_in_alone_or_after_the_password_and_a_copy_is_refused() {
     let (service, clock) = service(Setup::new()).await;
     let (ada, mut browser) = (service.owner(ADA).await, Browser::default());
     let started = done(&ada, "/auth/passkeys/register/start", &json!({ "current_password": PASSWORD })).await;

@@ -61,7 +61,7 @@ fn balance(least: Option<u64>) -> AskedCalls {
 }
 
 #[test]
-fn an_answer_to_another_call_or_with_anothers_identifier_or_of_another_chain_is_found() {
+fn an_answer_with_another_call_identifier_or_chain_is_found() {
     assert_eq!(found(&balance(None), &own(HEIGHT), 5), [""; 0]);
     let other_id = result("b", own(HEIGHT)["result"].clone());
     for wrong in
@@ -120,7 +120,7 @@ fn an_answer_of_long_ago_or_of_a_height_that_there_is_not_is_found() {
 }
 
 #[test]
-fn a_block_that_was_taken_back_long_ago_is_found_whatever_is_there_instead() {
+fn a_block_taken_back_long_ago_is_found_with_any_replacement() {
     let chain = chain(false);
     let blocks = chain.blocks.lock().unwrap();
     let hash_at = |height, second| blocks.hash(height, Duration::from_secs(second));
@@ -155,7 +155,7 @@ fn a_block_that_is_missing_though_there_is_one_since_long_is_found() {
 }
 
 #[test]
-fn an_answer_of_a_node_that_the_clients_height_excludes_is_found_and_so_is_such_a_head() {
+fn an_answer_or_a_head_that_the_clients_height_excludes_is_found() {
     let least = HEIGHT - 5;
     for (height, broken) in [(least, 0), (least - 1, 1)] {
         assert_eq!(found(&balance(Some(least)), &own(height), 5).len(), broken);

@@ -117,7 +117,7 @@ fn startable() -> (tempfile::TempDir, Vec<std::path::PathBuf>) {
 
 #[test]
 #[cfg(have_systemd_analyze)]
-fn systemd_understands_the_units_and_finds_them_hardly_exposed() {
+fn systemd_accepts_the_units_and_rates_them_hardly_exposed() {
     let (_dir, files) = startable();
     let analyze = |args: &[&str], file: &std::path::Path| {
         std::process::Command::new("systemd-analyze").args(args).arg(file).output().unwrap()

@@ -117,7 +117,7 @@ fn a_chain_in_the_wrong_order_or_of_others_is_a_failure() {
 }
 
 #[test]
-fn the_certificate_of_the_management_side_and_the_authorities_of_its_clients_are_judged_as_well() {
+fn the_certificate_of_the_management_side_and_its_client_authorities_are_checked() {
     let dir = TempDir::new().unwrap();
     let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
     let key = KeyPair::generate().unwrap();

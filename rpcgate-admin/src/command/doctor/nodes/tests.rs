@@ -87,7 +87,7 @@ async fn a_node_of_the_network_that_the_operator_names_or_of_any_is_fine() {
 }
 
 #[tokio::test]
-async fn a_node_that_is_away_or_no_node_at_all_is_a_failure_that_says_what_to_do() {
+async fn an_unreachable_node_or_a_server_that_is_no_node_is_a_failure_with_advice() {
     let closed = {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         listener.local_addr().unwrap()

@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_of_an_operators_own_has_its_fee_or_that_of_its_base_and_a_contract_replaces_both() {
+    fn a_custom_plan_has_its_own_fee_or_its_bases_and_a_contract_replaces_both() {
         let (month, day) = (december(), 86_400);
         let own = |id, name: &str, monthly_fee| CustomPlan {
             id: CustomPlanId(id),

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_charge_belongs_to_the_plan_of_its_hour_and_in_the_hour_of_a_change_its_price_decides() {
+    fn a_charge_is_priced_by_the_plan_of_its_hour_and_by_the_change_within_it() {
         let plans = [own(1, Some(7)), own(2, None), own(3, Some(9))];
         let charged = |tier, price| Charged {
             project: ProjectId(1),

@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_rule_does_not_allow_is_reported_and_the_rest_is_done() {
+    async fn a_step_that_a_rule_forbids_is_reported_and_the_rest_is_done() {
         let site = Site::new().await;
         let (app, actor, tenant) = (&site.app, actor(), site.tenant().await);
         weights::put(app, &actor, "eth", "eth_call", 30).await.unwrap();

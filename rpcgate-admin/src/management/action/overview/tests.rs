@@ -237,7 +237,7 @@ async fn the_first_steps_end_with_the_first_call() {
 }
 
 #[tokio::test]
-async fn a_tenant_with_too_many_rows_to_tell_apart_gets_its_sums() {
+async fn a_tenant_with_too_many_rows_gets_its_sums() {
     let mut fixture = Fixture::new().await;
     // Grouped by two names, more than 3 rows are refused; by one name, more than 4; by none, more than 9.
     fixture.site.bound_usage(3, 9);

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn rows_that_cannot_be_told_apart_in_time_are_added_up() {
+    async fn rows_with_the_same_time_are_added_up() {
         // By two names, more than 8 rows are refused, and by one name, more than 13.
         let mut site = Site::new().await;
         site.bound_usage(9, 26);

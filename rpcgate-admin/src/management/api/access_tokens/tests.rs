@@ -58,7 +58,7 @@ async fn a_token_is_shown_once_and_listed_with_its_last_use() {
 }
 
 #[tokio::test]
-async fn a_token_does_what_its_scopes_say_as_its_user() {
+async fn a_token_acts_as_its_user_within_its_scopes() {
     let site = Site::new().await;
     let owner = site.member(Role::Owner).await;
     let projects = format!("/api/v1/tenants/{}/projects", owner.user.tenant.unwrap());
@@ -104,7 +104,7 @@ async fn the_account_itself_and_other_tokens_need_a_log_in() {
 }
 
 #[tokio::test]
-async fn every_operation_admits_tokens_as_its_description_says() {
+async fn every_operation_admits_tokens_as_its_description_states() {
     let site = Site::new().await;
     let (owner, operator) = (site.member(Role::Owner).await, site.operator().await);
     let scopes: Vec<_> = TokenScope::all().map(TokenScope::as_str).collect();
@@ -158,7 +158,7 @@ async fn every_operation_admits_tokens_as_its_description_says() {
 }
 
 #[tokio::test]
-async fn nobody_makes_a_token_that_may_do_more_than_its_maker() {
+async fn no_user_makes_a_token_with_more_rights_than_its_own() {
     let site = Site::new().await;
     let viewer = site.member(Role::Viewer).await;
     let operator = site.operator().await;
@@ -296,7 +296,7 @@ async fn tokens_end_with_a_changed_password_and_with_a_new_factor() {
 }
 
 #[tokio::test]
-async fn a_token_without_their_scopes_asks_for_no_higher_limits_and_sees_no_notice_about_invoices() {
+async fn a_token_without_the_scopes_requests_no_higher_limits_and_sees_no_invoice_notices() {
     let site = Site::new().await;
     let owner = site.member(Role::Owner).await;
     let (text, _) = made(&site, &owner, &["read", "manage_tickets"]).await;

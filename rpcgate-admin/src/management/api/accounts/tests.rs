@@ -332,7 +332,7 @@ async fn a_link_is_valid_until_it_expires_and_only_for_its_purpose() {
 }
 
 #[tokio::test]
-async fn the_attempts_of_a_client_are_limited_whatever_it_attempts() {
+async fn the_attempts_of_a_client_are_limited_for_all_operations_together() {
     let site = Site::of("[admin.challenge]\ndifficulty = 50\n").await;
     for n in 0..9 {
         let answer = login(&site, &format!("u{n}@example.com"), PASSWORD).await;

@@ -88,7 +88,7 @@ async fn a_payment_ends_a_suspension_for_the_debt() {
 }
 
 #[tokio::test]
-async fn a_plan_is_in_force_when_the_provider_reports_it_and_a_repeated_report_moves_nobody_back() {
+async fn a_plan_starts_when_the_provider_reports_it_and_a_repeated_report_changes_nothing() {
     let (site, stand_in) = site().await;
     let owner = site.member(Role::Owner).await;
     let tenant = owner.user.tenant.unwrap();
@@ -111,8 +111,7 @@ async fn a_plan_is_in_force_when_the_provider_reports_it_and_a_repeated_report_m
 }
 
 #[tokio::test]
-async fn a_plan_of_the_operators_own_is_bought_by_its_name_or_its_identifier_if_it_is_visible_and_costs_something()
- {
+async fn a_visible_custom_plan_with_a_price_is_bought_by_name_or_identifier() {
     let (site, stand_in) = site().await;
     let owner = site.member(Role::Owner).await;
     let tenant = owner.user.tenant.unwrap();
@@ -178,7 +177,7 @@ async fn unmatched(site: &Site) -> Vec<(u64, String)> {
 }
 
 #[tokio::test]
-async fn a_payment_of_the_right_amount_for_an_invoice_that_was_credited_pays_it_and_the_rest_is_recorded() {
+async fn a_payment_of_the_credited_amount_pays_the_invoice_and_the_rest_is_recorded() {
     let (site, stand_in) = site().await;
     let owner = site.member(Role::Owner).await;
     let tenant = owner.user.tenant.unwrap();
@@ -375,7 +374,7 @@ async fn a_provider_that_is_away_is_asked_again_for_the_same_payment() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_paid_is_refused_with_the_reason() {
+async fn an_unpayable_object_is_refused_with_the_reason() {
     let (site, _stand_in) = site().await;
     let tenant = site.tenant().await;
     let owner = site.visitor(Some(tenant), Role::Owner).await;

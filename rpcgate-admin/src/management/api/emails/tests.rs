@@ -111,7 +111,7 @@ async fn a_taken_address_is_answered_like_a_free_one_and_its_owner_is_notified()
 }
 
 #[tokio::test]
-async fn an_account_that_was_never_confirmed_makes_room_and_a_confirmed_one_does_not() {
+async fn an_unconfirmed_account_gives_up_its_address_and_a_confirmed_one_does_not() {
     let site = site().await;
     let access = owner(&site).await;
     register(&site, NEW).await;

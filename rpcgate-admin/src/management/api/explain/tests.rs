@@ -72,7 +72,7 @@ async fn get(site: &Site, visitor: &Visitor, request: RequestId) -> Answer {
 }
 
 #[tokio::test]
-async fn the_owner_and_operators_see_what_a_gateway_says() {
+async fn the_owner_and_operators_see_the_gateways_explanation() {
     let site = Site::new().await;
     let owner = site.member(Role::Viewer).await;
     let tenant = owner.user.tenant.unwrap();
@@ -96,7 +96,7 @@ async fn the_owner_and_operators_see_what_a_gateway_says() {
 }
 
 #[tokio::test]
-async fn a_request_of_another_tenant_is_answered_like_one_that_nobody_remembers() {
+async fn a_request_of_another_tenant_is_answered_like_an_unknown_one() {
     let site = Site::new().await;
     let (owner, outsider) = (site.member(Role::Owner).await, site.member(Role::Owner).await);
     let request = RequestId::new(site.app.now());

@@ -162,7 +162,7 @@ async fn a_code_that_is_submitted_fifty_times_at_once_opens_one_session() {
 }
 
 #[tokio::test]
-async fn a_code_works_once_for_its_user_whatever_it_is_for() {
+async fn a_code_works_once_for_its_user_for_any_purpose() {
     let site = site().await;
     let (token, app, _) = account_with_app(&site).await;
     let (first, second, used) = (begun(&site).await, begun(&site).await, app.shows(&site));
@@ -249,7 +249,7 @@ async fn the_token_of_a_pending_log_in_is_good_for_five_minutes_and_for_nothing_
 }
 
 #[tokio::test]
-async fn a_recovery_code_stands_in_for_the_app_once() {
+async fn a_recovery_code_replaces_the_app_once() {
     let site = site().await;
     let (token, app, recovery) = account_with_app(&site).await;
     let all = json!({"totp": true, "passkeys": 0, "recovery_codes": 10});
@@ -319,7 +319,7 @@ async fn exactly_one_factor_is_given() {
 }
 
 #[tokio::test]
-async fn an_account_that_was_disabled_meanwhile_completes_no_log_in() {
+async fn an_account_that_is_disabled_during_a_log_in_does_not_complete_it() {
     let site = site().await;
     let (_, app, _) = account_with_app(&site).await;
     let token = begun(&site).await;

@@ -188,7 +188,7 @@ async fn a_link_is_valid_for_a_week_and_only_for_its_purpose() {
 }
 
 #[tokio::test]
-async fn an_invalid_acceptance_is_refused_with_the_reason_and_does_not_use_up_the_invitation() {
+async fn an_invalid_acceptance_is_refused_with_the_reason_and_keeps_the_invitation() {
     let site = site().await;
     let host = site.member(Role::Owner).await;
     invite(&site, &host, INVITED, "viewer").await;
@@ -281,7 +281,7 @@ async fn invitations_to_one_address_are_limited() {
 }
 
 #[tokio::test]
-async fn an_address_gets_five_invitations_whoever_sends_them() {
+async fn an_address_gets_at_most_five_invitations_from_all_senders() {
     let site = site().await;
     let mut answers = Vec::new();
     for _ in 0..4 {

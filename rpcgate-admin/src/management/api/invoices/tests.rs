@@ -287,7 +287,7 @@ async fn an_invoice_has_at_most_a_hundred_credit_notes() {
 }
 
 #[tokio::test]
-async fn of_parallel_settlements_one_decides() {
+async fn one_of_parallel_settlements_decides() {
     let site = Site::new().await;
     let operator = site.operator().await;
     let number = issue(&site, site.tenant().await).await;
@@ -309,7 +309,7 @@ async fn page(site: &Site, visitor: &Visitor, path: &str, accept: &str) -> (http
 }
 
 #[tokio::test]
-async fn the_bill_of_the_current_month_is_a_page_for_printing_that_says_what_it_is() {
+async fn the_bill_of_the_current_month_is_a_printable_page_marked_as_preliminary() {
     let site = Site::of("[billing]\nseller = \"Acme\"\n").await;
     let owner = site.member(Role::Owner).await;
     let tenant = owner.user.tenant.unwrap();

@@ -73,7 +73,7 @@ async fn one_request_is_pending_and_approval_moves_the_tier() {
 }
 
 #[tokio::test]
-async fn of_parallel_limit_requests_one_is_accepted() {
+async fn one_of_parallel_limit_requests_is_accepted() {
     let site = Site::new().await;
     let owner = site.member(Role::Owner).await;
     let made =

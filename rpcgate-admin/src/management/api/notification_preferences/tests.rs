@@ -201,7 +201,7 @@ async fn a_notification_about_safety_is_for_its_user_alone() {
 }
 
 #[tokio::test]
-async fn notifications_of_gateways_are_mailed_once_to_those_who_want_it_and_only_if_they_are_new() {
+async fn new_notifications_of_gateways_are_mailed_once_to_users_who_want_mail() {
     let site = Site::new().await;
     let owner = site.member(Role::Owner).await;
     let tenant = owner.user.tenant.unwrap();

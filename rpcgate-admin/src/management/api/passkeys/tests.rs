@@ -481,7 +481,7 @@ async fn without_a_host_name_there_are_no_passkeys() {
 }
 
 #[tokio::test]
-async fn what_no_browser_returns_is_refused_before_the_ceremony_is_used() {
+async fn a_malformed_passkey_response_is_refused_before_the_ceremony_is_used() {
     let site = site().await;
     let (_, mut key, _) = account_with_key(&site).await;
     let (ceremony, options) = started(&site).await;

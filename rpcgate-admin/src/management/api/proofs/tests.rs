@@ -125,7 +125,7 @@ async fn a_reset_takes_away_what_a_thief_has_added() {
 }
 
 #[tokio::test]
-async fn a_reset_keeps_old_factors_and_young_ones_if_it_says_so() {
+async fn a_reset_keeps_old_factors_and_on_request_young_ones() {
     for (age, more) in [(DAY * 7, json!({})), (DAY, json!({"keep_factors": true}))] {
         let site = site().await;
         register_confirmed(&site, EMAIL).await;

@@ -57,7 +57,7 @@ async fn the_reader_of_the_mails_sets_the_password_and_all_sessions_end() {
 }
 
 #[tokio::test]
-async fn an_address_without_an_account_is_not_revealed_and_none_is_mailed_often() {
+async fn an_address_without_an_account_is_not_revealed_and_mails_are_limited() {
     let site = site().await;
     register_confirmed(&site, EMAIL).await;
     for email in ["unknown@example.com", "no address", ""] {

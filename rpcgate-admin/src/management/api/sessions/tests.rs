@@ -225,7 +225,7 @@ async fn a_session_is_renewed_with_a_token_that_is_good_once() {
 }
 
 #[tokio::test]
-async fn of_two_parallel_refreshes_at_most_one_succeeds() {
+async fn at_most_one_of_two_parallel_refreshes_succeeds() {
     let site = account().await;
     let (_, token) = tokens(&site, EMAIL).await;
     let (a, b) = tokio::join!(refresh(&site, &token), refresh(&site, &token));

@@ -64,7 +64,7 @@ async fn a_subscription_that_nothing_can_match_is_refused_with_the_field() {
 }
 
 #[tokio::test]
-async fn every_chain_tells_of_its_health() {
+async fn every_chain_has_health_events() {
     let site = Site::of("[plans.free]\nsubscriptions_per_webhook = 100\n").await;
     let owner = site.member(Role::Developer).await;
     let project = project(&site, &owner).await;
@@ -82,7 +82,7 @@ async fn every_chain_tells_of_its_health() {
 }
 
 #[tokio::test]
-async fn a_webhook_has_as_many_subscriptions_as_the_plan_allows_also_when_they_are_made_at_once() {
+async fn subscriptions_of_a_webhook_are_limited_by_the_plan_even_when_created_in_parallel() {
     let (site, owner, webhook) = listening().await;
     let path = format!("/webhooks/{}/subscriptions", webhook.id);
     let new = json!({"chain": "eth", "event_type": "health"});

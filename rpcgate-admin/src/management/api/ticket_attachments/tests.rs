@@ -257,8 +257,7 @@ async fn a_file_that_is_sent_again_with_its_key_is_not_attached_twice() {
 }
 
 #[tokio::test]
-async fn an_upload_with_a_key_is_answered_again_whatever_became_of_its_ticket_and_tried_again_if_it_was_refused()
- {
+async fn an_upload_with_a_key_is_answered_again_and_retried_if_it_was_refused() {
     let site = Site::new().await;
     let author = site.member(Role::Owner).await;
     let path = ticket(&site, &author).await;

@@ -118,7 +118,7 @@ async fn a_ticket_is_written_answered_closed_rated_and_reopened() {
 }
 
 #[tokio::test]
-async fn a_ticket_that_operators_close_at_the_same_time_is_closed_and_told_of_once() {
+async fn a_ticket_closed_by_two_operators_is_closed_and_reported_once() {
     let site = Site::new().await;
     let (author, operator) = (site.member(Role::Developer).await, site.operator().await);
     let path = ticket(&site, &author).await;

@@ -206,7 +206,7 @@ async fn an_endpoint_that_is_switched_on_is_no_longer_disabled() {
 }
 
 #[tokio::test]
-async fn a_new_secret_signs_at_once_or_beside_the_old_one_until_the_overlap_ends() {
+async fn a_new_secret_signs_at_once_or_together_with_the_old_one_during_the_overlap() {
     let (site, owner, webhook) = listening().await;
     let path = format!("/webhooks/{}/secret", webhook.id);
     let (first, _) = secrets(&site, &owner, webhook.id).await;
@@ -342,7 +342,7 @@ async fn a_replay_repeats_what_the_endpoint_was_sent_in_this_time() {
 }
 
 #[tokio::test]
-async fn what_belongs_to_a_deleted_webhook_or_project_is_not_found() {
+async fn resources_of_a_deleted_webhook_or_project_are_not_found() {
     for whole_project in [false, true] {
         let (site, owner, webhook) = listening().await;
         let path = format!("/webhooks/{}", webhook.id);
@@ -378,7 +378,7 @@ async fn what_belongs_to_a_deleted_webhook_or_project_is_not_found() {
 }
 
 #[tokio::test]
-async fn a_project_has_as_many_webhooks_as_the_plan_allows_also_when_they_are_made_at_once() {
+async fn webhooks_of_a_project_are_limited_by_the_plan_even_when_created_in_parallel() {
     let (site, owner, webhook) = listening().await;
     let path = format!("/projects/{}/webhooks", webhook.project);
     let new = json!({"url": "https://hooks.example/"});

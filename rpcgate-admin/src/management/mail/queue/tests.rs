@@ -166,7 +166,7 @@ async fn a_mail_that_cannot_be_composed_is_an_error_of_its_author() {
 }
 
 #[tokio::test]
-async fn of_too_many_mails_for_one_recipient_the_newest_wait() {
+async fn the_newest_of_too_many_mails_for_one_recipient_wait() {
     let site = Site::new().await;
     std::fs::remove_dir(outbox(&site)).unwrap();
     for _ in 0..25 {

@@ -105,7 +105,7 @@ async fn a_server_gets_the_mail() {
 }
 
 #[tokio::test]
-async fn a_refusal_says_whether_another_try_may_help() {
+async fn a_refusal_states_whether_another_try_may_help() {
     let (addr, reported) = stub(&[
         ("EHLO", "250 stub\r\n"),
         ("MAIL", "250 ok\r\n"),
@@ -125,7 +125,7 @@ async fn a_refusal_says_whether_another_try_may_help() {
 }
 
 #[tokio::test]
-async fn a_refused_log_in_is_no_property_of_the_mail() {
+async fn a_refused_log_in_does_not_count_against_the_mail() {
     let (addr, reported) = stub(&[
         ("EHLO", "250-stub\r\n250 AUTH PLAIN\r\n"),
         ("AUTH", "535 wrong\r\n"),
@@ -315,7 +315,7 @@ async fn no_mail_is_lost_unless_its_recipient_is_refused_and_a_slow_server_gets_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_says_nothing_is_left_after_five_minutes() {
+async fn a_silent_server_is_abandoned_after_five_minutes() {
     let (stream, _server) = connection();
     let before = tokio::time::Instant::now();
     let found = send_over(stream).await;

@@ -19,7 +19,7 @@ impl ProjectFixture {
 }
 
 #[tokio::test]
-async fn the_list_says_what_can_be_called_and_whether_it_is_well() {
+async fn the_list_shows_callable_chains_and_their_health() {
     let fixture = ProjectFixture::new().await;
     let all = rpcgate_chains::catalog().count();
     let page = fixture.get("/chains").await;

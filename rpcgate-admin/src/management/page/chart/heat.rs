@@ -77,7 +77,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_steps_are_as_the_legend_says() {
+    fn the_steps_match_the_legend() {
         for (bad, all, step) in [
             (0, 0, HeatStep::None),
             (0, 5, HeatStep::Well),

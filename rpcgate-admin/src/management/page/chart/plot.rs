@@ -124,7 +124,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn without_data_the_frame_stays_and_a_sentence_says_why() {
+    fn a_chart_without_data_keeps_its_frame_and_explains_the_reason() {
         let plot = area(&Stack::of(Vec::new(), 2), &hours(2), "Requests", "requests", Some("chain"));
         let html = plot.or_empty("No calls yet.").render().unwrap();
         assert!(html.contains("class=\"grid\"") && html.contains(">No calls yet.</text>"), "{html}");

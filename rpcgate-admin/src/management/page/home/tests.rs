@@ -109,7 +109,7 @@ async fn the_first_steps_lead_to_the_first_call_and_vanish() {
 }
 
 #[tokio::test]
-async fn a_viewer_is_told_whom_to_ask() {
+async fn a_viewer_reads_whom_to_ask() {
     let fixture = Fixture::new().await;
     let viewer = fixture.site.visitor(fixture.owner.user.tenant, Role::Viewer).await;
     let page = get(&fixture.site, "/", &cookie(&fixture.site, &viewer)).await;

@@ -137,7 +137,7 @@ async fn the_end_of_a_key_is_chosen() {
 }
 
 #[tokio::test]
-async fn without_a_confirmed_address_there_is_a_way_to_confirm_it_in_place_of_the_form() {
+async fn an_unconfirmed_user_sees_a_link_to_confirm_the_address_instead_of_the_form() {
     let site = site().await;
     let own = newcomer(&site).await;
     let made = post(&site, "/projects", &own, &[("name", "First")]).await;
@@ -231,7 +231,7 @@ async fn a_key_is_made_and_revoked_while_its_use_cannot_be_read() {
 }
 
 #[tokio::test]
-async fn the_page_of_a_project_says_who_uses_which_key() {
+async fn the_page_of_a_project_lists_the_users_of_each_key() {
     let fixture = ProjectFixture::new().await;
     fixture.call(1, 1_234).await;
     let page = fixture.get(&format!("/projects/{}", fixture.project)).await;

@@ -29,7 +29,7 @@ fn lines(html: &str) -> &str {
 }
 
 #[tokio::test]
-async fn the_next_invoice_says_what_the_invoice_will_say_and_that_it_is_none() {
+async fn the_next_invoice_matches_the_later_invoice_and_is_marked_as_preliminary() {
     let site = Site::of(SELLER).await;
     let owner = site.member(Role::Billing).await;
     let (tenant, own) = (owner.user.tenant.unwrap(), cookie(&site, &owner));
@@ -69,7 +69,7 @@ async fn the_next_invoice_says_what_the_invoice_will_say_and_that_it_is_none() {
 }
 
 #[tokio::test]
-async fn usage_that_came_late_is_on_the_next_invoice_and_that_of_a_month_that_is_not_closed_is_not() {
+async fn late_usage_is_on_the_next_invoice_but_usage_of_an_open_month_is_not() {
     let site = Site::new().await;
     let tenant = site.member(Role::Billing).await.user.tenant.unwrap();
     close_months(&site.app).await.unwrap();

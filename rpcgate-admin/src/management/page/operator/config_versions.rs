@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn promise_90_no_secret_of_a_nodes_url_is_on_a_page_or_in_an_answer_about_versions() {
+    async fn no_secret_of_a_nodes_url_is_on_a_page_or_in_an_answer_about_versions() {
         let site = Site::new().await;
         let visitor = site.operator().await;
         let operator = cookie(&site, &visitor);

@@ -140,7 +140,7 @@ async fn weights_are_saved_while_usage_cannot_be_read() {
 }
 
 #[tokio::test]
-async fn a_question_without_an_answer_says_why_and_keeps_what_was_typed() {
+async fn a_failed_question_explains_the_reason_and_keeps_the_input() {
     let (site, _) = busy_site().await;
     let operator = site.operator().await;
     let own = cookie(&site, &operator);
@@ -165,7 +165,7 @@ async fn a_question_without_an_answer_says_why_and_keeps_what_was_typed() {
 }
 
 #[tokio::test]
-async fn those_who_would_have_paid_more_are_told_if_the_operator_wants_that() {
+async fn tenants_who_would_have_paid_more_are_notified_if_the_operator_chooses_so() {
     let (site, operator) = busy_site().await;
     let owner = site.visitor(Some(TenantId(1)), Role::Owner).await;
     let notices = async || site.app.store.notices(TenantId(1), owner.user.id).await.unwrap();

@@ -357,7 +357,7 @@ async fn forms_of_others_change_nothing() {
 }
 
 #[tokio::test]
-async fn what_belongs_to_others_does_not_exist() {
+async fn resources_of_other_tenants_are_not_found() {
     let fixture = ProjectFixture::new().await;
     let site = &fixture.site;
     let outsider = cookie(site, &site.member(Role::Owner).await);

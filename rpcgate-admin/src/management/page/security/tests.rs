@@ -173,7 +173,7 @@ async fn a_token_is_shown_once_and_revoked_after_a_question() {
 }
 
 #[tokio::test]
-async fn the_profile_is_changed_and_says_what_is_wrong() {
+async fn the_profile_is_changed_or_its_errors_are_shown() {
     let site = Site::new().await;
     let own = cookie(&site, &site.member(Role::Viewer).await);
     for name in [HOSTILE[1], HOSTILE[4]] {

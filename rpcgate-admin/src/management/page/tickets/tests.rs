@@ -156,7 +156,7 @@ async fn files_go_up_and_come_down_as_files() {
 }
 
 #[tokio::test]
-async fn forms_say_what_is_wrong_and_keep_what_was_written() {
+async fn forms_show_their_errors_and_keep_the_input() {
     let site = Site::new().await;
     let own = cookie(&site, &site.member(Role::Developer).await);
     let new = async |category: &str, subject: &str, text: &str| {
@@ -247,7 +247,7 @@ async fn roles_decide_who_writes_and_tenants_who_reads() {
 }
 
 #[tokio::test]
-async fn the_list_is_filtered_and_goes_on() {
+async fn the_list_is_filtered_and_paged() {
     let site = Site::of("[admin.tickets]\nopen = 100\n").await;
     let own = cookie(&site, &site.member(Role::Developer).await);
     for number in 0..=SHOWN {

@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_chart_tells_apart_what_rows_are_grouped_by_first() {
+    async fn the_chart_splits_rows_by_the_first_grouping() {
         for (query, group) in [
             ("", Group::Chain),
             ("group_by=", Group::Chain),

@@ -46,7 +46,7 @@ impl Fixture {
 }
 
 #[tokio::test]
-async fn what_is_chosen_is_shown_and_the_sums_are_those_of_the_api() {
+async fn the_choice_is_shown_and_the_sums_match_the_api() {
     let mut fixture = Fixture::new().await;
     fixture.call("eth", 1, vec![SampleLine { cu: 15, ..item("a") }, item("b")]).await;
     fixture.call("btc", 2, vec![SampleLine { cu: 3, cached: true, ..item("a") }]).await;
@@ -106,7 +106,7 @@ async fn every_grouping_and_measure_has_a_page() {
 }
 
 #[tokio::test]
-async fn units_have_a_price_only_if_the_plan_has_not_changed_meanwhile() {
+async fn units_have_a_price_only_if_the_plan_has_not_changed_in_the_period() {
     let mut fixture = Fixture::new().await;
     fixture.call("eth", 1, vec![SampleLine { cu: 15, ..item("a") }]).await;
     let tenant = fixture.owner.user.tenant.unwrap();
@@ -120,7 +120,7 @@ async fn units_have_a_price_only_if_the_plan_has_not_changed_meanwhile() {
 }
 
 #[tokio::test]
-async fn a_refused_question_says_why_at_its_field_and_keeps_what_was_chosen() {
+async fn a_refused_query_explains_the_reason_at_its_field_and_keeps_the_choice() {
     let fixture = Fixture::new().await;
     for (query, field, text) in [
         ("group_by=hour&group_by=day", "group_by", "The grouping takes hour or day, not both."),
@@ -146,7 +146,7 @@ async fn a_refused_question_says_why_at_its_field_and_keeps_what_was_chosen() {
 }
 
 #[tokio::test]
-async fn without_usage_the_page_says_what_to_do() {
+async fn a_page_without_usage_gives_advice() {
     let mut fixture = Fixture::new().await;
     let page = fixture.page("/usage").await;
     assert!(

@@ -68,7 +68,7 @@ impl OpenForm<'_> {
 }
 
 #[tokio::test]
-async fn a_form_of_a_member_notices_that_somebody_else_changed_the_same() {
+async fn a_form_of_a_member_notices_a_concurrent_change() {
     let fixture = ProjectFixture::new().await;
     let (site, store, tenant) = (&fixture.site, &fixture.site.app.store, fixture.tenant());
     let (project, webhook, me) = (fixture.project, fixture.webhook.id, fixture.owner.user.id);
@@ -133,7 +133,7 @@ async fn a_form_of_a_member_notices_that_somebody_else_changed_the_same() {
 }
 
 #[tokio::test]
-async fn a_form_of_an_operator_notices_that_somebody_else_changed_the_same() {
+async fn a_form_of_an_operator_notices_a_concurrent_change() {
     let site = Site::of("[chains.eth]\nnodes = [\"http://127.0.0.1:1/\"]\n").await;
     let own = cookie(&site, &site.operator().await);
     let (store, tenant) = (&site.app.store, site.tenant().await);
@@ -253,7 +253,7 @@ async fn a_form_that_is_refused_for_another_reason_keeps_its_version() {
 }
 
 #[test]
-fn what_is_no_version_matches_none() {
+fn an_invalid_version_matches_no_version() {
     let of = |text: &str| condition(&FieldList::of(text).unwrap());
     let version = Version([7; 16]);
     assert_eq!(of(&format!("version={}", FormVersion::from(version))), Some(IfMatch::OneOf(vec![version])));

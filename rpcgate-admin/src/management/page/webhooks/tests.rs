@@ -63,7 +63,7 @@ async fn an_endpoint_is_added_and_its_secret_is_shown_once() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_an_endpoint_stands_at_its_field() {
+async fn the_error_of_an_endpoint_is_shown_at_its_field() {
     let fixture = ProjectFixture::new().await;
     let project = fixture.project.to_string();
     for (url, text) in [
@@ -161,7 +161,7 @@ async fn a_test_event_leads_to_its_delivery() {
 }
 
 #[tokio::test]
-async fn a_range_is_replayed_and_an_empty_one_says_so() {
+async fn a_range_is_replayed_and_an_empty_one_is_reported() {
     let fixture = ProjectFixture::new().await;
     let path = fixture.endpoint("/replay");
     let replay = async |from: &str, to: &str| fixture.post(&path, &[("from", from), ("to", to)]).await;

@@ -331,7 +331,7 @@ fn an_event_is_accepted_with_a_fresh_signature_of_its_secret_alone() {
 }
 
 #[test]
-fn events_say_what_became_of_a_payment() {
+fn events_report_the_outcome_of_a_payment() {
     let stripe = stripe(&format!(
         "[billing.stripe]\nsecret_key = \"{SECRET_KEY}\"\nwebhook_secret = \"{EVENT_SECRET}\"\n"
     ));

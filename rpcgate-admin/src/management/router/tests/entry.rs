@@ -206,7 +206,7 @@ fn mails_about(site: &Site, email: &str, subject: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn owners_are_told_of_new_owners_and_admins_and_of_no_others() {
+async fn owners_are_notified_only_of_new_owners_and_admins() {
     let team = Team::new().await;
     let [second, admin, _, developer, viewer] = &team.others[..] else { unreachable!() };
     let invitations = format!("/tenants/{}/invitations", team.tenant);

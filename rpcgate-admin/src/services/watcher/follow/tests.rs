@@ -114,7 +114,7 @@ fn extend(node: &TreeNode, depth: usize, length: usize, gap: u64) {
 }
 
 #[tokio::test]
-async fn following_begins_at_the_head_and_goes_on_without_a_gap() {
+async fn following_begins_at_the_head_and_continues_without_a_gap() {
     let (_, node) = grown(5);
     let mut receiver = Receiver::new(true, vec![node.clone()]);
     receiver.settle().await;
@@ -169,7 +169,7 @@ async fn a_longer_branch_is_followed_at_once_and_another_after_three_rounds() {
 }
 
 #[tokio::test]
-async fn of_two_nodes_on_different_branches_the_longer_is_followed() {
+async fn the_longer_branch_of_two_nodes_is_followed() {
     let (tree, one) = grown(4);
     let other = TreeNode::new(&tree);
     other.set_head(one.head());
@@ -224,7 +224,7 @@ async fn nodes_that_never_answer_do_not_keep_others_from_being_asked() {
 }
 
 #[tokio::test]
-async fn below_every_known_block_following_goes_on_without_inventing_events() {
+async fn following_continues_below_every_known_block_without_inventing_events() {
     for names_parents in [true, false] {
         let (_, node) = grown(2);
         extend(&node, 0, 2, 0);
@@ -266,7 +266,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_a_receiver_adds_up_is_the_canonical_chain_after_any_moves(
+    fn a_receivers_sum_of_events_is_the_canonical_chain_after_any_reorganisations(
         names_parents in any::<bool>(),
         moves in moves(),
     ) {

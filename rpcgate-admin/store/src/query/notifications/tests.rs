@@ -129,7 +129,7 @@ async fn notifications_due_without_a_known_allowance_are_raised_later_and_once()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_many_gateways_exactly_one_raises_a_notification() {
+async fn exactly_one_of_many_gateways_raises_a_notification() {
     let (_site, [a, b, c]) = fixtures().await;
     let reader = a.store.clone();
     let work = [a, b, c].map(|mut fixture| {

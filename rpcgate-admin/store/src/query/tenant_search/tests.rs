@@ -112,7 +112,7 @@ async fn the_beginning_of_an_identifier_is_found_with_or_without_hyphens() {
 }
 
 #[tokio::test]
-async fn what_is_found_is_listed_in_parts_and_filtered() {
+async fn search_results_are_paged_and_filtered() {
     let site = TestDatabase::of(module_path!());
     let store = open(&site, &["Bank 1", "Bank 2", "Other", "Bank 4", "Bank 5"]).await;
     let part = async |text: &str, filter, after: Option<u128>, limit| {
@@ -133,7 +133,7 @@ async fn what_is_found_is_listed_in_parts_and_filtered() {
 }
 
 #[tokio::test]
-async fn a_search_stops_after_so_many_names_and_says_where_to_go_on() {
+async fn a_search_stops_after_a_bounded_number_of_names_and_returns_a_cursor() {
     let site = TestDatabase::of(module_path!());
     let store = open(&site, &["a", "b", "c", "target", "e"]).await;
     let mut after = None;

@@ -66,7 +66,7 @@ async fn a_registration_makes_everything_or_nothing() {
 }
 
 #[tokio::test]
-async fn a_registration_has_the_same_statements_whether_the_address_is_free_waits_or_is_confirmed() {
+async fn a_registration_runs_the_same_statements_for_a_free_waiting_or_confirmed_address() {
     let (_dir, store) = empty().await;
     let statements: Arc<std::sync::Mutex<Vec<String>>> = Arc::default();
     let observed = statements.clone();
@@ -111,7 +111,7 @@ async fn a_registration_that_fails_half_way_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_parallel_registrations_with_one_solution_one_succeeds() {
+async fn one_of_parallel_registrations_with_one_solution_succeeds() {
     let (_dir, store) = empty().await;
     let done = at_once(20, |number| {
         let store = store.clone();
@@ -127,7 +127,7 @@ async fn of_parallel_registrations_with_one_solution_one_succeeds() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_parallel_registrations_of_one_address_one_remains() {
+async fn one_of_parallel_registrations_of_one_address_remains() {
     let (_dir, store) = empty().await;
     let done = at_once(20, |number| {
         let store = store.clone();
@@ -224,7 +224,7 @@ async fn another_token_takes_the_place_of_the_first() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_parallel_confirmations_with_one_token_one_succeeds() {
+async fn one_of_parallel_confirmations_with_one_token_succeeds() {
     let (dir, store) = empty().await;
     let second = dir.store_within(Duration::from_secs(60)).await.unwrap();
     register(&store, 1, "a@b.example", now()).await;

@@ -81,7 +81,7 @@ async fn a_simulated_attempt_leaves_no_entry() {
 }
 
 #[tokio::test]
-async fn the_newest_audit_entries_of_a_tenant_are_kept_whichever_user_makes_many() {
+async fn the_newest_audit_entries_of_a_tenant_are_kept_even_if_one_user_makes_many() {
     let (_dir, store) = empty().await;
     for tenant in [TENANT, OTHER] {
         store.note(&Audit { tenant: Some(tenant), ..entry("first") }).await.unwrap();

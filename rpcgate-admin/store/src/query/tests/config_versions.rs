@@ -23,7 +23,7 @@ async fn texts(store: &Store) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_configuration_that_has_not_changed_is_no_new_version() {
+async fn an_unchanged_configuration_makes_no_new_version() {
     let (_dir, store) = empty().await;
     let record = async |bytes, is_start, second| {
         let config = accepted("one", bytes, is_start, later(second));
@@ -47,7 +47,7 @@ async fn a_configuration_that_has_not_changed_is_no_new_version() {
 }
 
 #[tokio::test]
-async fn what_needs_a_restart_is_in_force_as_it_was_at_the_start() {
+async fn settings_that_need_a_restart_stay_in_force_as_at_the_start() {
     let (_dir, store) = empty().await;
     let running = async |place: Option<&'static str>| -> Vec<RunningConfig> {
         store.running_configs(ConfigProgram::Gateway, place, "web-1").await.unwrap()
@@ -69,7 +69,7 @@ async fn what_needs_a_restart_is_in_force_as_it_was_at_the_start() {
 }
 
 #[tokio::test]
-async fn each_change_of_operators_is_a_version_with_its_author_and_the_first_has_what_was_before() {
+async fn each_change_by_operators_is_a_version_and_the_first_has_the_state_before() {
     let (_dir, store) = empty().await;
     let change = |per_minute| PlanChange { per_minute: Some(per_minute), ..PlanChange::default() };
     let audited =

@@ -88,7 +88,7 @@ async fn a_delivery_that_is_given_back_keeps_its_place_before_newer_ones() {
 }
 
 #[tokio::test]
-async fn no_endpoint_gets_more_than_its_room_and_one_that_is_off_gets_nothing() {
+async fn an_endpoint_stays_within_its_capacity_and_a_disabled_one_gets_nothing() {
     let (_dir, store) = with_endpoints(&[1, 2, 3]).await;
     for webhook in 1..=3 {
         due(&store, webhook, webhook * 10..webhook * 10 + 5, later(webhook as u64)).await;
@@ -101,7 +101,7 @@ async fn no_endpoint_gets_more_than_its_room_and_one_that_is_off_gets_nothing() 
 }
 
 #[tokio::test]
-async fn a_backlog_of_one_endpoint_hides_no_other_whether_it_is_off_or_has_no_room() {
+async fn the_backlog_of_a_disabled_or_full_endpoint_hides_no_other() {
     let (_dir, store) = with_endpoints(&[1, 2, 3]).await;
     due(&store, 1, 1_000..3_000, later(1)).await;
     due(&store, 2, 5_000..5_003, later(2)).await;
@@ -118,7 +118,7 @@ async fn a_backlog_of_one_endpoint_hides_no_other_whether_it_is_off_or_has_no_ro
 }
 
 #[tokio::test]
-async fn what_waits_for_a_later_time_is_not_in_line_and_joins_it_when_it_is_due() {
+async fn work_for_a_later_time_joins_the_queue_when_it_is_due() {
     let (_dir, store) = with_endpoints(&[1, 2]).await;
     due(&store, 1, 1..5, later(1)).await;
     due(&store, 2, 11..13, later(1)).await;
@@ -143,7 +143,7 @@ async fn what_waits_for_a_later_time_is_not_in_line_and_joins_it_when_it_is_due(
 }
 
 #[tokio::test]
-async fn more_that_comes_due_at_once_than_a_claim_puts_in_line_is_claimed_by_the_next_ones() {
+async fn work_due_beyond_one_claim_is_claimed_by_the_next_ones() {
     let (_dir, store) = with_endpoints(&[1, 2]).await;
     due(&store, 1, 1_000..6_000, later(1)).await;
     due(&store, 2, 1..4, later(2)).await;
@@ -157,7 +157,7 @@ async fn more_that_comes_due_at_once_than_a_claim_puts_in_line_is_claimed_by_the
 }
 
 #[tokio::test]
-async fn no_project_gets_more_than_its_room_and_hides_no_other_however_many_endpoints_it_has() {
+async fn a_project_stays_within_its_capacity_and_hides_no_other_project() {
     let numbers: Vec<_> = (10..30).collect();
     let (_dir, store) = with_endpoints(&numbers).await;
     let second = ProjectId(77);
@@ -181,7 +181,7 @@ async fn no_project_gets_more_than_its_room_and_hides_no_other_however_many_endp
 }
 
 #[tokio::test]
-async fn no_tenant_gets_more_than_its_room_and_hides_no_other_however_many_projects_it_has() {
+async fn a_tenant_stays_within_its_capacity_and_hides_no_other_tenant() {
     let (_dir, store) = with_endpoints(&[]).await;
     for number in 10..30 {
         let own = ProjectId(number);
@@ -209,7 +209,7 @@ async fn no_tenant_gets_more_than_its_room_and_hides_no_other_however_many_proje
 }
 
 #[tokio::test]
-async fn a_claim_reads_no_more_bytes_of_bodies_than_there_is_room_for() {
+async fn a_claim_reads_no_more_body_bytes_than_the_capacity() {
     let (_dir, store) = with_endpoints(&[1, 2]).await;
     for (first, size) in [(1, 60), (11, 50), (21, 40), (31, 500)] {
         let all: Vec<_> =
@@ -227,7 +227,7 @@ async fn a_claim_reads_no_more_bytes_of_bodies_than_there_is_room_for() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_parallel_dispatchers_one_gets_each_delivery() {
+async fn each_delivery_goes_to_one_of_parallel_dispatchers() {
     let (site, store) = with_endpoints(&[1, 2]).await;
     let second = site.store_within(Duration::from_secs(60)).await.unwrap();
     due(&store, 1, 0..300, later(1)).await;
@@ -296,7 +296,7 @@ async fn ends_of_attempts_are_marked_once_and_together() {
 }
 
 #[tokio::test]
-async fn a_late_end_of_an_attempt_sets_nothing_back_and_an_acknowledgement_counts_whenever_it_comes() {
+async fn a_late_attempt_end_resets_nothing_and_a_late_acknowledgement_still_counts() {
     let (_dir, store) = with_endpoints(&[1]).await;
     due(&store, 1, 1..4, later(1)).await;
     let again = |secs| AfterAttempt::Again(later(secs));
@@ -357,7 +357,7 @@ async fn an_endpoint_fails_from_its_first_failure_until_a_success() {
 }
 
 #[tokio::test]
-async fn users_are_told_of_an_endpoint_once_a_day_by_one_dispatcher() {
+async fn users_are_notified_of_an_endpoint_once_a_day_by_one_dispatcher() {
     let (_dir, store) = with_endpoints(&[1]).await;
     let one = WebhookId(1);
     assert_eq!(store.tell_recovered(one, DAY, later(1)).await.unwrap(), None, "nobody knew that it failed");
@@ -426,7 +426,7 @@ async fn deliveries_wait_for_an_endpoint_that_is_off_for_a_day() {
 }
 
 #[tokio::test]
-async fn old_deliveries_are_found_however_many_endpoints_are_off() {
+async fn old_deliveries_are_found_next_to_any_number_of_disabled_endpoints() {
     let (_dir, store) = with_endpoints(&[]).await;
     for number in 0..600 {
         let own = ProjectId(1_000 + number / 200);

@@ -49,7 +49,7 @@ async fn a_gateway_cannot_answer_to_another_tenant_than_the_owner() {
 }
 
 #[tokio::test]
-async fn what_no_gateway_could_explain_counts_like_what_was_explained() {
+async fn unexplained_requests_count_like_explained_ones() {
     let (_dir, store) = empty().await;
     let mut asked = 0;
     for _ in 0..MAX_ASKED {

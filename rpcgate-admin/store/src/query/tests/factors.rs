@@ -137,7 +137,7 @@ async fn a_factor_and_the_token_of_a_log_in_work_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_fifty_log_ins_with_one_code_at_once_one_succeeds() {
+async fn one_of_fifty_parallel_log_ins_with_one_code_succeeds() {
     let (_dir, store) = with_app().await;
     for number in 0..MAX_PENDING_LOG_INS {
         assert!(begin(&store, &format!("token {number}"), now()).await);

@@ -69,7 +69,7 @@ async fn heights(store: &Store) -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn a_block_is_stored_with_its_deliveries_and_those_that_waited_for_its_height_become_due() {
+async fn a_block_is_stored_with_its_deliveries_and_waiting_ones_become_due() {
     let (_dir, store) = watched().await;
     for (height, hash) in [(1, "a"), (2, "b"), (3, "c")] {
         append(&store, &block(height, hash), 2).await;
@@ -96,7 +96,7 @@ async fn a_block_is_stored_with_its_deliveries_and_those_that_waited_for_its_hei
 }
 
 #[tokio::test]
-async fn what_nobody_follows_is_left_to_a_watcher_that_would_and_has_less_than_its_share() {
+async fn an_unfollowed_chain_goes_to_a_willing_watcher_with_less_than_its_share() {
     let (_dir, store) = empty().await;
     let (all, lease) = (["a", "b", "c", "d"], LEASE.lease);
     let claim = async |watcher, at: Time| store.claim_chains(watcher, &all, 9, lease, at).await.unwrap();
@@ -120,7 +120,7 @@ async fn what_nobody_follows_is_left_to_a_watcher_that_would_and_has_less_than_i
 }
 
 #[tokio::test]
-async fn what_is_taken_back_is_told_to_those_who_were_told_and_what_waited_is_removed() {
+async fn a_takeback_goes_to_receivers_of_the_event_and_waiting_deliveries_are_removed() {
     let (_dir, store) = watched().await;
     for (height, hash) in [(1, "a"), (2, "b"), (3, "c")] {
         append(&store, &block(height, hash), 2).await;
@@ -185,7 +185,7 @@ async fn a_crash_between_any_two_transactions_neither_repeats_nor_loses() {
 }
 
 #[tokio::test]
-async fn an_unfinished_block_that_is_gone_is_taken_back_as_far_as_it_was_told() {
+async fn an_unfinished_lost_block_is_taken_back_up_to_the_delivered_part() {
     let (_dir, store) = watched().await;
     let half = block(2, "b");
     let events = events(&half, 3);
@@ -197,7 +197,7 @@ async fn an_unfinished_block_that_is_gone_is_taken_back_as_far_as_it_was_told() 
 }
 
 #[tokio::test]
-async fn nothing_is_told_to_endpoints_that_are_off_and_to_suspended_tenants_or_beyond_the_bound() {
+async fn disabled_endpoints_suspended_tenants_and_full_queues_get_no_deliveries() {
     let (_dir, store) = watched().await;
     store.switch_webhook(LATER, false).await;
     append(&store, &block(1, "a"), 1).await;
@@ -264,7 +264,7 @@ async fn a_chain_is_forgotten_with_what_waited() {
 }
 
 #[tokio::test]
-async fn the_phase_that_was_told_of_is_kept_with_its_deliveries() {
+async fn the_reported_phase_is_stored_with_its_deliveries() {
     let (_dir, store) = watched().await;
     let last = block(9, "i");
     append(&store, &last, 0).await;

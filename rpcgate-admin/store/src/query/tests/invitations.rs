@@ -128,7 +128,7 @@ async fn open_invitations_and_members_have_a_bound() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_parallel_acceptances_as_many_succeed_as_the_plan_allows() {
+async fn parallel_acceptances_succeed_up_to_the_limit_of_the_plan() {
     let (_dir, store) = owned().await;
     store.set_tier(TENANT, Tier::Free, now()).await.unwrap();
     for number in 0..6 {
@@ -200,7 +200,7 @@ async fn an_invited_user_replaces_an_account_that_was_never_confirmed() {
 }
 
 #[tokio::test]
-async fn an_address_that_has_an_account_by_now_cannot_join_and_uses_nothing_up() {
+async fn an_address_with_an_account_cannot_join_and_uses_no_invitation() {
     let (_dir, store) = owned().await;
     invite(&store, &invitation(1, 1), 1).await;
     let confirmed = User { tenant: Some(OTHER), confirmed_at: Some(now()), ..user(2, "guest-1@b.example") };
@@ -212,7 +212,7 @@ async fn an_address_that_has_an_account_by_now_cannot_join_and_uses_nothing_up()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_parallel_acceptances_with_one_token_one_succeeds() {
+async fn one_of_parallel_acceptances_with_one_token_succeeds() {
     let (dir, store) = owned().await;
     let second = dir.store_within(Duration::from_secs(60)).await.unwrap();
     invite(&store, &invitation(1, 1), 1).await;

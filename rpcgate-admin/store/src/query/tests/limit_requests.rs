@@ -52,7 +52,7 @@ async fn a_tenant_asks_for_one_plan_at_a_time() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_parallel_requests_one_is_created() {
+async fn one_of_parallel_requests_is_created() {
     let (dir, store) = empty().await;
     let second = dir.store_within(Duration::from_secs(60)).await.unwrap();
     let made = at_once(20, |number| {
@@ -120,7 +120,7 @@ async fn a_rejected_request_changes_no_plan() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_parallel_decisions_one_succeeds() {
+async fn one_of_parallel_decisions_succeeds() {
     let (_dir, store) = empty().await;
     store.create_limit_request(&request(1)).await.unwrap();
     let decided = at_once(10, |number| {

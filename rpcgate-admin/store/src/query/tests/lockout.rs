@@ -33,7 +33,7 @@ async fn five_wrong_passwords_lock_an_address_for_fifteen_minutes() {
 }
 
 #[tokio::test]
-async fn of_the_attempts_before_a_lock_the_last_one_knows_that_it_locks() {
+async fn the_last_attempt_before_a_lock_reports_the_lock() {
     let (_dir, store) = empty().await;
     for round in 0..2 {
         let from = later(round * 2 * LOCK.as_secs());
@@ -95,7 +95,7 @@ async fn failed_log_ins_lock_nothing_but_the_log_in() {
 }
 
 #[tokio::test]
-async fn an_address_is_locked_however_it_is_written() {
+async fn an_address_is_locked_in_every_spelling() {
     let (_dir, store) = empty().await;
     for email in
         ["jürgen@b.example", "JÜRGEN@b.example", "Jürgen@B.example", "jürgen@b.EXAMPLE", "jÜrgen@b.example"]
@@ -106,7 +106,7 @@ async fn an_address_is_locked_however_it_is_written() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_two_hundred_parallel_guesses_five_are_verified() {
+async fn five_of_two_hundred_parallel_guesses_are_verified() {
     let (dir, store) = empty().await;
     let second = dir.store_within(Duration::from_secs(60)).await.unwrap();
     let guesses = at_once(200, |number| {

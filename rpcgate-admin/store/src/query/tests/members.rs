@@ -66,7 +66,7 @@ async fn the_last_owner_neither_goes_nor_loses_the_role() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_many_owners_that_leave_at_once_one_stays() {
+async fn one_of_many_owners_that_leave_at_once_stays() {
     // Each leaves by itself, or each is demoted by the next one.
     for (role, by) in [(None, 0), (Some(Role::Developer), 1)] {
         let (dir, store) = empty().await;

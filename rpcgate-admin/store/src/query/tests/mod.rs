@@ -422,7 +422,7 @@ async fn the_last_weights_and_switches_are_listed() {
 }
 
 #[tokio::test]
-async fn an_address_is_taken_however_it_is_written() {
+async fn an_address_is_taken_in_every_spelling() {
     let (_dir, store) = empty().await;
     store.create_user(&user(1, "Jürgen.ÄRGER@B.example")).await.unwrap();
     let error = store.create_user(&user(2, "jürgen.Ärger@b.EXAMPLE")).await.unwrap_err();
@@ -519,7 +519,7 @@ async fn writers_in_two_programs_each_get_their_turn() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_parallel_users_with_the_same_address_one_is_created() {
+async fn one_of_parallel_users_with_the_same_address_is_created() {
     let (_dir, store) = empty().await;
     let users = at_once(8, |number| {
         let store = store.clone();

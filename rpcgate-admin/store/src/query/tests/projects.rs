@@ -201,7 +201,7 @@ async fn operators_override_the_file_in_limits_and_lowering_one_removes_nothing(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_project_has_as_many_usable_keys_as_the_plan_allows_also_when_they_are_made_at_once() {
+async fn usable_keys_of_a_project_are_limited_by_the_plan_even_when_created_in_parallel() {
     let (_dir, store) = seeded().await;
     set_counts(&store, CountsChange { keys_per_project: Some(4), ..CountsChange::default() }).await;
     let full = "the plan allows 4 keys of a project that can be used: revoke one that is not needed, or ask for a \

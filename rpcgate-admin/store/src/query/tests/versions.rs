@@ -15,7 +15,7 @@ async fn expecting(store: &Store, of: &Versioned) -> Store {
 }
 
 #[tokio::test]
-async fn a_write_is_refused_if_somebody_else_changed_the_same_before() {
+async fn a_write_is_refused_after_a_concurrent_change_of_the_same_object() {
     let (_dir, store) = seeded().await;
     store.create_user(&user(7, "a@b.example")).await.unwrap();
     store.create_user(&user(8, "c@d.example")).await.unwrap();

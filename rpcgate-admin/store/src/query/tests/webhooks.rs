@@ -146,7 +146,7 @@ async fn secrets_are_replaced_only_as_they_were_read() {
 }
 
 #[tokio::test]
-async fn an_endpoint_at_another_url_is_no_longer_one_that_fails() {
+async fn an_endpoint_with_a_new_url_no_longer_counts_as_failing() {
     let (_site, store, _) = listening().await;
     store.mark_disabled(WEBHOOK, now()).await.unwrap();
     let change = async |url: &str| {
@@ -236,7 +236,7 @@ async fn the_newest_deliveries_of_an_endpoint_are_kept_and_those_that_wait() {
 }
 
 #[tokio::test]
-async fn what_belongs_to_a_deleted_endpoint_is_removed_in_steps() {
+async fn data_of_a_deleted_endpoint_is_removed_in_steps() {
     let (_site, store, webhook) = listening().await;
     store.log_event(&webhook, (DeliveryId(30), DeliveryStatus::Failed), &event(40, now())).await.unwrap();
     add_deliveries(&store, 1_499, DeliveryStatus::Pending).await;

@@ -188,7 +188,7 @@ async fn a_list_of_as_many_tenants_as_there_may_be_is_read() {
 }
 
 #[tokio::test]
-async fn sums_are_those_of_a_count_one_by_one_however_far_rollups_are_summed() {
+async fn sums_equal_a_count_one_by_one_at_every_rollup_state() {
     let made = sample::deeds(HOURS, 300..301);
     let deeds = made.new_tree(&mut TestRunner::deterministic()).unwrap().current();
     let (_dir, store) = shipped(&deeds).await;

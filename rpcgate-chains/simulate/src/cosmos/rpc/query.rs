@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_query_is_refused() {
+    fn an_invalid_query_is_refused() {
         let long = format!("a='{}'", "x".repeat(LONGEST));
         for text in
             ["", "a", "a=", "a='b", "='b'", "a='b' OR c='d'", "a='b' AND", "a>'b'", "a CONTAINS b", &long]

@@ -17,7 +17,7 @@ const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"a"}"#;
 const ANSWER: &str = r#"whole {"id":0,"result":["a","none"],"jsonrpc":"2.0"}"#;
 
 #[tokio::test]
-async fn only_nodes_that_have_reached_the_height_answer_and_the_client_is_told_theirs() {
+async fn only_nodes_that_have_reached_the_height_answer_and_their_height_is_returned() {
     let (low, high, unknown) = (echo().await, echo().await, echo().await);
     let site = Site::new(&[&low, &high, &unknown]);
     site.pool.pool.raise_height(0, 90);
@@ -79,7 +79,7 @@ async fn a_call_waits_for_the_probe_that_shows_its_height() {
 }
 
 #[tokio::test]
-async fn a_height_that_a_node_tells_a_client_is_known_of_it_from_then_on() {
+async fn a_height_that_a_node_returns_to_a_client_is_known_of_it_from_then_on() {
     let told = ScriptedNode::always(answer(r#"{"jsonrpc":"2.0","id":0,"result":120}"#)).await;
     let other = echo().await;
     let mut fallback = NodeConfig::new(other.url().parse().unwrap());

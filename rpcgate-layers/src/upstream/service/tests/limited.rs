@@ -15,7 +15,7 @@ fn site(nodes: Vec<NodeConfig>) -> Site {
 }
 
 #[tokio::test]
-async fn a_call_that_no_node_may_get_is_refused_with_503_and_costs_nothing() {
+async fn a_call_that_every_node_limit_refuses_gets_503_and_costs_nothing() {
     let node = echo().await;
     let site = site(vec![budgeted(&node, 1)]);
     assert_eq!(site.send(r#"{"jsonrpc":"2.0","id":1,"method":"toy_scan"}"#).await.0, 200);

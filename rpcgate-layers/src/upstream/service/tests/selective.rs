@@ -48,7 +48,7 @@ fn tries(tries: &NodeTries) -> Vec<(NodeChoice, u16, TryEnd)> {
 }
 
 #[tokio::test]
-async fn a_call_goes_to_a_node_that_takes_its_method_and_a_method_without_one_is_not_available() {
+async fn a_call_goes_to_a_node_that_takes_its_method_else_it_is_not_available() {
     let (traces, full) = (echo().await, echo().await);
     let site = site(vec![
         taking(&traces, &["probe_*", "toy_id"], &[]),
@@ -69,7 +69,7 @@ async fn a_call_goes_to_a_node_that_takes_its_method_and_a_method_without_one_is
 }
 
 #[tokio::test]
-async fn a_batch_is_split_by_the_nodes_that_take_its_calls_and_each_answer_finds_its_place() {
+async fn a_batch_is_split_by_the_nodes_that_take_its_calls_and_joined_in_order() {
     let (traces, full) = (echo().await, echo().await);
     let site = site(vec![taking(&traces, &["probe_*"], &[]), taking(&full, &[], &["probe_*", "toy_id"])]);
     let states = site
@@ -120,7 +120,7 @@ fn with_archive(pruned: &ScriptedNode, archive: &ScriptedNode) -> Vec<NodeConfig
 }
 
 #[tokio::test]
-async fn a_read_whose_node_has_pruned_the_state_is_answered_by_an_archive_and_metered_once() {
+async fn an_archive_answers_a_read_whose_node_has_pruned_the_state_and_it_is_metered_once() {
     let (pruned, archive) = (erring(PRUNED).await, echo().await);
     let site = site(with_archive(&pruned, &archive));
     let calls = site.settle(r#"{"id":1,"method":"toy_block"}"#).await;
@@ -134,7 +134,7 @@ async fn a_read_whose_node_has_pruned_the_state_is_answered_by_an_archive_and_me
 }
 
 #[tokio::test]
-async fn of_a_batch_only_the_calls_that_lack_their_history_go_to_an_archive() {
+async fn only_the_calls_of_a_batch_without_history_go_to_an_archive() {
     let (pruned, archive) = (erring(PRUNED).await, echo().await);
     let site = site(with_archive(&pruned, &archive));
     let states = site

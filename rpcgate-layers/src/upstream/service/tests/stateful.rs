@@ -65,7 +65,7 @@ async fn is_at(site: &Site, id: &str, mark: &str) {
 }
 
 #[tokio::test]
-async fn what_a_node_has_made_is_used_there_and_each_id_names_its_node() {
+async fn a_filter_is_used_at_the_node_that_made_it_and_each_id_names_its_node() {
     let (a, b) = (keeping("a").await, keeping("b").await);
     let site = Site::new(&[&a, &b]);
     let (mut ids, mut marks) = (Vec::new(), Vec::new());
@@ -183,7 +183,7 @@ async fn a_drained_node_still_serves_what_it_has_made_and_makes_nothing_new() {
 }
 
 #[tokio::test]
-async fn neither_making_nor_using_is_repeated_hedged_or_sent_to_several_nodes() {
+async fn a_stateful_call_is_never_repeated_hedged_or_sent_to_several_nodes() {
     for body in [MAKE, using("WILL_BE_SET")] {
         let silent = ScriptedNode::serve(|_, mut wire: Wire| async move {
             let _ = wire.request().await;
@@ -217,7 +217,7 @@ async fn a_node_without_http_is_not_found_by_http() {
 }
 
 #[tokio::test]
-async fn a_node_that_cannot_be_reached_fails_and_is_not_said_to_have_forgotten() {
+async fn an_unreachable_node_fails_and_is_not_reported_to_have_forgotten() {
     let (gone, well) = (Refusing::new(), keeping("b").await);
     let id = NodeConfig::new(gone.url().parse().unwrap()).digits;
     let id = format!("0x{}a00", std::str::from_utf8(id.as_bytes()).unwrap());

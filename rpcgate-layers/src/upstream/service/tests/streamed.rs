@@ -28,7 +28,7 @@ fn chunked(body: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_streamed_answer_has_its_clients_id_wherever_the_node_writes_it() {
+async fn a_streamed_answer_has_its_clients_id_in_every_position() {
     let long = "x".repeat(100_000);
     for (reply, expected) in [
         (

@@ -34,7 +34,7 @@ async fn a_node_that_fails_at_once_is_not_preferred_and_its_calls_are_answered_b
 }
 
 #[tokio::test]
-async fn a_node_that_answers_everything_with_errors_of_which_nothing_is_known_loses_its_calls() {
+async fn a_node_that_answers_everything_with_unknown_errors_loses_its_calls() {
     let (bad, well) = (erring(REVERTED).await, echo().await);
     let site = site(&[&bad, &well]);
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"toy_id"}"#;
@@ -116,7 +116,7 @@ async fn a_broadcast_that_a_node_cannot_serve_is_not_sent_again_and_not_charged(
 }
 
 #[tokio::test]
-async fn of_a_batch_only_the_calls_that_were_not_served_go_to_another_node() {
+async fn only_the_unserved_calls_of_a_batch_go_to_another_node() {
     let (bad, well) = (erring(BUSY).await, echo().await);
     let site = site(&[&bad, &well]);
     for _ in 0..2 {

@@ -82,7 +82,7 @@ async fn pings_are_answered_and_a_close_is_echoed() {
 }
 
 #[tokio::test]
-async fn a_handshake_that_is_none_is_refused_and_calls_over_http_still_work() {
+async fn an_invalid_handshake_is_refused_and_calls_over_http_still_work() {
     let node = node();
     let address = node.url().strip_prefix("http://").expect("http").to_owned();
     for (version, status) in [("8", "400"), ("13", "101")] {
@@ -99,7 +99,7 @@ async fn a_handshake_that_is_none_is_refused_and_calls_over_http_still_work() {
 }
 
 #[tokio::test]
-async fn messages_are_fragmented_as_told_and_joined_by_the_client() {
+async fn messages_are_fragmented_as_configured_and_joined_by_the_client() {
     let node = node();
     let mut dial = StreamDial::new(1);
     dial.fragment = Some(7);

@@ -326,7 +326,7 @@ async fn usage_that_arrives_after_its_month_was_closed_is_on_the_next_invoice() 
 }
 
 #[tokio::test]
-async fn lines_name_the_plan_that_the_tenant_had_and_a_contracts_price_is_owed_on_the_free_plan() {
+async fn lines_name_the_tenants_plan_and_a_contract_price_is_owed_on_the_free_plan() {
     let site = site().await;
     let (store, mut shipper) = (&site.app.store, SampleShipper::new(1));
     let ((first, _), (second, _), (third, length)) = (MONTHS[0], MONTHS[1], MONTHS[2]);
@@ -481,7 +481,7 @@ async fn a_tenant_pays_its_plan_from_the_second_of_its_creation() {
 }
 
 #[tokio::test]
-async fn later_changes_of_fees_and_of_the_customer_never_change_the_bill_of_a_month_that_is_over() {
+async fn later_changes_of_fees_or_customer_data_never_change_the_bill_of_a_past_month() {
     let site = site().await;
     let store = &site.app.store;
     let plan = CustomPlan {

@@ -44,7 +44,7 @@ async fn suspended_site() -> (Site, TenantId, InvoiceNumber) {
 }
 
 #[tokio::test]
-async fn owners_and_those_who_pay_are_told_and_reminded_once_each_time() {
+async fn owners_and_billing_members_are_notified_and_reminded_once_each_time() {
     let site = Site::new().await;
     let owner = site.member(Role::Owner).await;
     let tenant = owner.user.tenant.unwrap();
@@ -123,7 +123,7 @@ async fn members_who_read_bills_are_notified_of_each_step_and_mailed_as_they_wan
 }
 
 #[tokio::test]
-async fn members_are_told_what_an_operator_decides_about_their_tenant_once() {
+async fn members_are_notified_once_of_what_an_operator_decides_about_their_tenant() {
     let site = Site::new().await;
     let owner = site.member(Role::Owner).await;
     let tenant = owner.user.tenant.unwrap();
@@ -141,7 +141,7 @@ async fn members_are_told_what_an_operator_decides_about_their_tenant_once() {
 }
 
 #[tokio::test]
-async fn an_invoice_that_is_due_at_once_has_no_early_reminder_and_a_missed_one_is_not_made_up_for() {
+async fn an_invoice_due_at_once_has_no_early_reminder_and_a_missed_one_is_not_repeated() {
     let site = Site::of("[billing]\nremind_before = \"14d\"\nreminders = []\n").await;
     let tenant = site.member(Role::Owner).await.user.tenant.unwrap();
     issue(&site, tenant).await;
@@ -166,7 +166,7 @@ async fn reminders_that_were_missed_are_one_mail() {
 }
 
 #[tokio::test]
-async fn a_paid_or_cancelled_invoice_reminds_nobody() {
+async fn a_paid_or_cancelled_invoice_sends_no_reminder() {
     let site = Site::of("[billing]\nsuspend_after = \"1d\"\n").await;
     for status in [InvoiceStatus::Paid, InvoiceStatus::Void] {
         let tenant = site.member(Role::Owner).await.user.tenant.unwrap();

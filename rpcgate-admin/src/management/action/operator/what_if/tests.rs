@@ -162,7 +162,7 @@ async fn a_weight_changes_the_units_and_the_amount_of_those_who_call_the_method(
 }
 
 #[tokio::test]
-async fn what_is_not_listed_is_summed_and_nothing_is_lost() {
+async fn unlisted_items_are_summed_and_nothing_is_lost() {
     let site = Site::new().await;
     for id in 1..=105 {
         tenant(&site, id, Tier::Standard, None).await;

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_full_window_refused_is_admitted_by_a_larger_one() {
+    fn a_request_refused_by_a_full_window_is_admitted_by_a_larger_one() {
         let present = PlanWindows { per_minute: 100, per_hour: 50, per_day: 1_000 };
         let day = WindowUse { hours: vec![(50, 20), (30, 7)], day: Some((80, 27)) };
         let refused =

@@ -60,7 +60,7 @@ async fn a_token_that_the_provider_refuses_opens_none() {
 }
 
 #[tokio::test]
-async fn without_a_verdict_nobody_registers_and_the_answer_says_why() {
+async fn a_registration_without_a_verdict_is_refused_with_the_reason() {
     let (silent, _requests) = service(|_| None).await;
     let misconfigured = r#"{"success":false,"error-codes":["invalid-input-secret"]}"#;
     let (strict, _strict_requests) = service(move |_| Some(reply(misconfigured))).await;

@@ -138,7 +138,7 @@ async fn a_contract_is_checked_and_ends_on_request() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_contract_is_moved_by_somebody_who_has_seen_it() {
+async fn only_an_operator_who_has_seen_a_contract_moves_its_end() {
     let site = Site::new().await;
     let (owner, operator) = (site.member(Role::Owner).await, site.operator().await);
     let path = format!("/operator/tenants/{}/contracts", owner.user.tenant.unwrap());

@@ -178,7 +178,7 @@ async fn a_plan_is_checked_and_its_name_is_its_own() {
 }
 
 #[tokio::test]
-async fn a_plan_is_changed_and_deleted_by_somebody_who_has_seen_it() {
+async fn only_an_operator_who_has_seen_a_plan_changes_or_deletes_it() {
     let site = Site::new().await;
     let operator = site.operator().await;
     let (_, path) = made(&site, &operator, "startup", "visible", json!({})).await;

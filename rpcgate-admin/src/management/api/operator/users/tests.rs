@@ -77,7 +77,7 @@ async fn an_account_that_wrong_passwords_have_locked_is_unlocked() {
 }
 
 #[tokio::test]
-async fn an_account_that_wrong_second_factors_have_locked_is_seen_and_unlocked_and_no_reset_unlocks_it() {
+async fn operators_unlock_an_account_locked_by_wrong_second_factors_and_no_reset_does() {
     let site = site().await;
     let operator = site.operator().await;
     let (_, app, _) = account_with_app(&site).await;

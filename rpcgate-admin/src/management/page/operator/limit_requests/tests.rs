@@ -70,7 +70,7 @@ async fn a_request_is_approved_once_and_rejected_with_a_reason() {
 }
 
 #[tokio::test]
-async fn beside_a_request_stands_what_the_plan_would_have_meant() {
+async fn a_limit_request_is_shown_with_what_the_plan_would_have_cost() {
     let fixture = OperatorFixture::named("Acme").await;
     fixture.calls(2, 30).await;
     let path = format!("/operator/limit-requests/{}", fixture.request("We grow").await);

@@ -23,7 +23,7 @@ async fn report(fixture: &OperatorFixture, nodes: Vec<NodeState>) {
 }
 
 #[tokio::test]
-async fn the_first_page_of_an_operator_says_whether_all_is_well() {
+async fn the_first_page_of_an_operator_shows_the_overall_health() {
     let fixture = OperatorFixture::named("Acme").await;
     fixture.assert_operators("/operator").await;
     assert_eq!(get(&fixture.site, "/", &fixture.own).await.leads_to(), (StatusCode::SEE_OTHER, "operator"));
@@ -54,7 +54,7 @@ async fn the_first_page_of_an_operator_says_whether_all_is_well() {
 }
 
 #[tokio::test]
-async fn an_operator_is_told_that_a_second_factor_is_needed_only_if_it_is() {
+async fn an_operator_sees_the_second_factor_notice_only_if_one_is_required() {
     for (text, expected) in [
         ("", "What operators may do makes one worth having."),
         ("[admin]\noperator_mfa = true\n", "Operators need one to change anything."),

@@ -5,7 +5,7 @@ use crate::management::page::hostile::{HOSTILE, assert_shown};
 use http::StatusCode;
 
 #[tokio::test]
-async fn what_waits_is_listed_with_the_oldest_first() {
+async fn waiting_tickets_are_listed_with_the_oldest_first() {
     let fixture = OperatorFixture::named("Acme").await;
     fixture.assert_operators("/operator/tickets").await;
     assert!(fixture.get("/operator/tickets").await.text.contains("Nothing waits"));
