@@ -139,6 +139,8 @@ mod tests {
         Wanted::new([EventType::AddressActivity])
     }
 
+    // Shows (Events of chains): Activity of addresses is reported in the same way on every chain: once per address,
+    // with both sums and their difference if it does both, and without an invalid amount.
     #[test]
     fn an_address_is_reported_once_with_the_sum_it_sent_or_received() {
         let mut activity = Activity::default();
@@ -163,6 +165,7 @@ mod tests {
         );
     }
 
+    // Shows (Events of chains).
     #[test]
     fn an_address_that_does_both_is_reported_with_both_sums_and_their_difference() {
         let mut activity = Activity::default();
@@ -182,6 +185,7 @@ mod tests {
         );
     }
 
+    // Shows (Events of chains).
     #[test]
     fn an_amount_that_is_not_one_sum_is_left_out() {
         let mut activity = Activity::default();
@@ -203,6 +207,7 @@ mod tests {
         );
     }
 
+    // Shows (Events of chains).
     #[test]
     fn only_watched_addresses_have_events() {
         let mut activity = Activity::default();

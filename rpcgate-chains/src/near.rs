@@ -145,6 +145,7 @@ mod tests {
     use crate::family::tests::{at as chain_at, judged, wrong};
     use rpcgate_core::chain::{Chain, ChainOverrides};
 
+    // Shows (Limits, budget and quota).
     #[test]
     fn every_method_that_sends_a_transaction_is_a_broadcast() {
         let chain = chain_at(Near, 0);

@@ -38,6 +38,7 @@ fn network(adapter: &dyn Adapter) -> NetworkProbe {
     adapter.network().unwrap_or_else(|| panic!("{}", adapter.facts().name))
 }
 
+// Shows (Nodes and cache).
 #[test]
 fn a_node_of_every_chain_shows_that_it_belongs_to_its_network() {
     for adapter in catalog() {
@@ -48,6 +49,7 @@ fn a_node_of_every_chain_shows_that_it_belongs_to_its_network() {
     }
 }
 
+// Shows (Nodes and cache).
 #[test]
 fn a_node_of_another_network_of_the_same_software_is_distinguished() {
     for family in
@@ -64,6 +66,7 @@ fn a_node_of_another_network_of_the_same_software_is_distinguished() {
     }
 }
 
+// Shows (Nodes and cache).
 #[test]
 fn an_answer_without_a_network_does_not_count_as_another_network() {
     for adapter in catalog() {

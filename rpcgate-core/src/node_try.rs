@@ -308,6 +308,7 @@ mod tests {
         assert_eq!(others.as_slice()[0].end, TryEnd::Answered);
     }
 
+    // Shows (Traces, logs and metrics).
     #[test]
     fn a_set_keeps_its_first_tries_and_counts_the_others() {
         let mut tries = NodeTries::default();

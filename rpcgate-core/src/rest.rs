@@ -422,6 +422,7 @@ mod tests {
     }
 
     /// Headers and bodies that would make one call look like another if merely concatenated.
+    // Shows (Nodes and cache): REST calls that a node can distinguish share no answer.
     #[test]
     fn calls_that_a_node_can_distinguish_have_different_lines() {
         let full = |query: &str, headers: &[(&'static str, &str)], body: &[u8]| {

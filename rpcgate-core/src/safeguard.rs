@@ -234,6 +234,7 @@ mod tests {
         assert!(coming.is_over(&RULE, Time::from_secs(600)));
     }
 
+    // Shows (Limits, budget and quota).
     #[test]
     fn a_request_from_long_ago_does_not_end_a_storm() {
         assert_eq!(storms(&[600, 601, 602, 660, 661, 60, 662]), [60], "it counts in the newest minute");
@@ -276,6 +277,7 @@ mod tests {
     }
 
     proptest! {
+        // Shows (Limits, budget and quota).
         #[test]
         fn a_storm_agrees_with_a_list_of_all_refusals(steps in proptest::collection::vec(0u64..40, 1..300)) {
             let mut storm = RefusalStorm::default();

@@ -187,6 +187,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    // Shows (Keys): A key has the specified form.
     #[test]
     fn keys_differ_and_have_the_stated_form() {
         let forge = KeyForge::new(b"s");
@@ -222,6 +223,7 @@ mod tests {
     }
 
     proptest! {
+        // Shows (Keys): Forged keys are refused without a look-up.
         #[test]
         fn a_key_with_any_character_changed_is_forged(at in 0usize..LENGTH, to in "[ -~]") {
             let forge = KeyForge::new(b"s");

@@ -459,6 +459,7 @@ mod tests {
         Fixture { clock, counters, sink, tally }
     }
 
+    // Shows (Nodes and cache).
     #[test]
     fn a_call_that_fails_for_its_client_is_free_and_one_that_its_client_aborts_is_not() {
         let mut fixture = fixture(BATCH);
@@ -525,6 +526,7 @@ mod tests {
         }
     }
 
+    // Shows (Traces, logs and metrics).
     #[test]
     fn an_observer_sees_each_settled_set_with_its_tries_else_nothing_is_built() {
         let seen = Arc::new(Seen::default());

@@ -324,6 +324,7 @@ mod tests {
         assert_eq!(fixture.sink.records().len(), 1);
     }
 
+    // Shows (Nodes and cache).
     #[tokio::test]
     async fn the_shown_head_is_returned_if_it_is_known() {
         for shown in [None, Some(120)] {

@@ -199,6 +199,7 @@ mod tests {
         assert_eq!((options.plan, options.config), (Some(Tier::Free), Some("c.toml".into())));
     }
 
+    // Shows (Webhooks).
     #[test]
     fn the_receiver_of_webhooks_listens_at_the_given_or_any_address() {
         for (line, expected) in [

@@ -31,6 +31,7 @@ mod tests {
     use rpcgate_config::LogFormat;
     use rpcgate_process::captured_log::CapturedLog;
 
+    // Shows (Streams).
     #[test]
     fn connections_and_streams_are_bounded_and_never_raised() {
         for limit in [0, 64, 1_024, 20_000, u64::MAX] {

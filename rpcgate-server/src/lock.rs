@@ -83,6 +83,7 @@ mod tests {
     }
 
     /// The system then reports that the file does not exist, although it is about to be created.
+    // Shows (Commands and configuration): A folder that cannot be created is reported with the failing path.
     #[test]
     fn a_place_that_takes_no_folders_is_named() {
         let path = Path::new("/proc/rpcgate/demo");

@@ -219,6 +219,7 @@ mod tests {
         (NodeSpendingStore::run(Some(file), None, spendings.clone(), clock.clone()), spendings)
     }
 
+    // Shows (Nodes and cache).
     #[tokio::test]
     async fn counts_survive_a_restart_within_their_month() {
         let (home, clock) = (tempfile::tempdir().unwrap(), Arc::new(ManualClock::at(NOVEMBER)));
@@ -288,6 +289,7 @@ mod tests {
         Config::read(&input).unwrap_or_else(|errors| panic!("{errors}"))
     }
 
+    // Shows (Nodes and cache).
     #[tokio::test]
     async fn a_gateway_keeps_a_nodes_count_over_reloads_and_restarts_until_the_month_ends() {
         let (home, node) = (tempfile::tempdir().unwrap(), Node::start().await);

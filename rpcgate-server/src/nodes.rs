@@ -60,6 +60,7 @@ mod tests {
     use super::*;
     use rpcgate_core::tally::Transport;
 
+    // Shows (Nodes and cache).
     #[test]
     fn the_reason_of_an_unusable_node_names_its_last_failure() {
         let left = Duration::from_millis(1_500);

@@ -232,6 +232,7 @@ mod tests {
         }
     }
 
+    // Shows (Streams).
     #[tokio::test]
     async fn listeners_share_the_places_of_one_bound() {
         let (one, other) = (any(), any());

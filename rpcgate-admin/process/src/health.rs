@@ -212,6 +212,7 @@ mod tests {
         }
     }
 
+    // Shows (Commands and configuration).
     #[tokio::test]
     async fn no_more_than_the_bound_is_read_of_an_endless_answer() {
         // The request fits into the buffer, although it is not read.
@@ -229,6 +230,7 @@ mod tests {
         assert!((LONGEST..=LONGEST + 256).contains(&sent), "{sent}");
     }
 
+    // Shows (Commands and configuration).
     #[tokio::test(start_paused = true)]
     async fn silence_ends_in_time() {
         let (ours, _theirs) = duplex(1_024);

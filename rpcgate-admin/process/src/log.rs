@@ -92,6 +92,7 @@ mod tests {
         }
     }
 
+    // Shows (Commands and configuration): The log of a first start does not list the steps of a schema.
     #[test]
     fn the_steps_of_a_schema_do_not_drown_the_log_unless_they_are_asked_for() {
         for (filter, steps, own) in [

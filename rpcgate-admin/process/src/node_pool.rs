@@ -335,6 +335,7 @@ mod tests {
         }
     }
 
+    // Shows (Nodes and cache).
     #[test]
     fn a_node_is_lost_if_no_node_of_the_new_list_is_the_same() {
         let two = "[[chains.eth.nodes]]\nurl = \"http://a/\"\n[[chains.eth.nodes]]\nurl = \"http://b/\"\n";
@@ -353,6 +354,7 @@ mod tests {
         assert!(!lost("[chains.eth]\nenabled = false\nnodes = [\"http://a/\"]\n", "[chains.eth]\n"));
     }
 
+    // Shows (Nodes and cache).
     #[test]
     fn authorities_are_those_of_the_node_or_else_of_its_chain_and_a_bad_file_is_named() {
         let dir = tempfile::tempdir().unwrap();

@@ -76,6 +76,7 @@ mod tests {
         }
     }
 
+    // Shows (Commands and configuration): A command whose reader leaves early ends quietly.
     #[test]
     fn a_reader_that_leaves_early_is_not_an_error_but_a_full_disk_is() {
         let mut out = CommandOutput::to(Pipe { left: 3, then: io::ErrorKind::BrokenPipe });

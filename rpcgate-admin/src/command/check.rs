@@ -74,6 +74,7 @@ mod tests {
         assert!(!shown.contains("0123456789abcdef"), "{shown}");
     }
 
+    // Shows (Commands and configuration).
     #[test]
     fn every_fault_has_a_line_with_its_place() {
         let text = check("[admin]\nlisen = 1\nauth_per_minute = 0\n").unwrap_err();

@@ -457,6 +457,7 @@ mod tests {
         [before, site.app.store.record_config(&now, NOON).await.unwrap()]
     }
 
+    // Shows (Commands and configuration).
     #[tokio::test]
     async fn no_secret_of_a_nodes_url_is_in_a_version_a_difference_or_a_rollback() {
         let site = Site::new().await;
@@ -492,6 +493,7 @@ mod tests {
         }
     }
 
+    // Shows (Commands and configuration).
     #[tokio::test]
     async fn a_file_is_written_with_places_for_secrets() {
         let site = Site::new().await;

@@ -181,6 +181,8 @@ pub(super) mod tests {
         Outcome { out: text(out), messages: text(messages), code }
     }
 
+    // Shows (Commands and configuration): A destructive command asks at a terminal, and needs `--yes` elsewhere; an
+    // ambiguous name is refused with the matching identifiers.
     #[tokio::test]
     async fn a_question_is_asked_only_at_a_terminal_and_only_yes_continues() {
         let site = Site::new().await;

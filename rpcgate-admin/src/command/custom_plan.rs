@@ -85,6 +85,7 @@ mod tests {
     use crate::management::app_state::tests::Site;
     use serde_json::json;
 
+    // Shows (Commands and configuration).
     #[tokio::test]
     async fn tenants_are_moved_to_plans_of_operators_own_by_name() {
         let site = Site::new().await;

@@ -148,6 +148,7 @@ mod tests {
         project.id
     }
 
+    // Shows (Commands and configuration).
     #[tokio::test]
     async fn a_name_identifies_a_resource_if_no_other_has_it() {
         let site = Site::new().await;
@@ -195,6 +196,7 @@ mod tests {
         assert_eq!(done.messages, "{\"error\":\"there is no tenant `bank`\",\"code\":\"not_found\"}\n");
     }
 
+    // Shows (Commands and configuration).
     #[tokio::test]
     async fn the_text_of_a_key_is_refused_and_not_repeated() {
         let site = Site::new().await;

@@ -47,6 +47,7 @@ mod tests {
     use rpcgate_process::tls::{Certificate, CertificatePaths};
     use std::sync::Arc;
 
+    // Shows (Commands and configuration).
     #[tokio::test]
     async fn the_api_at_the_configured_address_is_asked() {
         let site = Site::new().await;
@@ -79,6 +80,7 @@ mod tests {
         }
     }
 
+    // Shows (Commands and configuration).
     #[tokio::test]
     async fn an_api_with_tls_is_asked_over_tls_and_with_client_auth_a_handshake_suffices() {
         let (site, dir) = (Site::new().await, tempfile::tempdir().unwrap());

@@ -31,6 +31,7 @@ mod tests {
     use super::*;
     use rpcgate_store::{FailedStep, StoreError};
 
+    // Shows (Accounts and second factors).
     #[test]
     fn each_kind_of_rows_that_stays_is_counted_by_itself() {
         let failures = CleanupFailures::default();

@@ -356,11 +356,13 @@ mod tests {
         }
     }
 
+    // Shows (Management): Weights are set by percent-encoded path.
     #[tokio::test]
     async fn a_path_parameter_may_contain_an_escaped_slash() {
         assert_eq!(get_of("/weights/cardano/a%2Fb").await, (StatusCode::OK, "cardano a/b".into()));
     }
 
+    // Shows (Accounts and second factors).
     #[tokio::test]
     async fn the_address_of_a_client_comes_from_the_trusted_proxies() {
         let site = Site::of("[gateway]\ntrusted_proxies = [\"10.0.0.0/8\"]\n").await;

@@ -274,6 +274,7 @@ mod tests {
         of_object(body.as_bytes())
     }
 
+    // Shows (Management): A NUL character is refused with 400 on both databases.
     #[test]
     fn a_nul_character_is_refused_in_every_field() {
         for body in [r#"{"email":"a\u0000@b"}"#, r#"{"email":"a@b","tags":["x","\u0000"]}"#] {

@@ -81,6 +81,7 @@ mod tests {
         assert!(all.begin(UserId(99)).is_ok(), "and this one was dropped at once");
     }
 
+    // Shows (Plans, bills and payments).
     #[tokio::test]
     async fn abandoned_work_occupies_its_slot_until_its_end() {
         let all = WhatIfSlots::default();

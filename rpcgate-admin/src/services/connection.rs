@@ -233,6 +233,7 @@ mod tests {
         tokio::time::timeout(HEAD_TIMEOUT * 2, activity.idle()).await.unwrap();
     }
 
+    // Shows (Hostile and odd traffic).
     #[tokio::test]
     async fn a_short_request_over_http2_that_is_answered_before_its_end_is_not_reset() {
         const RST_STREAM: u8 = 3;

@@ -91,6 +91,7 @@ mod tests {
         AcceptedConfig::new(&config, scope, origin, is_start, Time::from_secs(1))
     }
 
+    // Shows (Commands and configuration).
     #[tokio::test]
     async fn configurations_accepted_before_the_database_opens_are_stored_in_order() {
         let site = TestDatabase::of(module_path!());

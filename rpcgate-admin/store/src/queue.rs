@@ -92,6 +92,8 @@ mod tests {
 
     const TIMEOUT: Duration = Duration::from_millis(450);
 
+    // Shows (Management).
+    // Shows (Reliability).
     #[tokio::test(start_paused = true)]
     async fn a_full_queue_refuses_at_once_and_a_dropped_call_frees_its_slot() {
         let queue = Queue::new(1);

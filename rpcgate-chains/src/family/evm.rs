@@ -551,6 +551,7 @@ mod tests {
         assert_eq!(wrong(&chain, &reads, Flags::BROADCAST, false), [""; 0]);
     }
 
+    // Shows (Nodes and cache).
     #[test]
     fn the_calls_of_filters_are_marked_and_never_cached() {
         let makes =

@@ -180,6 +180,7 @@ mod tests {
         );
     }
 
+    // Shows (Events of chains).
     #[test]
     fn an_invented_event_of_a_contract_is_no_transfer() {
         for data in [

@@ -95,6 +95,7 @@ mod tests {
         [&[0xb5, 0xee, 0x9c, 0x72, 0x01, 0x01, 3, 1, 0, length, 0][..], &cells].concat()
     }
 
+    // Shows (Webhooks).
     #[test]
     fn a_transaction_succeeds_if_its_contract_and_its_actions_do() {
         // A storage phase with a fee of 77 and nothing due, and a credit phase with 5.

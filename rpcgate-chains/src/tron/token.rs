@@ -159,6 +159,7 @@ mod tests {
         assert_eq!((item.standard, item.number.as_str()), ("trc721", "100"));
     }
 
+    // Shows (Events of chains).
     #[test]
     fn a_log_that_only_resembles_a_transfer_is_not_a_transfer() {
         let amount = format!("{:0>64}", "64");

@@ -24,6 +24,7 @@ fn shown(reading: &Reading<SimulatedNode>, height: u64) -> Vec<(Value, Value, Va
     transfers.map(row).collect()
 }
 
+// Shows (Events of chains): Events of Aptos: every type from simulated blocks.
 #[test]
 fn a_simulated_block_of_aptos_is_reported_as_new_without_reading_its_transactions() {
     let reading = simulated();
@@ -45,6 +46,7 @@ fn a_simulated_block_of_aptos_is_reported_as_new_without_reading_its_transaction
     assert_eq!(reading.after(&above, &Wanted::default()), Ok(None));
 }
 
+// Shows (Events of chains).
 #[test]
 fn address_activity_in_a_simulated_aptos_block_is_reported_once_per_transaction() {
     let reading = simulated();
@@ -82,6 +84,7 @@ fn address_activity_in_a_simulated_aptos_block_is_reported_once_per_transaction(
     assert_eq!(text(&only.events[0], "address"), watched);
 }
 
+// Shows (Events of chains).
 #[test]
 fn transfers_in_a_simulated_block_of_aptos_are_reported_with_both_sides() {
     let reading = simulated();
@@ -99,6 +102,7 @@ fn transfers_in_a_simulated_block_of_aptos_are_reported_with_both_sides() {
     assert!(seen > 3);
 }
 
+// Shows (Events of chains).
 #[test]
 fn events_of_contracts_in_a_simulated_block_of_aptos_have_their_data_flat() {
     let blocks = simulated().follow(&[EventType::ContractEvent], 4, 250);
@@ -187,6 +191,8 @@ fn known() -> BlockRef {
     BlockRef::new(7, "0xb7", "", 0)
 }
 
+// Shows (Events of chains): Events of Aptos: fungible assets, coins of handles, failed transactions, cut blocks,
+// bounds.
 #[test]
 fn fungible_assets_of_aptos_are_reported_by_the_owners_of_their_stores() {
     let stores = |owners: &[(u8, u8)]| -> Value {
@@ -236,6 +242,7 @@ fn fungible_assets_of_aptos_are_reported_by_the_owners_of_their_stores() {
     assert!(row(0x54).is_none());
 }
 
+// Shows (Events of chains).
 #[test]
 fn coins_of_aptos_are_found_by_the_handles_of_their_stores() {
     let store = |account: u8, withdraw: u64, deposit: u64| {
@@ -275,6 +282,7 @@ fn coins_of_aptos_are_found_by_the_handles_of_their_stores() {
     );
 }
 
+// Shows (Events of chains).
 #[test]
 fn a_failed_transaction_of_aptos_transfers_nothing() {
     let events = || {
@@ -293,6 +301,7 @@ fn a_failed_transaction_of_aptos_transfers_nothing() {
     assert_eq!(reading.events(&known(), EventType::ContractEvent).len(), 2);
 }
 
+// Shows (Events of chains).
 #[test]
 fn the_rest_of_a_cut_block_of_aptos_is_read_by_versions() {
     let rows: Vec<_> = (100..107)
@@ -312,6 +321,7 @@ fn the_rest_of_a_cut_block_of_aptos_is_read_by_versions() {
     assert_eq!(next, Err(ReadError::Unreadable("transactions of a block")));
 }
 
+// Shows (Events of chains).
 #[test]
 fn the_size_of_an_aptos_event_is_bounded() {
     let members: serde_json::Map<String, Value> =
@@ -333,6 +343,7 @@ fn members_that_an_aptos_event_lacks_are_omitted() {
     assert_eq!((&told[0].data["data_one"], told[1].data.contains_key("data")), (&json!(1), false));
 }
 
+// Shows (Events of chains).
 #[test]
 fn a_block_of_aptos_with_more_transactions_than_blocks_can_have_is_unreadable() {
     for (first, last) in [("1", "100001"), ("2", "1"), ("0", "18446744073709551615")] {
@@ -350,6 +361,7 @@ fn a_block_of_aptos_with_more_transactions_than_blocks_can_have_is_unreadable() 
     }
 }
 
+// Shows (Events of chains).
 #[test]
 fn blocks_that_a_node_of_aptos_lacks_are_missing_or_errors() {
     let reading = node(Vec::new(), 0);
@@ -369,6 +381,7 @@ fn blocks_that_a_node_of_aptos_lacks_are_missing_or_errors() {
     assert_eq!(Reading::new("aptos", wrong).at(&known()), Err(ReadError::Unreadable("a block's height")));
 }
 
+// Shows (Events of chains): Filters of Aptos, TON, Solana and Cardano are compared in the chain's own form.
 #[test]
 fn filters_of_aptos_have_one_form() {
     let reader = Reader::of("aptos");

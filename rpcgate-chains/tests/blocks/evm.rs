@@ -17,6 +17,8 @@ fn eth() -> Reader {
     Reader::of("eth")
 }
 
+// Shows (Events of chains): EVM chains: every type of event is read from simulated blocks; transactions of every type,
+// created contracts.
 #[test]
 fn simulated_chains_report_new_blocks() {
     for chain in CHAINS {
@@ -27,6 +29,7 @@ fn simulated_chains_report_new_blocks() {
     }
 }
 
+// Shows (Events of chains).
 #[test]
 fn simulated_chains_report_the_activity_of_addresses() {
     for chain in CHAINS {
@@ -61,6 +64,7 @@ fn simulated_chains_report_the_activity_of_addresses() {
     }
 }
 
+// Shows (Events of chains).
 #[test]
 fn simulated_chains_report_transfers_of_every_standard() {
     for chain in CHAINS {
@@ -83,6 +87,7 @@ fn simulated_chains_report_transfers_of_every_standard() {
     }
 }
 
+// Shows (Events of chains).
 #[test]
 fn simulated_chains_report_events_of_contracts() {
     for chain in CHAINS {
@@ -97,6 +102,7 @@ fn simulated_chains_report_events_of_contracts() {
     }
 }
 
+// Shows (Events of chains).
 #[test]
 fn transactions_of_every_type_and_a_created_contract_are_reported() {
     let signed: Value = serde_json::from_str(SIGNED).unwrap();
@@ -176,6 +182,8 @@ fn activity(
     Ok(read?.unwrap().events)
 }
 
+// Shows (Webhooks): A failed transaction has no value on any chain; TON events show the failure.
+// Shows (Events of chains).
 #[test]
 fn a_failed_transaction_moves_and_creates_nothing() {
     let txs = json!([written_tx(1, address(2).into()), written_tx(2, Value::Null)]);
@@ -190,6 +198,7 @@ fn a_failed_transaction_moves_and_creates_nothing() {
     assert!(!events[2].data.contains_key("to"));
 }
 
+// Shows (Webhooks): An answer that lacks receipts or logs is rejected, as is a block that Avalanche has not accepted.
 #[test]
 fn an_incomplete_list_of_receipts_is_rejected() {
     let txs = || json!([written_tx(1, address(2).into()), written_tx(2, address(3).into())]);
@@ -201,6 +210,7 @@ fn an_incomplete_list_of_receipts_is_rejected() {
     assert_eq!(activity(written_block(8, txs()), Ok(both), json!([])).map(|events| events.len()), Ok(4));
 }
 
+// Shows (Webhooks).
 #[test]
 fn a_block_with_logs_is_not_read_without_them() {
     let told = |bloom: &str, logs: Value| {
@@ -219,6 +229,7 @@ fn a_block_with_logs_is_not_read_without_them() {
     assert_eq!(told("", json!([written_log(8, 0, 0)])), Ok(1), "of a transaction that the chain made itself");
 }
 
+// Shows (Webhooks).
 #[test]
 fn a_block_that_avalanche_has_not_accepted_yet_is_missing() {
     let node = ScriptedNode::new(|_, _| Err(refused(-32_000, "cannot query unfinalized data")));
@@ -292,6 +303,8 @@ fn events_have_their_order_in_the_block() {
     assert_eq!(events[0].data["gas_used"], 21_000);
 }
 
+// Shows (Events of chains): EVM chains: a block that is reorganised while it is read is an error or has its other
+// parent; logs of another block are never reported.
 #[test]
 fn logs_and_receipts_of_another_block_are_an_error() {
     let logs = |log: Value| {
@@ -334,6 +347,7 @@ fn logs_and_receipts_of_another_block_are_an_error() {
     assert!(matches!(gone, Err(ReadError::Unreadable(_))));
 }
 
+// Shows (Events of chains).
 #[test]
 fn a_block_on_another_parent_is_reported_with_that_parent() {
     let node = ScriptedNode::of_texts(|_: &str, _: &str| Ok(written_block(8, json!([])).to_string()));
@@ -405,6 +419,8 @@ fn a_real_development_node_is_read() {
 }
 
 proptest! {
+    // Shows (Events of chains): No damaged block makes a reader panic or invent an event (EVM, UTXO, XRP), and no other
+    // bytes do, on any chain.
     #[test]
     fn no_answer_is_too_strange(at in 0usize..60, which in 0usize..3, by in prop_oneof![
         Just(Value::Null), Just(json!(-1)), Just(json!("0x")), Just(json!({})), Just(json!([[]])),

@@ -29,6 +29,7 @@ fn shown(reading: &Reading<SimulatedNode>, height: u64) -> Vec<Value> {
     rows.iter().map(whole).collect()
 }
 
+// Shows (Events of chains): Events of TON: every type from simulated blocks.
 #[test]
 fn a_simulated_masterchain_block_is_reported_as_new_without_reading_shards() {
     let reading = simulated();
@@ -42,6 +43,7 @@ fn a_simulated_masterchain_block_is_reported_as_new_without_reading_shards() {
     assert_eq!(reading.at(&above), Ok(None));
 }
 
+// Shows (Events of chains).
 #[test]
 fn activity_in_a_simulated_block_of_ton_is_reported_for_both_sides_of_a_message() {
     let reading = simulated();
@@ -69,6 +71,7 @@ fn activity_in_a_simulated_block_of_ton_is_reported_for_both_sides_of_a_message(
     assert_eq!(reading.after(&known, &wanted).unwrap().unwrap().events.len(), 2);
 }
 
+// Shows (Events of chains).
 #[test]
 fn coins_in_a_simulated_block_of_ton_are_reported_where_they_arrive() {
     let reading = simulated();
@@ -85,6 +88,7 @@ fn coins_in_a_simulated_block_of_ton_are_reported_where_they_arrive() {
     }
 }
 
+// Shows (Events of chains).
 #[test]
 fn messages_to_the_outside_in_a_simulated_block_of_ton_are_events_of_contracts() {
     let reading = simulated();
@@ -214,6 +218,7 @@ fn confirmed(height: u64) -> Vec<String> {
     told.iter().map(|event| BLOCKS[event.data["lt"].as_u64().unwrap() as usize].0.to_owned()).collect()
 }
 
+// Shows (Events of chains): Events of TON: shards that split and merge, pages, another chain, jettons.
 #[test]
 fn blocks_of_shards_that_split_and_merge_are_each_read_once() {
     assert_eq!(confirmed(10), ["m10", "w5"]);
@@ -222,6 +227,7 @@ fn blocks_of_shards_that_split_and_merge_are_each_read_once() {
     assert_eq!(confirmed(13), ["m13", "w8"]);
 }
 
+// Shows (Events of chains).
 #[test]
 fn a_chain_of_blocks_of_a_shard_without_end_is_unreadable() {
     let id = |workchain: i64, seqno: i64| {
@@ -250,6 +256,7 @@ fn a_chain_of_blocks_of_a_shard_without_end_is_unreadable() {
     assert_eq!(next, Err(ReadError::Unreadable("the blocks of shards")));
 }
 
+// Shows (Events of chains).
 #[test]
 fn the_block_after_one_of_another_chain_names_its_own_parent() {
     let reading = node(|_| Vec::new());
@@ -260,6 +267,7 @@ fn the_block_after_one_of_another_chain_names_its_own_parent() {
     assert_eq!(reading.head().map(|head| head.height), Ok(13));
 }
 
+// Shows (Events of chains).
 #[test]
 fn all_pages_of_a_block_of_ton_are_read() {
     let rows =
@@ -316,6 +324,7 @@ fn jettons(operation: u32) -> String {
     )
 }
 
+// Shows (Events of chains).
 #[test]
 fn jettons_are_reported_where_they_arrive_unless_the_message_is_returned() {
     let arrives = || message(&account(2), &account(1), "0", &jettons(0x178d_4519));
@@ -347,6 +356,7 @@ fn phases(is_success: bool) -> Value {
     STANDARD.encode([&[0xb5, 0xee, 0x9c, 0x72, 1, 1, 3, 1, 0, 12, 0][..], &cells].concat()).into()
 }
 
+// Shows (Webhooks).
 #[test]
 fn a_ton_transaction_shows_its_success_and_a_failed_one_moves_no_jettons() {
     for (data, success, jettons_told) in [
@@ -372,6 +382,7 @@ fn a_ton_transaction_shows_its_success_and_a_failed_one_moves_no_jettons() {
     }
 }
 
+// Shows (Events of chains).
 #[test]
 fn an_unreadable_address_of_ton_is_rejected() {
     let reading = node(|_| vec![transaction(1, 4, message("0:zz", "", "1", ""), json!([]))]);
@@ -383,6 +394,7 @@ fn an_unreadable_address_of_ton_is_rejected() {
     assert_eq!(Reading::new("ton", fails).head(), Err(expected));
 }
 
+// Shows (Events of chains).
 #[test]
 fn filters_of_ton_have_one_form() {
     let reader = Reader::of("ton");

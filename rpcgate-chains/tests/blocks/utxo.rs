@@ -17,6 +17,7 @@ const MOST_LOOK_UPS: usize = 2_000;
 /// Liquid's bitcoin.
 const ASSET: &str = "6f0279e9ed041c3d710a9f57d0c02928416460c4b722ae3457a11eec381c526d";
 
+// Shows (Events of chains): UTXO chains: every type of event is read from simulated blocks.
 #[test]
 fn simulated_chains_report_new_blocks() {
     for chain in CHAINS {
@@ -27,6 +28,7 @@ fn simulated_chains_report_new_blocks() {
     }
 }
 
+// Shows (Events of chains).
 #[test]
 fn simulated_chains_report_what_addresses_get_and_spend() {
     for chain in CHAINS {
@@ -45,6 +47,7 @@ fn simulated_chains_report_what_addresses_get_and_spend() {
     }
 }
 
+// Shows (Events of chains).
 #[test]
 fn simulated_chains_report_every_payment() {
     for chain in CHAINS {
@@ -57,6 +60,7 @@ fn simulated_chains_report_every_payment() {
     }
 }
 
+// Shows (Events of chains).
 #[test]
 fn simulated_chains_report_data_in_outputs() {
     for chain in CHAINS {
@@ -131,6 +135,8 @@ fn missing(_: &str) -> Result<Value, ReadError> {
     Err(refused(-5, "No such mempool transaction. Use -txindex"))
 }
 
+// Shows (Events of chains): UTXO chains: inputs are known from the block or looked up within a bound, and unknown ones
+// are marked; amounts are exact.
 #[test]
 fn inputs_are_known_from_the_block_its_own_outputs_and_the_node_in_this_order() {
     let mut shown = spend(50, 0);
@@ -173,6 +179,7 @@ fn inputs_are_known_from_the_block_its_own_outputs_and_the_node_in_this_order() 
     assert_eq!(events[0].data["coinbase"], true);
 }
 
+// Shows (Events of chains).
 #[test]
 fn unknown_inputs_are_marked_as_unknown_without_a_transaction_index() {
     let asked = Arc::new(Mutex::new(0));
@@ -192,6 +199,7 @@ fn unknown_inputs_are_marked_as_unknown_without_a_transaction_index() {
     assert_eq!(*asked.lock(), 1, "a node without an index is asked once");
 }
 
+// Shows (Events of chains).
 #[test]
 fn the_inputs_that_are_looked_up_are_bounded() {
     let asked = Arc::new(Mutex::new(0));
@@ -211,6 +219,7 @@ fn the_inputs_that_are_looked_up_are_bounded() {
     assert_eq!((none.len(), *asked.lock()), (1, MOST_LOOK_UPS), "payments need no inputs");
 }
 
+// Shows (Events of chains).
 #[test]
 fn a_node_that_only_lists_ids_is_asked_for_each_transaction() {
     let calls = Arc::new(Mutex::new(Vec::new()));
@@ -286,6 +295,8 @@ fn confidential_amounts_are_left_out() {
     assert_eq!(events.iter().filter(|event| event.data.contains_key("value")).count(), 2);
 }
 
+// Shows (Webhooks): A hidden asset of Liquid is not reported as its coin; a fee paid by a delegate is not a gain;
+// tokens that go to a contract with a call are reported.
 #[test]
 fn an_open_amount_of_a_hidden_asset_does_not_pass_for_the_coin() {
     let mut output = pay(0, "1000.00000000", ALICE);
@@ -410,6 +421,7 @@ fn filters_are_compared_with_values_in_their_form() {
 }
 
 proptest! {
+    // Shows (Events of chains).
     #[test]
     fn no_answer_is_too_strange(at in 0usize..70, by in prop_oneof![
         Just(Value::Null), Just(json!(-1)), Just(json!("0x")), Just(json!({})), Just(json!([[]])), Just(json!(1e300)),

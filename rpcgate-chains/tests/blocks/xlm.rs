@@ -4,6 +4,7 @@ use crate::node::{ScriptedNode, SimulatedNode, refused};
 use crate::reading::{Reader, all, at_height, only};
 use rpcgate_core::event::{ChainEvent, EventType, ReadError};
 
+// Shows (Events of chains): Stellar: the newest ledger is a new block.
 #[test]
 fn a_simulated_node_reports_its_newest_ledger() {
     let (reader, node) = (Reader::of("xlm"), SimulatedNode::of("xlm"));

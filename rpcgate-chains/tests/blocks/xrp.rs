@@ -11,6 +11,8 @@ const ALICE: &str = "rHb9CJAWyB4rj91VRWn96DkukG4bwdtyTh";
 const BOB: &str = "r9cZA1mLK5R5Am25ArfXFmqgNwjZgnfk59";
 const CAROL: &str = "rrrrrrrrrrrrrrrrrrrrBZbvji";
 
+// Shows (Events of chains): XRP: every type of event is read from simulated ledgers; a partial payment is reported with
+// the delivered amount.
 #[test]
 fn a_simulated_ledger_is_a_new_block() {
     let events = events_of("xrp", EventType::NewBlock);
@@ -19,6 +21,7 @@ fn a_simulated_ledger_is_a_new_block() {
     assert!(events.iter().all(|event| event.data["transactions"].as_u64() >= Some(4)));
 }
 
+// Shows (Events of chains).
 #[test]
 fn both_sides_of_a_simulated_payment_are_active() {
     let events = events_of("xrp", EventType::AddressActivity);
@@ -47,6 +50,7 @@ fn both_sides_of_a_simulated_payment_are_active() {
     assert!(events.len() > payments.len(), "what is no payment is activity too");
 }
 
+// Shows (Events of chains).
 #[test]
 fn a_simulated_payment_is_a_transfer_of_what_it_delivered() {
     let events = events_of("xrp", EventType::TokenTransfer);
@@ -55,6 +59,7 @@ fn a_simulated_payment_is_a_transfer_of_what_it_delivered() {
     assert!(events.iter().all(|event| event.data["value"].as_str().unwrap().parse::<u64>().is_ok()));
 }
 
+// Shows (Events of chains).
 #[test]
 fn a_simulated_transaction_that_is_no_payment_is_reported_with_its_type() {
     let events = events_of("xrp", EventType::ContractEvent);
@@ -130,6 +135,7 @@ fn transfers(tx: Value) -> Vec<Value> {
     events.into_iter().map(|event| event.data.into()).collect()
 }
 
+// Shows (Events of chains).
 #[test]
 fn a_partial_payment_is_reported_with_the_delivered_amount() {
     let usd = |value: &str| json!({"currency": "USD", "issuer": CAROL, "value": value});
@@ -228,6 +234,7 @@ fn funds_of_a_new_account_and_a_cashed_check_count_as_received() {
     assert!(events.iter().all(|event| event.data["value"] == "100"));
 }
 
+// Shows (Webhooks).
 #[test]
 fn a_fee_paid_by_a_delegate_is_not_a_gain_of_the_sender() {
     let mut tx = payment(
@@ -306,6 +313,7 @@ fn a_missing_or_unvalidated_ledger_is_reported_as_missing() {
 }
 
 proptest! {
+    // Shows (Events of chains).
     #[test]
     fn no_answer_is_too_strange(at in 0usize..60, by in prop_oneof![
         Just(Value::Null), Just(json!(-1)), Just(json!("")), Just(json!({})), Just(json!([[]])),

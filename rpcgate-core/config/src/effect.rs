@@ -127,6 +127,7 @@ impl ConfigProgram {
 mod tests {
     use super::*;
 
+    // Shows (Commands and configuration).
     #[test]
     fn every_known_key_is_in_the_list() {
         for key in Config::known_keys() {

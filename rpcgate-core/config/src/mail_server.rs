@@ -165,6 +165,7 @@ mod tests {
         }
     }
 
+    // Shows (Mails and notifications).
     #[test]
     fn without_tls_an_address_is_private() {
         for (address, expected) in [

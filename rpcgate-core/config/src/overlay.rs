@@ -253,6 +253,7 @@ mod tests {
         assert_eq!(overlay.over(&Config::default()).plans.free.per_minute, 5, "not before it is due");
     }
 
+    // Shows (Management): Settings of operators override the file; a chain is served only if both enable it.
     #[test]
     fn operators_override_the_file_and_neither_alone_enables_a_chain() {
         let text = "[chains.eth]\ncu = { a = 1, b = 2 }\n[chains.btc]\nenabled = false\n";

@@ -110,6 +110,7 @@ mod tests {
         assert!(finality.is_final(100) && !finality.is_final(101));
     }
 
+    // Shows (Nodes and cache).
     #[test]
     fn finality_never_comes_from_later_blocks_or_from_a_head_that_is_gone() {
         let finality = Finality::new(Arc::default(), 6);

@@ -159,6 +159,7 @@ mod tests {
     }
 
     proptest! {
+        // Shows (Nodes and cache).
         #[test]
         fn a_node_used_only_when_not_ahead_lasts_the_whole_month_and_leaves_little_unused(
             calls in 1_000_u64..20_000,

@@ -238,6 +238,7 @@ mod tests {
     }
 
     proptest! {
+        // Shows (Nodes and cache).
         #[test]
         fn a_streamed_reply_is_accepted_where_a_whole_one_is(
             members in vec(prop::sample::select(vec![

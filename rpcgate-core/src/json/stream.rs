@@ -303,6 +303,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(1_000))]
 
+        // Shows (Nodes and cache).
         #[test]
         fn a_text_in_chunks_is_accepted_where_the_cursor_accepts_the_whole(
             text in json_text(),

@@ -128,6 +128,7 @@ impl Simulation {
 
 const FREE: Tier = Tier::Free;
 
+// Shows (Hostile and odd traffic).
 #[test]
 fn three_times_the_capacity_changes_neither_throughput_nor_latency_much() {
     for (places, millis) in [(16, 60), (32, 50), (64, 100), (256, 100)] {
@@ -158,6 +159,7 @@ fn a_modest_project_is_served_while_a_greedy_one_is_turned_away() {
     assert!(node.refused[0] > 1_000, "{}", node.refused[0]);
 }
 
+// Shows (Hostile and odd traffic).
 #[test]
 fn projects_of_higher_tiers_have_larger_shares() {
     let mut node = Simulation::new(32, 50);
@@ -170,6 +172,7 @@ fn projects_of_higher_tiers_have_larger_shares() {
     assert!(of(0) > 100, "a lower one is not shut out: {}", of(0));
 }
 
+// Shows (Hostile and odd traffic).
 #[test]
 fn ordinary_changes_refuse_no_call() {
     // A much slower node replaces one, as its answers show.
@@ -195,6 +198,7 @@ fn ordinary_changes_refuse_no_call() {
     assert_eq!((node.all_refused(), node.load.limit()), (0, None));
 }
 
+// Shows (Hostile and odd traffic).
 #[test]
 fn the_state_of_a_past_load_has_no_effect_after_an_idle_time() {
     let after_load = || {
@@ -263,6 +267,7 @@ fn a_wait_that_is_given_up_counts_as_late_and_never_as_usual() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
+    // Shows (Hostile and odd traffic).
     #[test]
     fn after_any_load_everybody_is_admitted_again_within_five_seconds(
         places in 4..200_usize,

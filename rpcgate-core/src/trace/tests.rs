@@ -12,6 +12,7 @@ fn headers(rows: &[(HeaderName, &str)]) -> HeaderMap {
     headers
 }
 
+// Shows (Traces, logs and metrics).
 #[test]
 fn a_valid_traceparent_is_read_and_any_other_is_ignored() {
     let read = |text: &str| TraceContext::parse(text.as_bytes());
@@ -57,6 +58,7 @@ fn a_client_with_two_traceparents_has_none() {
     assert_eq!(none.begin(RequestId(7), &headers(&two)), None);
 }
 
+// Shows (Traces, logs and metrics).
 #[test]
 fn a_client_may_refuse_tracing_but_cannot_exceed_the_ratio_and_its_node_is_notified() {
     let begin = |millionths: u32, flags: &str| {
@@ -94,6 +96,7 @@ fn a_trace_of_its_own_has_the_number_of_the_request_and_no_state() {
     assert_eq!(all.begin(RequestId(0), &HeaderMap::new()).unwrap().context.trace.bytes()[15], 1);
 }
 
+// Shows (Traces, logs and metrics).
 #[test]
 fn the_share_of_traced_calls_equals_the_ratio() {
     let count = |millionths: u32| {
@@ -114,6 +117,7 @@ fn the_share_of_traced_calls_equals_the_ratio() {
     assert!(count(1_000).abs_diff(20) < 27);
 }
 
+// Shows (Traces, logs and metrics): A client cannot have more of its calls traced than the operator's ratio.
 #[test]
 fn a_client_that_wants_all_of_its_calls_traced_gets_the_ratio() {
     let text = format!("00-{TRACE}-{SPAN}-01");
@@ -126,6 +130,7 @@ fn a_client_that_wants_all_of_its_calls_traced_gets_the_ratio() {
     assert!(TraceSampling::of_millionths(0).begin_as_asked(RequestId(7), &wanted).unwrap().is_sampled());
 }
 
+// Shows (Traces, logs and metrics).
 #[test]
 fn a_state_is_passed_on_as_a_whole_or_not_at_all() {
     let read = |lines: &[&str]| {

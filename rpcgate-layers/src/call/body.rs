@@ -256,6 +256,7 @@ mod tests {
         assert_eq!(outcome.unwrap().len(), 66_000);
     }
 
+    // Shows (Hostile and odd traffic): A body must arrive completely within `body_timeout` (promise 60).
     #[tokio::test(start_paused = true)]
     async fn a_body_that_is_fast_enough_still_has_only_a_minute() {
         let piece: &'static str = Box::leak("x".repeat(1_100).into_boxed_str());

@@ -162,6 +162,7 @@ mod tests {
         }
     }
 
+    // Shows (Limits, budget and quota).
     #[test]
     fn a_request_of_long_ago_brings_no_budget_back() {
         let (heavy, caller) = (Heavy::default(), suite::caller(1));

@@ -366,6 +366,7 @@ mod tests {
         String::from_utf8(pieces.concat()).unwrap()
     }
 
+    // Shows (Hostile and odd traffic).
     #[test]
     fn answers_beyond_the_memory_of_their_batch_are_refused_in_position_and_not_charged() {
         const NO_ROOM: &str = r#""error":{"code":-32005,"message":"batch response too large"}}"#;
@@ -389,6 +390,7 @@ mod tests {
         }
     }
 
+    // Shows (Hostile and odd traffic).
     #[test]
     fn large_answers_are_held_and_not_copied() {
         let (pending, _, room) = three(30_000, usize::MAX, 1 << 20);
@@ -399,6 +401,7 @@ mod tests {
         assert_eq!(room.held(), 0, "small ones are not counted");
     }
 
+    // Shows (Hostile and odd traffic).
     #[test]
     fn a_large_answer_beyond_the_memory_budget_is_refused_with_retry_after() {
         let fixture = Fixture::new();

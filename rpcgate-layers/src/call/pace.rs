@@ -139,6 +139,7 @@ mod tests {
         }
     }
 
+    // Shows (Limits, budget and quota).
     #[test]
     fn a_request_of_long_ago_brings_no_call_back() {
         let (pace, caller) = (Pace::default(), suite::caller(1));

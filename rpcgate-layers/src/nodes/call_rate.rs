@@ -133,6 +133,7 @@ mod tests {
     }
 
     proptest! {
+        // Shows (Nodes and cache).
         #[test]
         fn no_time_has_more_calls_than_the_burst_and_the_rate_allow(
             per_second in 1_u32..5_000,
@@ -152,6 +153,7 @@ mod tests {
             }
         }
 
+        // Shows (Nodes and cache).
         #[test]
         fn nor_has_any_time_if_calls_are_given_back_late(
             per_second in 1_u32..5_000,

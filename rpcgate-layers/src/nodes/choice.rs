@@ -244,6 +244,7 @@ mod tests {
         assert_eq!(asked(&nodes), [0, 2]);
     }
 
+    // Shows (Nodes and cache): A drained node gets no new call and no new stream, and its streams end with 1012.
     #[test]
     fn only_a_candidate_is_chosen_and_never_a_drained_node() {
         let drains = NodeDrains::default();
@@ -307,6 +308,7 @@ mod tests {
         node.health.by(Transport::Http).usefulness()
     }
 
+    // Shows (Nodes and cache).
     #[test]
     fn an_unknown_node_takes_its_turn_and_no_more() {
         let nodes = nodes(2);

@@ -344,6 +344,7 @@ mod tests {
         assert_eq!(health.health(NOW).name(), "ejected");
     }
 
+    // Shows (Dashboard): Nodes show their failed tries, and no refusals of clients.
     #[test]
     fn faults_are_what_fails_through_the_node_and_not_through_the_call() {
         let health = HealthState::default();
@@ -416,6 +417,7 @@ mod tests {
         assert_eq!(health.health(NOW), NodeHealth::Well);
     }
 
+    // Shows (Nodes and cache).
     #[test]
     fn a_failing_transport_does_not_affect_the_others() {
         let health = HealthState::default();

@@ -80,6 +80,7 @@ mod tests {
         (0..most).map_while(|_| limit.acquire(Some(ProjectId(project))).ok()).collect()
     }
 
+    // Shows (Hostile and odd traffic).
     #[test]
     fn a_single_project_gets_nearly_all_slots_and_an_eighth_next_to_others() {
         let limit = InFlightLimit::new(160);

@@ -94,6 +94,7 @@ mod tests {
         assert_eq!(count.read(long_before), (long_before, 0), "that clock was wrong");
     }
 
+    // Shows (Nodes and cache).
     #[test]
     fn a_bound_is_kept_to_the_call_by_all_threads() {
         let count = MonthCount::default();
@@ -109,6 +110,7 @@ mod tests {
         );
     }
 
+    // Shows (Nodes and cache).
     #[test]
     fn calls_are_taken_back_and_raised_in_their_own_month_only() {
         let count = MonthCount::default();

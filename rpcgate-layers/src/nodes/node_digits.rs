@@ -64,6 +64,7 @@ mod tests {
         NodeConfig::new(url.parse().unwrap())
     }
 
+    // Shows (Nodes and cache).
     #[test]
     fn a_name_never_changes_and_does_not_depend_on_the_secrets_of_the_address() {
         // Ids that clients hold must stay valid across an upgrade.

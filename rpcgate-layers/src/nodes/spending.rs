@@ -365,6 +365,7 @@ mod tests {
     }
 
     proptest! {
+        // Shows (Nodes and cache).
         #[test]
         fn no_month_exceeds_its_budget_for_any_calls_taken_and_returned(
             budget_calls in 1_u64..200,

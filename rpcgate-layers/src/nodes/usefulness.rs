@@ -455,6 +455,7 @@ mod tests {
         assert!(!account.is_doubtful(one, at(0)));
     }
 
+    // Shows (Nodes and cache).
     #[test]
     fn a_doubtful_node_gets_a_trial_after_a_second_and_then_less_and_less_often() {
         let account = Usefulness::default();

@@ -376,6 +376,7 @@ mod tests {
         assert_eq!(busy.used(HOUR), 1_000);
     }
 
+    // Shows (Limits, budget and quota).
     #[test]
     fn a_slice_of_a_higher_ceiling_is_returned_before_a_lower_one_is_reserved() {
         let mut units = with_slice(100);
@@ -397,6 +398,7 @@ mod tests {
         );
     }
 
+    // Shows (Limits, budget and quota).
     #[test]
     fn alone_a_slice_of_a_higher_ceiling_is_not_spent_below_a_lower_one() {
         let mut units = with_slice(100);
@@ -505,6 +507,7 @@ mod tests {
     }
 
     proptest! {
+        // Shows (Reliability).
         #[test]
         fn counts_in_redis_are_recorded_or_unused_once_all_earlier_calls_are_over(
             steps in proptest::collection::vec((0..9_u32, 1..40_u32), 3..200),

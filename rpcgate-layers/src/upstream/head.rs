@@ -31,6 +31,7 @@ fn may_pass(name: &HeaderName, allowed: &[&str]) -> bool {
 mod tests {
     use super::*;
 
+    // Shows (Nodes and cache).
     #[test]
     fn a_node_header_passes_if_its_name_or_the_beginning_of_it_is_listed() {
         let allowed = ["x-height", "x-chain-*"];

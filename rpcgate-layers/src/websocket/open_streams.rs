@@ -439,6 +439,7 @@ mod tests {
         assert_eq!(ending(&permit), Some(CloseReason::Suspended));
     }
 
+    // Shows (Streams).
     #[tokio::test]
     async fn streams_end_on_a_chain_that_their_key_lost_and_continue_elsewhere() {
         const BSC: ChainName = ChainName::new("bsc");
@@ -452,6 +453,7 @@ mod tests {
         assert_eq!(refused.err(), Some(Refusal::TooManyStreams), "the key has two, on all chains together");
     }
 
+    // Shows (Streams).
     #[test]
     fn a_gateway_has_as_many_streams_as_it_can_hold_and_leaves_some_to_every_project() {
         let streams = Fixture::new(caller(1, 1)).streams;

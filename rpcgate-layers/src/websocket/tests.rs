@@ -280,6 +280,7 @@ async fn messages_pass_unchanged_both_ways() {
     }
 }
 
+// Shows (Traces, logs and metrics).
 #[tokio::test]
 async fn a_handshake_is_remembered_and_the_messages_of_its_stream_are_not() {
     let node = Node::echo().await;
@@ -676,6 +677,7 @@ async fn a_message_beyond_the_limit_ends_the_stream_with_1009_fragments_added_up
     assert_eq!(end(&mut socket).await, (1009, "message too large".into()));
 }
 
+// Shows (Streams).
 #[tokio::test]
 async fn a_message_beyond_the_limit_is_drained_so_that_its_client_learns_the_reason() {
     let node = Node::echo().await;
@@ -754,6 +756,8 @@ fn taking(node: &Node, only: &[&str]) -> NodeConfig {
     NodeConfig::new(url).with_methods(NodeMethods::new(only.iter().copied(), [""; 0]))
 }
 
+// Shows (Nodes and cache): A stream is opened at a node that takes every method; if none does, it refuses the other
+// calls.
 #[tokio::test]
 async fn a_stream_is_opened_where_every_method_is_taken_and_elsewhere_others_are_refused() {
     let answer = r#"{"jsonrpc":"2.0","id":7,"result":1}"#;
@@ -779,6 +783,7 @@ async fn a_stream_is_opened_where_every_method_is_taken_and_elsewhere_others_are
     assert_eq!(*of_some.lock(), [CALL]);
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn a_handshake_that_a_node_does_not_answer_moves_on_to_another_node_within_its_time() {
     // The kernel accepts connections, and nothing answers on them.
@@ -796,6 +801,7 @@ async fn a_handshake_that_a_node_does_not_answer_moves_on_to_another_node_within
     assert!(asked.is_ok(), "the silent node was asked");
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn a_drained_node_gets_no_new_stream_and_its_streams_end_with_1012() {
     let (one, two) = (Node::echo().await, Node::echo().await);
@@ -827,6 +833,7 @@ async fn a_drained_node_gets_no_new_stream_and_its_streams_end_with_1012() {
     while next(&mut again).await != text(CALL) {}
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn ids_of_what_the_node_of_a_stream_makes_name_the_node_as_over_http() {
     let node = Node::serve(|mut socket| async move {
@@ -901,6 +908,7 @@ async fn calls_beyond_the_rate_of_a_stream_are_refused() {
     assert_eq!(next(&mut socket).await, text(r#"{"jsonrpc":"2.0","id":7,"result":1}"#));
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn an_opening_and_each_call_count_at_the_node_and_are_refused_beyond_its_limit() {
     let (node, seen) = Node::answering(&[r#"{"jsonrpc":"2.0","id":7,"result":1}"#]).await;
@@ -981,6 +989,8 @@ const UNCERTAIN: &[&str] = &[
     r#"{"id":7,"command":"toy_read"}"#,
 ];
 
+// Shows (Hostile and odd traffic): No client message reaches a node before it is parsed and admitted: invalid JSON gets
+// -32700, and anything that is not certainly one call gets -32600 (promise 73).
 #[tokio::test]
 async fn a_message_that_cannot_be_read_is_answered_and_never_reaches_the_node() {
     let (node, seen) = Node::answering(&[r#"{"jsonrpc":"2.0","id":7,"result":1}"#]).await;
@@ -1015,6 +1025,7 @@ async fn a_message_that_cannot_be_read_is_answered_and_never_reaches_the_node() 
     assert_eq!(unread.map(|line| line.1 as usize).sum::<usize>(), refused, "{lines:?}");
 }
 
+// Shows (Hostile and odd traffic).
 #[tokio::test]
 async fn items_that_are_not_certainly_calls_are_taken_out_of_an_array() {
     let (node, seen) = Node::answering(&[r#"[{"jsonrpc":"2.0","id":7,"result":1}]"#]).await;
@@ -1027,6 +1038,7 @@ async fn items_that_are_not_certainly_calls_are_taken_out_of_an_array() {
     assert_eq!(*seen.lock(), [format!("[{CALL}]")]);
 }
 
+// Shows (Hostile and odd traffic).
 #[tokio::test]
 async fn a_node_receives_on_a_stream_exactly_the_admitted_calls() {
     use proptest::strategy::{Strategy, ValueTree};
@@ -1125,6 +1137,7 @@ async fn a_client_that_reads_nothing_slows_its_node_and_is_given_up() {
     assert_eq!(gateway.parts.room.held(), 0);
 }
 
+// Shows (Streams).
 #[tokio::test]
 async fn the_memory_of_a_slow_clients_backlog_is_returned_when_it_is_written() {
     const MESSAGES: usize = 150;
@@ -1196,6 +1209,7 @@ const THREE: &str = concat!(
 );
 const CLOSED: &str = r#"{"jsonrpc":"2.0","id":2,"error":{"code":-32601,"message":"method not available"}}"#;
 
+// Shows (Streams): Refused calls of an array are answered for any answers of the node to the others.
 #[tokio::test]
 async fn an_array_that_the_node_rejects_is_answered_with_its_error_and_the_refused_calls() {
     const ERROR: &str = r#"{"jsonrpc":"2.0","error":{"code":-32600,"message":"no arrays"},"id":null}"#;
@@ -1226,6 +1240,7 @@ async fn an_array_that_the_node_rejects_is_answered_with_its_error_and_the_refus
     }
 }
 
+// Shows (Streams).
 #[tokio::test]
 async fn fragmented_answers_are_joined_with_refused_calls_and_otherwise_pass_at_once() {
     const WHOLE: &str =
@@ -1268,6 +1283,7 @@ async fn fragmented_answers_are_joined_with_refused_calls_and_otherwise_pass_at_
     assert_eq!(gateway.parts.room.held(), 0);
 }
 
+// Shows (Streams).
 #[tokio::test]
 async fn refused_calls_of_an_array_that_is_given_up_are_answered_alone() {
     let (node, seen) = Node::answering(&[]).await;
@@ -1286,6 +1302,7 @@ async fn refused_calls_of_an_array_that_is_given_up_are_answered_alone() {
     assert_eq!(seen.lock().len(), 12);
 }
 
+// Shows (Streams): An open stream of a chain that is switched off forwards no message, JSON or not.
 #[tokio::test]
 async fn a_chain_that_is_switched_off_gets_no_message_of_any_kind() {
     let (node, seen) = Node::answering(&[]).await;
@@ -1311,6 +1328,7 @@ async fn a_chain_that_is_switched_off_gets_no_message_of_any_kind() {
     assert!(seen.lock().is_empty(), "{seen:?}");
 }
 
+// Shows (Streams).
 #[tokio::test]
 async fn a_gateway_that_can_hold_no_more_streams_refuses_handshakes_with_503() {
     let node = Node::echo().await;
@@ -1329,6 +1347,7 @@ async fn a_gateway_that_can_hold_no_more_streams_refuses_handshakes_with_503() {
     gateway.open().await;
 }
 
+// Shows (Streams).
 #[tokio::test]
 async fn a_message_of_the_node_without_memory_for_it_ends_the_stream_with_1013() {
     let node = Node::serve(|mut socket| async move {
@@ -1374,6 +1393,8 @@ async fn closed_when_full(close_wait: Duration) -> (Gateway, Node, Socket) {
     (gateway, node, socket)
 }
 
+// Shows (Streams): A client that keeps reading gets its close frame; a node's message for which there is no memory
+// closes with 1013.
 #[tokio::test]
 async fn a_client_that_keeps_reading_gets_its_close_frame_after_any_backlog() {
     let (gateway, _node, mut socket) = closed_when_full(Duration::from_secs(3)).await;
@@ -1393,6 +1414,7 @@ async fn a_client_that_keeps_reading_gets_its_close_frame_after_any_backlog() {
     assert_eq!(gateway.parts.room.held(), 0);
 }
 
+// Shows (Streams).
 #[tokio::test]
 async fn a_client_that_reads_nothing_for_the_time_of_a_close_gets_no_close_frame() {
     let (gateway, _node, mut socket) = closed_when_full(Duration::from_millis(100)).await;

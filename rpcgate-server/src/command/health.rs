@@ -41,6 +41,8 @@ mod tests {
         (gateway, HealthArgs { file: ConfigFile { config }, ready: true })
     }
 
+    // Shows (Commands and configuration): `health` asks the process on the same host, over TLS if it listens with TLS,
+    // with a bound on time and bytes.
     #[tokio::test]
     async fn a_gateway_that_serves_is_well_and_one_that_is_gone_is_not() {
         let dir = tempfile::tempdir().unwrap();
@@ -60,6 +62,7 @@ mod tests {
         assert!(plain.is_err(), "others are not answered");
     }
 
+    // Shows (Commands and configuration).
     #[tokio::test]
     async fn a_gateway_behind_tls_is_asked_over_tls_for_any_name_in_its_certificate() {
         let dir = tempfile::tempdir().unwrap();

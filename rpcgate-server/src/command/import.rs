@@ -143,6 +143,7 @@ mod tests {
         assert!(messages.contains(reason) && !out.contains("url = \"redis:"), "{out}{messages}");
     }
 
+    // Shows (Import and transfer).
     #[test]
     fn a_malformed_file_is_refused_with_its_line_and_column() {
         let dir = tempfile::tempdir().unwrap();

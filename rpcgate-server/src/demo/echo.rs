@@ -219,6 +219,7 @@ mod tests {
 
     const BODY: &[u8] = br#"{"chain":"eth","event_type":"new_block","data":{"block_num":7}}"#;
 
+    // Shows (Webhooks): `demo --webhook-echo` prints deliveries and whether their signature is valid.
     #[test]
     fn a_line_shows_a_delivery_and_whether_its_signature_is_valid() {
         let now = Time::from_secs(86_400 + 3 * 3_600 + 4 * 60 + 5);
@@ -234,6 +235,7 @@ mod tests {
         }
     }
 
+    // Shows (Webhooks).
     #[test]
     fn text_sent_by_others_cannot_control_the_terminal() {
         let body = br#"{"chain":"\u001b[2J\nx","event_type":7}"#;

@@ -204,6 +204,7 @@ mod tests {
         assert_eq!([urls(&given, "bsc"), urls(&given, "eth")], [["http://f:1"], ["http://o:1"]]);
     }
 
+    // Shows (Traces, logs and metrics): `demo --otlp URL` sends the traces of the demo to a collector.
     #[test]
     fn traces_are_sent_only_to_the_address_of_the_option() {
         let home = tempfile::tempdir().unwrap();
@@ -264,6 +265,7 @@ mod tests {
         assert!(error.starts_with("--dir ") && error.contains("not UTF-8"), "{error}");
     }
 
+    // Shows (Commands and configuration).
     #[test]
     fn a_simulated_node_has_a_stream_until_it_or_this_part_is_replaced() {
         let home = tempfile::tempdir().unwrap();

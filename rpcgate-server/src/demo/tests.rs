@@ -177,6 +177,8 @@ async fn every_printed_line_is_answered_with_a_result() {
     assert_eq!(demo.stop().await, Drained { cut: 0 });
 }
 
+// Shows (Commands and configuration): The demo's second start has the same key, ids, usage and blocks; its plan stays
+// until another is set.
 #[tokio::test]
 async fn a_second_start_has_the_same_key_ids_and_blocks() {
     let home = tempfile::tempdir().unwrap();
@@ -220,6 +222,8 @@ async fn demo_json_has_the_address_of_everything() {
     assert_eq!(answer.body()["result"], "0x1");
 }
 
+// Shows (Commands and configuration): The demo serves the streams of eight chains from simulated nodes, or from a real
+// one with `--node CHAIN.ws=URL`.
 #[tokio::test]
 async fn every_stream_is_served_from_its_simulated_node() {
     use futures_util::{SinkExt, StreamExt};
@@ -245,6 +249,7 @@ async fn every_stream_is_served_from_its_simulated_node() {
     }
 }
 
+// Shows (Commands and configuration): `demo.json` exists only once the demo is ready.
 #[tokio::test]
 async fn demo_json_is_there_only_once_the_demo_is_ready() {
     let home = tempfile::tempdir().unwrap();

@@ -202,6 +202,7 @@ mod tests {
         assert!(!super::text(&sheet(&[]), "free", Path::new("d")).contains("curl"));
     }
 
+    // Shows (Commands and configuration).
     #[test]
     fn a_stream_has_a_line_for_each_client_if_there_is_one() {
         let text = super::text(&sheet(&["eth"]), "free", Path::new("d"));

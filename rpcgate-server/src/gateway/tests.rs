@@ -139,6 +139,8 @@ async fn a_call_goes_to_its_node_and_comes_back() {
     assert!(answer.contains("chain not available at this location"), "{answer}");
 }
 
+// Shows (Routes and bodies): A head that cannot be parsed gets the gateway's error text; `Content-Length` together with
+// `Transfer-Encoding` is 400 and ends the connection, except in bytes sent before the answer to an earlier request.
 #[tokio::test]
 async fn heads_above_the_limits_are_refused_in_words() {
     let fixture = Fixture::new("").await;
@@ -165,6 +167,7 @@ async fn heads_above_the_limits_are_refused_in_words() {
     }
 }
 
+// Shows (Routes and bodies).
 #[tokio::test]
 async fn a_request_with_two_different_lengths_is_refused_and_ends_its_connection() {
     let fixture = Fixture::new("").await;
@@ -349,6 +352,9 @@ async fn no_log_holds_a_key() {
     assert!(!text.contains("secretsecret") && !text.contains("hunter2"), "{text}");
 }
 
+// Shows (Commands and configuration): No secret of a URL (user, password, path key, query key) is shown or stored
+// outside the configuration: not by `check`, and not in versions, differences, history, logs, metrics, pages or imports
+// (promise 90).
 #[tokio::test]
 async fn no_secret_of_a_nodes_url_is_in_the_log_the_metrics_or_the_output_of_check() {
     let lines = CapturedLog::default();

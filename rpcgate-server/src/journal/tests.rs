@@ -235,6 +235,7 @@ fn many_threads_lose_nothing_and_each_frame_is_whole() {
     assert_eq!(fixture.journal.status().lost_records, 0);
 }
 
+// Shows (Reliability).
 #[test]
 fn it_is_ready_from_its_admission_to_its_end() {
     let fixture = Fixture::new(|_| {});

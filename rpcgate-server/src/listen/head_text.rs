@@ -73,6 +73,7 @@ mod tests {
         text.has_length()
     }
 
+    // Shows (Routes and bodies).
     #[test]
     fn a_length_is_found_in_every_spelling() {
         for head in [

@@ -198,6 +198,7 @@ mod tests {
         }
     }
 
+    // Shows (Streams).
     #[tokio::test]
     async fn streams_of_a_changed_plan_hold_for_the_keys_of_both_at_once() {
         let (keys, theirs) = keys(&ours(""));
@@ -219,6 +220,7 @@ mod tests {
         assert_eq!(streams().await, [(3, 1); 2]);
     }
 
+    // Shows (Plans, bills and payments).
     #[tokio::test]
     async fn the_quota_of_a_changed_plan_holds_for_the_keys_of_both_at_once() {
         let (keys, theirs) = keys(&ours(""));
@@ -243,6 +245,8 @@ mod tests {
         assert_eq!(quotas().await, [(77, None), (4, None)], "a quota of its own prevails");
     }
 
+    // Shows (Commands and configuration): Secrets of keys and tokens are rotated over two reloads with nothing refused
+    // in between.
     #[tokio::test]
     async fn the_secret_of_keys_is_rotated_over_two_reloads() {
         let secret = |current: &str, former: &str| {

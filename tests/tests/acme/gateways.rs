@@ -107,6 +107,9 @@ async fn metrics(gateway: &Gateway) -> String {
     text
 }
 
+// Shows (Commands and configuration): With ACME both programs order their certificate, which is checked over TLS at
+// their own listener or over HTTP; until the first one exists, handshakes are refused and the gateway is not ready; a
+// restart orders nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_pebble), ignore = "needs pebble (apt install pebble)")]
 async fn the_first_certificate_is_ordered_over_the_own_listener_and_a_restart_orders_none() {
@@ -140,6 +143,7 @@ async fn the_first_certificate_is_ordered_over_the_own_listener_and_a_restart_or
     assert_eq!(std::fs::read_to_string(dir.path().join("state.json")).unwrap(), state);
 }
 
+// Shows (Commands and configuration).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_pebble), ignore = "needs pebble (apt install pebble)")]
 async fn handshakes_are_refused_and_the_gateway_is_unready_until_the_first_certificate() {
@@ -155,6 +159,8 @@ async fn handshakes_are_refused_and_the_gateway_is_unready_until_the_first_certi
     assert!(!gateway.ready(), "it goes on");
 }
 
+// Shows (Commands and configuration): A renewal by ACME ends no connection; a failed order leaves the old certificate
+// in use and is repeated after minutes to a day, across restarts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_pebble), ignore = "needs pebble (apt install pebble)")]
 async fn a_renewal_is_for_new_connections_and_ends_no_open_one() {
@@ -172,6 +178,8 @@ async fn a_renewal_is_for_new_connections_and_ends_no_open_one() {
     assert!(metrics(&gateway).await.contains("rpcgate_certificate_renewals_total{result=\"done\"} 2\n"));
 }
 
+// Shows (Commands and configuration): Programs that share `acme.dir` order one certificate, one at a time, and answer
+// the checks of each other's orders.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_pebble), ignore = "needs pebble (apt install pebble)")]
 async fn two_gateways_with_one_folder_order_one_certificate() {
@@ -193,6 +201,7 @@ async fn two_gateways_with_one_folder_order_one_certificate() {
     assert_eq!(done, 1);
 }
 
+// Shows (Commands and configuration).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_pebble), ignore = "needs pebble (apt install pebble)")]
 async fn a_gateway_answers_the_checks_of_another_programs_order() {

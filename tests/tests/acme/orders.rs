@@ -75,6 +75,7 @@ impl Fixture {
     }
 }
 
+// Shows (Commands and configuration).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_pebble), ignore = "needs pebble (apt install pebble)")]
 async fn names_are_checked_over_http_at_a_listener_that_is_open_only_during_the_order() {
@@ -96,6 +97,7 @@ async fn names_are_checked_over_http_at_a_listener_that_is_open_only_during_the_
     assert_eq!(fixture.counts.done.load(Relaxed), 1);
 }
 
+// Shows (Commands and configuration).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_pebble), ignore = "needs pebble (apt install pebble)")]
 async fn the_old_certificate_stays_while_the_authority_is_away_or_forgot_the_account() {
@@ -126,6 +128,7 @@ async fn the_old_certificate_stays_while_the_authority_is_away_or_forgot_the_acc
     assert_eq!(counts, [2, 2]);
 }
 
+// Shows (Commands and configuration).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_pebble), ignore = "needs pebble (apt install pebble)")]
 async fn a_name_that_does_not_lead_here_is_reported_with_the_authoritys_answer() {
@@ -146,6 +149,7 @@ async fn a_name_that_does_not_lead_here_is_reported_with_the_authoritys_answer()
     assert!(why.starts_with("acme.http_listen: 127.0.0.1:") && why.contains("in use"), "{why}");
 }
 
+// Shows (Commands and configuration).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_pebble), ignore = "needs pebble (apt install pebble)")]
 async fn a_broken_file_and_other_names_lead_to_another_certificate() {
@@ -165,6 +169,7 @@ async fn a_broken_file_and_other_names_lead_to_another_certificate() {
     assert!(fixture.is_for("new.example.com") && fixture.is_for("gate.example.com"));
 }
 
+// Shows (Commands and configuration).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_pebble), ignore = "needs pebble (apt install pebble)")]
 async fn an_authority_that_requires_an_account_of_its_own_is_shown_its_key() {

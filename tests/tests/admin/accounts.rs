@@ -14,6 +14,9 @@ use tokio::time::{sleep, timeout};
 
 const EMAIL: &str = "ada@example.com";
 
+// Shows (Usage): A call is in usage within 1 s of its answer.
+// Shows (Management): A key works from the registration until it is revoked, and its calls are seen in usage.
+// Shows (Accounts and second factors).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_works_from_registration_to_revocation() {
     let node = Node::evm().await;

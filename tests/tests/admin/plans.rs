@@ -15,6 +15,7 @@ use tokio::time::{sleep, timeout};
 
 const CALL: (&str, &str) = ("eth", "eth_getBalance");
 
+// Shows (Plans, bills and payments).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_quota_of_a_plan_applies_to_its_projects_without_their_own_at_every_gateway() {
     let pair = Pair::start().await;
@@ -44,6 +45,8 @@ async fn the_quota_of_a_plan_applies_to_its_projects_without_their_own_at_every_
     pair.change("the plan has more units", call, more, is_served).await;
 }
 
+// Shows (Plans, bills and payments): Fees, prices and quotas of the four plans have an effective date; a period is
+// billed by the values in effect during it, fees by the day.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_scheduled_plan_change_takes_effect_on_time_at_the_gateway_and_on_the_invoice() {
     const DAY: u64 = 86_400;

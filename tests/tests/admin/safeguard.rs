@@ -25,6 +25,7 @@ async fn cooled(account: &ApiUser, path: &str, so: impl Fn(&Value) -> bool) -> V
     timeout(TIMEOUT, wait).await.unwrap()
 }
 
+// Shows (Limits, budget and quota).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn usage_shows_a_throttled_key_with_the_limits_in_its_answers() {
     let node = Node::evm().await;

@@ -91,6 +91,7 @@ impl MediumFile for FrozenFile {
     }
 }
 
+// Shows (Reliability).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_continue_and_none_is_lost_while_the_disk_does_not_answer() {
     let (seed, nodes, numbers) = (TestSeed::new(), Nodes::start().await, Arc::<AtomicU64>::default());

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
+// Shows (Limits, budget and quota).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(
     not(all(have_postgres, have_redis)),
@@ -73,6 +74,7 @@ async fn units_are_free_again_at_every_gateway_24_hours_after_the_hour_of_their_
     }
 }
 
+// Shows (Reliability).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(
     not(all(have_postgres, have_redis)),

@@ -4,6 +4,8 @@ use serde_json::json;
 
 const CALLERS: usize = 8;
 
+// Shows (Reliability): Gateways on PostgreSQL survive kills, and a journal that two of them replay at once is stored
+// once (promises 1, 3).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(
     not(all(have_postgres, have_redis)),
@@ -40,6 +42,7 @@ async fn answered_calls_are_billed_once_for_any_killed_gateway() {
     ledger::agrees(&cluster.stored_usage().await, &report).await;
 }
 
+// Shows (Reliability).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(
     not(all(have_postgres, have_redis)),
@@ -70,6 +73,7 @@ async fn a_journal_that_two_gateways_replay_at_once_is_billed_once() {
     }
 }
 
+// Shows (Reliability).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(
     not(all(have_postgres, have_redis)),

@@ -25,6 +25,7 @@ fn weigh(process: &Process, stop: &Arc<AtomicBool>) -> JoinHandle<Vec<(RequestId
     })
 }
 
+// Shows (Reliability): Reloads of several gateways under load fail no call (promise 25).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(
     not(all(have_postgres, have_redis)),

@@ -222,6 +222,7 @@ fn reported(redis: &RedisServer, settings: &RedisSettings) -> Vec<i64> {
     reports.lines().filter_map(|line| line.split_once(' ')?.0.parse().ok()).collect()
 }
 
+// Shows (Reliability).
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
 async fn the_counts_of_a_call_in_flight_are_not_subtracted() {
@@ -313,6 +314,7 @@ impl Lossy {
     }
 }
 
+// Shows (Reliability).
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
 async fn requests_whose_answers_from_redis_were_lost_are_counted_once_in_the_end() {

@@ -80,6 +80,7 @@ mod tests {
     use super::*;
     use rpcgate_tests::load::TestSeed;
 
+    // Shows (Reliability).
     #[test]
     fn a_replaced_block_was_part_of_the_chain_until_then() {
         let (mut chain, mut dice) = (ForkingChain::new(0), TestSeed(1).dice(0));

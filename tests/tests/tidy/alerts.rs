@@ -95,6 +95,7 @@ fn unknown_commands(text: &str) -> Vec<String> {
     code(text).into_iter().filter(|span| span.contains(' ')).filter(is_unknown).collect()
 }
 
+// Shows (Traces, logs and metrics).
 #[test]
 fn every_alert_has_a_severity_and_a_section_of_the_runbook() {
     let text = tree::read(ALERTS);
@@ -102,6 +103,7 @@ fn every_alert_has_a_severity_and_a_section_of_the_runbook() {
     none(&incomplete(&text, &tree::read(PAGE)), "An alert that nobody knows what to do about is noise.");
 }
 
+// Shows (Traces, logs and metrics).
 #[test]
 fn the_commands_of_the_runbook_exist() {
     let page = tree::read(PAGE);

@@ -141,6 +141,7 @@ fn documented(page: &str) -> Vec<&str> {
         .collect()
 }
 
+// Shows (Order of decisions).
 #[test]
 fn the_document_names_the_layers_in_the_order_of_the_stack() {
     let (source, page) = (tree::read("rpcgate-layers/src/stack.rs"), tree::read("docs/layers.md"));

@@ -151,6 +151,8 @@ async fn followed(service: &TestService, chains: &Chains) {
     until_within(2 * TIMEOUT, "the chain is followed", is_followed).await;
 }
 
+// Shows (Reliability): A backup and a restore by the documented commands restore accounts, keys, usage, invoices and
+// webhooks on both databases; usage that was only in the journal is restored once, and no delivery is missing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_documented_commands_restore_exactly_what_they_backed_up() {
     let [back_up, restore] = documented();

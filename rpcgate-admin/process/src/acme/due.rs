@@ -128,6 +128,7 @@ mod tests {
         all.iter().map(|name| (*name).to_owned()).collect()
     }
 
+    // Shows (Commands and configuration).
     #[test]
     fn the_pause_grows_from_minutes_to_a_day_and_no_further() {
         let (now, domains) = (Time::from_secs(1_000_000), names(&["a.example"]));
@@ -185,6 +186,7 @@ mod tests {
         assert!(is_paused(&lost, AFTER_LOSS - second) && !is_paused(&lost, AFTER_LOSS));
     }
 
+    // Shows (Commands and configuration).
     #[test]
     fn a_pause_that_was_written_while_the_clock_was_wrong_forbids_nothing() {
         let (now, domains) = (Time::from_secs(1_000_000), names(&["a.example"]));
@@ -199,6 +201,7 @@ mod tests {
         assert!(!is_paused(now.plus(Duration::from_secs(365 * DAY))));
     }
 
+    // Shows (Commands and configuration).
     #[test]
     fn settings_that_differ_have_pauses_of_their_own_which_end_when_they_are_long_over() {
         let now = Time::from_secs(1_000_000);

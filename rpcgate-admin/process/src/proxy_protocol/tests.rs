@@ -17,6 +17,8 @@ fn addr(text: &str) -> SocketAddr {
     text.parse().unwrap()
 }
 
+// Shows (Commands and configuration): A balancer in `proxy_protocol` names its clients in a header before TLS; it must
+// send the header, which is bounded in bytes and time, and no other client can send one.
 #[test]
 fn both_versions_name_the_client() {
     let text = |header: &str| client_of(header.as_bytes());
@@ -78,6 +80,7 @@ fn wrong_headers_are_refused() {
     assert_eq!(client_of(&binary(0x21, 0x12, &IPV4)), Err(BadProxyHeader::Datagram));
 }
 
+// Shows (Commands and configuration).
 #[test]
 fn the_end_of_a_header_is_known_as_soon_as_it_is_there_and_is_bounded() {
     let text = b"PROXY TCP4 198.51.100.7 10.0.0.1 40000 443\r\n".to_vec();
@@ -189,6 +192,7 @@ async fn nothing_is_read_from_other_peers() {
     assert!(peers("10.0.0.0/8").has("::ffff:10.0.0.7".parse().unwrap()), "in both forms of an address");
 }
 
+// Shows (Commands and configuration).
 #[tokio::test]
 async fn connections_without_a_whole_header_are_not_used() {
     let trusted = peers("127.0.0.0/8");
@@ -209,6 +213,7 @@ async fn connections_without_a_whole_header_are_not_used() {
     }
 }
 
+// Shows (Commands and configuration).
 #[tokio::test]
 async fn a_header_that_does_not_end_is_given_up_in_time() {
     let (mut client, (mut stream, peer)) = pair().await;

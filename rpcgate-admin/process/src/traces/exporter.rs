@@ -275,6 +275,7 @@ mod tests {
     use rpcgate_config::Url;
     use std::fs;
 
+    // Shows (Traces, logs and metrics).
     #[test]
     fn a_file_of_authorities_that_cannot_be_used_is_named_where_there_is_tls() {
         let folder = tempfile::tempdir().unwrap();

@@ -128,6 +128,7 @@ mod tests {
         assert_eq!(std::fs::read(dir.path().join("rpcgate.db")).unwrap(), bytes);
     }
 
+    // Shows (Commands and configuration).
     #[tokio::test]
     async fn a_database_that_is_not_there_yet_is_not_created() {
         let dir = tempfile::tempdir().unwrap();

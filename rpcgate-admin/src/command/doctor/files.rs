@@ -177,6 +177,7 @@ mod tests {
         findings.map(|finding| (finding.verdict, finding.to_string())).collect()
     }
 
+    // Shows (Commands and configuration).
     #[test]
     fn a_secret_that_others_may_read_or_change_is_a_failure() {
         let (alone, group) = ("only its owner may read it", "only its owner and its group may read it");

@@ -46,6 +46,7 @@ mod tests {
 
     const FROM: &str = "from = \"rpcgate <post@rpcgate.example>\"\n";
 
+    // Shows (Commands and configuration).
     #[tokio::test]
     async fn a_server_that_would_take_a_mail_gets_none() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -145,6 +145,7 @@ mod tests {
         }
     }
 
+    // Shows (Management): A chain is healthy if one gateway has a healthy node; gateways without a report are ignored.
     #[tokio::test]
     async fn a_chain_is_healthy_if_one_gateway_has_a_healthy_node_and_silent_ones_are_ignored() {
         let site = Site::new().await;

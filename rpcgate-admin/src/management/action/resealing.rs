@@ -67,6 +67,7 @@ mod tests {
     use rpcgate_config::Secret;
     use rpcgate_store::Role;
 
+    // Shows (Commands and configuration).
     #[tokio::test]
     async fn data_sealed_with_a_former_secret_stays_readable() {
         let site = site().await;

@@ -194,6 +194,7 @@ mod tests {
         }
     }
 
+    // Shows (Accounts and second factors): A name is one line for every program that shows it (promise 53).
     #[test]
     fn a_name_is_one_line_for_every_program() {
         for strange in [
@@ -228,6 +229,8 @@ mod tests {
         }
     }
 
+    // Shows (Accounts and second factors): A name has a visible character, and no character that changes the direction
+    // of text.
     #[test]
     fn a_name_is_seen_and_reads_in_its_own_order() {
         let unseen = "`name` must have at least one visible character";

@@ -340,6 +340,7 @@ pub(crate) fn rotation(site: &Site) -> [Config; 3] {
     [before, during, after]
 }
 
+// Shows (Commands and configuration).
 #[tokio::test]
 async fn secrets_rotate_over_two_reloads_without_ending_a_session() {
     let site = Site::of("[admin.challenge]\ndifficulty = 50\n").await;
@@ -372,6 +373,7 @@ async fn secrets_rotate_over_two_reloads_without_ending_a_session() {
     assert!(app.challenges.check(&puzzle, NOON).is_err());
 }
 
+// Shows (Management): The attempts of a client are counted over all hosts together.
 #[tokio::test]
 async fn two_hosts_with_one_database_admit_as_many_attempts_of_a_client_as_one_would() {
     let site = Site::of("[admin]\nauth_per_minute = 7\n").await;

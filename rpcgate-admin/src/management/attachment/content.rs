@@ -103,6 +103,8 @@ pub const fn media_type(kind: AttachmentKind) -> &'static str {
 mod tests {
     use super::*;
 
+    // Shows (Management): Logs, packet captures and archives are attached to tickets and keep their names; no file is
+    // served as something that a browser runs.
     #[test]
     fn the_first_bytes_show_the_type_of_a_file() {
         for (content, kind) in [
@@ -164,6 +166,7 @@ mod tests {
         assert_eq!(sniff(&document), Some(AttachmentKind::Zip));
     }
 
+    // Shows (Management).
     #[test]
     fn no_file_is_served_as_something_that_a_browser_runs() {
         for kind in AttachmentKind::ALL {

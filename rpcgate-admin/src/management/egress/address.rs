@@ -103,6 +103,7 @@ mod tests {
         refusal(address.parse().unwrap())
     }
 
+    // Shows (Webhooks).
     #[test]
     fn the_ends_of_each_range_are_refused_and_their_neighbours_are_not() {
         for (first, last, before, after) in [
@@ -127,6 +128,7 @@ mod tests {
     }
 
     proptest! {
+        // Shows (Webhooks).
         #[test]
         fn an_address_of_ipv4_within_one_of_ipv6_is_as_public_as_itself(bits: u32) {
             let [a, b, c, d] = bits.to_be_bytes();

@@ -104,6 +104,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    // Shows (Accounts and second factors): Common passwords are refused.
     #[test]
     fn common_passwords_are_recognised_under_additions() {
         for common in [
@@ -137,6 +138,7 @@ mod tests {
         }
     }
 
+    // Shows (Accounts and second factors).
     #[test]
     fn uncommon_passwords_are_accepted() {
         for own in [

@@ -56,6 +56,7 @@ pub fn device(agent: &str) -> String {
 mod tests {
     use super::*;
 
+    // Shows (Accounts and second factors).
     #[test]
     fn common_user_agents_have_a_short_name() {
         for (agent, name) in [

@@ -115,6 +115,7 @@ mod tests {
         RecoveryCodes::new(&[7; 32])
     }
 
+    // Shows (Accounts and second factors).
     #[test]
     fn the_ten_codes_differ_and_are_easy_to_type() {
         let made = codes().make(ADA).unwrap();
@@ -131,6 +132,7 @@ mod tests {
         }
     }
 
+    // Shows (Accounts and second factors).
     #[test]
     fn a_code_belongs_to_its_user_and_to_the_secret() {
         let made = codes().make(ADA).unwrap();

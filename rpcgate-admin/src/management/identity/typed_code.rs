@@ -52,6 +52,7 @@ fn before(c: char, back: u32) -> Option<char> {
 mod tests {
     use super::*;
 
+    // Shows (Accounts and second factors).
     #[test]
     fn separators_and_scripts_of_a_code_do_not_matter() {
         for typed in [

@@ -305,6 +305,7 @@ mod tests {
         assert!(only(folder.path()).contains(id), "{}", only(folder.path()));
     }
 
+    // Shows (Mails and notifications).
     #[test]
     fn a_mail_states_that_a_program_sent_it_and_how_to_switch_it_off() {
         let post = Mailer::outbox(tempfile::tempdir().unwrap().path().join("a"), FROM).unwrap();

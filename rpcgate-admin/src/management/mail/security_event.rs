@@ -366,6 +366,7 @@ mod tests {
         assert!(plain(&"x".repeat(1_000)).len() == 200);
     }
 
+    // Shows (Mails and notifications).
     #[test]
     fn each_mail_links_to_what_it_is_about() {
         let at = Time::from_secs(1_798_718_400);

@@ -142,6 +142,8 @@ mod tests {
         rpcgate_chains::catalog().map(|adapter| ExampleCall::of(&*adapter, &urls)).collect()
     }
 
+    // Shows (Dashboard): The code for a first call is complete, for every chain and in five languages; the first call
+    // is seen.
     #[test]
     fn every_chain_has_a_call_that_callers_may_make_and_that_needs_no_escapes() {
         for (adapter, call) in rpcgate_chains::catalog().zip(calls()) {
@@ -160,6 +162,7 @@ mod tests {
         }
     }
 
+    // Shows (Dashboard).
     #[test]
     fn a_snippet_has_five_languages_each_with_the_url_and_the_key() {
         for call in calls() {

@@ -173,6 +173,7 @@ mod tests {
         assert!(read(KIND, cut).is_err(), "the end is missing");
     }
 
+    // Shows (Dashboard).
     #[test]
     fn a_form_has_no_more_parts_and_no_longer_heads_than_allowed() {
         let part = "--b\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n1\r\n";

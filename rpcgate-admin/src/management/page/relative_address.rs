@@ -125,6 +125,7 @@ mod tests {
         found
     }
 
+    // Shows (Dashboard).
     #[test]
     fn every_address_that_is_not_a_page_is_known() {
         let known: BTreeSet<_> = FORMS.iter().map(|(pattern, _)| (*pattern).to_owned()).collect();
@@ -154,6 +155,7 @@ mod tests {
         answered(site, request, Body::empty()).await
     }
 
+    // Shows (Dashboard): No link or form around an answer leads to an address that answers 405.
     #[tokio::test]
     async fn the_answer_to_a_form_links_only_to_pages() {
         let site = site().await;

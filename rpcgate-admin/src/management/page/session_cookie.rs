@@ -236,6 +236,7 @@ mod tests {
         answered(site, request, Body::empty()).await
     }
 
+    // Shows (Traces, logs and metrics).
     #[tokio::test]
     async fn only_the_page_request_of_a_user_is_marked_as_such() {
         let site = Site::new().await;
@@ -248,6 +249,7 @@ mod tests {
         }
     }
 
+    // Shows (Dashboard): A page that refreshes itself does not extend the session, and reports when it has ended.
     #[tokio::test]
     async fn a_self_refreshing_page_does_not_extend_the_session() {
         let site = Site::of("[admin.jwt]\naccess_ttl = \"1h\"\nrefresh_ttl = \"24h\"\n").await;
@@ -276,6 +278,7 @@ mod tests {
         assert_eq!(led.leads_to(), (StatusCode::SEE_OTHER, "login?next=projects"));
     }
 
+    // Shows (Dashboard).
     #[tokio::test]
     async fn a_page_that_refreshes_itself_has_the_words_for_the_end_of_the_session() {
         let site = Site::new().await;

@@ -179,6 +179,7 @@ mod tests {
         count
     }
 
+    // Shows (Webhooks).
     #[test]
     fn a_tenant_alone_gets_most_places_and_leaves_a_reserve_to_those_that_come_later() {
         let mut places = AttemptSlots::default();
@@ -206,6 +207,7 @@ mod tests {
     }
 
     proptest! {
+        // Shows (Webhooks).
         #[test]
         fn a_consumer_below_its_share_gets_the_rest_and_none_gets_more_than_exists(
             steps in proptest::collection::vec((0_u128..4, 0_u128..3, any::<bool>()), 0..200),

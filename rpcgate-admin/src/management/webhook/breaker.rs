@@ -58,6 +58,7 @@ impl Breaker {
 mod tests {
     use super::*;
 
+    // Shows (Webhooks).
     #[test]
     fn pauses_begin_with_the_fifth_failure_grow_and_end_with_a_success() {
         let (mut breaker, mut now) = (Breaker::default(), Time::from_secs(1_000_000));

@@ -207,6 +207,7 @@ mod tests {
         assert_eq!(begin(&mut failing, 4), 0, "one is still running");
     }
 
+    // Shows (Webhooks).
     #[test]
     fn no_attempt_starts_or_is_claimed_next_to_a_slow_one() {
         let mut load = filled(3);
@@ -219,6 +220,7 @@ mod tests {
         assert!(load.begin(8, LONGEST, at(1_501)).is_some());
     }
 
+    // Shows (Webhooks).
     #[test]
     fn an_endpoint_that_fails_five_times_gets_single_attempts_and_returns_its_slots() {
         let mut load = filled(9);

@@ -88,6 +88,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        // Shows (Webhook delivery).
         #[test]
         fn each_wait_is_the_configured_one_and_up_to_a_fifth_more(
             id: u128,
@@ -148,6 +149,7 @@ mod tests {
         }
     }
 
+    // Shows (Webhook delivery).
     #[test]
     fn the_additions_are_spread_over_the_whole_fifth() {
         let schedule = DeliverySchedule { attempts: 2, waits: vec![Duration::from_secs(10)] };

@@ -53,6 +53,7 @@ impl BlockTimeout {
 mod tests {
     use super::*;
 
+    // Shows (Webhooks).
     #[test]
     fn the_timeout_is_full_for_one_block_and_short_for_the_blocks_right_after_it() {
         let mut patience = BlockTimeout::new(Duration::from_secs(600));

@@ -55,6 +55,7 @@ mod tests {
     use super::*;
     use HealthPhase::{Degraded, Healthy};
 
+    // Shows (Webhooks).
     #[test]
     fn nodes_are_probed_as_often_as_their_health_is_looked_at() {
         let second = Duration::from_secs(1);
@@ -64,6 +65,8 @@ mod tests {
         );
     }
 
+    // Shows (Webhooks): A chain is Degraded after three failed probes 5 s apart, and Healthy after a good one; each
+    // change is reported once.
     #[test]
     fn three_failed_looks_make_it_degraded_and_one_good_one_healthy() {
         let mut watch = HealthWatch::default();

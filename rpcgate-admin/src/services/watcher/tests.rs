@@ -147,6 +147,7 @@ fn extend(node: &TreeNode, depth: usize, length: usize) {
     node.set_head(tip);
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn replacing_blocks_are_marked_and_the_replaced_ones_are_taken_back() {
     let Scene { site, node, chain, .. } = Scene::start().await;
@@ -179,6 +180,7 @@ async fn replacing_blocks_are_marked_and_the_replaced_ones_are_taken_back() {
     assert_eq!(bodies, expected.map(|(hash, removed, reorganized)| (hash.to_owned(), removed, reorganized)));
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn an_event_of_any_size_is_matched_as_a_whole_and_stored_in_a_bounded_body() {
     let Scene { site: _site, chain, .. } = Scene::start().await;
@@ -198,6 +200,7 @@ async fn an_event_of_any_size_is_matched_as_a_whole_and_stored_in_a_bounded_body
     assert_eq!((&data["truncated"], &data["reorganized"]), (&true.into(), &true.into()));
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn a_watcher_without_its_lease_stops_and_the_other_continues_without_a_gap() {
     let Scene { site, node, chain, .. } = Scene::start().await;
@@ -227,6 +230,8 @@ async fn watched_by(site: &Site, node: &TreeNode, watcher: u128) -> WatchedChain
     chain
 }
 
+// Shows (Webhooks): Following begins with the first subscription and ends with the last; after an outage the watcher
+// catches up, up to a bound.
 #[tokio::test]
 async fn a_subscription_counts_from_the_next_block_and_a_chain_without_one_is_forgotten() {
     let Scene { site, node, chain, .. } = Scene::start().await;
@@ -254,6 +259,7 @@ async fn a_subscription_counts_from_the_next_block_and_a_chain_without_one_is_fo
     assert_eq!(told(&site).await.len(), 4, "it begins at the head");
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn after_an_outage_blocks_are_read_in_order_and_those_beyond_the_bound_are_skipped() {
     let Scene { site, tree, node, mut chain } = Scene::start().await;
@@ -275,6 +281,7 @@ async fn after_an_outage_blocks_are_read_in_order_and_those_beyond_the_bound_are
     assert!(metrics(&site).contains("skipped_blocks_total{chain=\"eth\"} 5"), "{}", metrics(&site));
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn a_missing_block_at_the_bound_is_skipped_up_to_the_next_one() {
     let Scene { site, tree, node, mut chain } = Scene::start().await;
@@ -318,6 +325,8 @@ fn subscribe_to_activity(chain: &WatchedChain) {
     chain.index.insert(&activity, |_, _, value| Some(value.to_owned()));
 }
 
+// Shows (Webhooks): A block whose events no node shows, or that the nodes have lost, delays later blocks for at most
+// ten minutes.
 #[tokio::test]
 async fn a_block_without_readable_events_is_reported_without_them_after_the_timeout() {
     let Scene { site, node, chain, .. } = Scene::start().await;
@@ -342,6 +351,7 @@ async fn a_block_without_readable_events_is_reported_without_them_after_the_time
     assert!(metrics(&site).contains("unread_blocks_total{chain=\"eth\"} 1"), "{}", metrics(&site));
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn blocks_that_the_nodes_have_lost_are_skipped_after_the_timeout() {
     let Scene { site, node, chain, .. } = Scene::start().await;
@@ -370,6 +380,8 @@ fn newest_hashes(branch: &[BlockRef], count: usize) -> Vec<String> {
     hashes
 }
 
+// Shows (Webhooks): A watcher that was away for longer than nodes keep blocks continues at their oldest block and
+// counts the gap.
 #[tokio::test]
 async fn pruned_blocks_are_skipped_and_counted_up_to_the_oldest_available_block() {
     for (pruning, names_parents) in Pruning::ALL.into_iter().flat_map(|one| [(one, true), (one, false)]) {
@@ -406,6 +418,7 @@ async fn pruned_blocks_are_skipped_and_counted_up_to_the_oldest_available_block(
     }
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn the_pruned_node_with_the_most_blocks_is_read() {
     let site = site("").await;
@@ -427,6 +440,7 @@ async fn the_pruned_node_with_the_most_blocks_is_read() {
     assert_eq!(hashes_told(&site).await, newest_hashes(&branch, 6));
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn a_node_that_has_stopped_does_not_hide_that_others_have_pruned_what_comes_next() {
     let site = site("").await;
@@ -446,6 +460,7 @@ async fn a_node_that_has_stopped_does_not_hide_that_others_have_pruned_what_come
     assert_eq!(hashes_told(&site).await, newest_hashes(&branch, 4));
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn catching_up_beyond_the_bound_skips_to_the_oldest_block_that_the_node_has() {
     let Scene { site, tree, node, mut chain } = Scene::start().await;
@@ -458,6 +473,7 @@ async fn catching_up_beyond_the_bound_skips_to_the_oldest_block_that_the_node_ha
     assert_eq!(hashes_told(&site).await, newest_hashes(&branch, 5), "following goes on behind the oldest");
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn a_chain_whose_nodes_lack_the_next_block_resumes_at_the_head_after_the_timeout() {
     let Scene { site, tree, node, chain } = Scene::start().await;
@@ -474,6 +490,7 @@ async fn a_chain_whose_nodes_lack_the_next_block_resumes_at_the_head_after_the_t
     assert_eq!(hashes, [tree.block(node.head()).hash]);
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn a_node_that_has_stopped_does_not_hide_that_the_next_block_cannot_be_read() {
     let site = site("").await;
@@ -493,6 +510,7 @@ async fn a_node_that_has_stopped_does_not_hide_that_the_next_block_cannot_be_rea
     assert_eq!(hashes_told(&site).await, ["b2", "b3"]);
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn a_chain_whose_nodes_cannot_be_used_is_not_claimed_again_and_again() {
     let site = site("").await;
@@ -503,6 +521,8 @@ async fn a_chain_whose_nodes_cannot_be_used_is_not_claimed_again_and_again() {
     assert!(!watches.is_claim_due(&site.app, &["eth"]));
 }
 
+// Shows (Webhooks): Watchers share the chains: a new one gets its share, one chain at a time, from those that have
+// more.
 #[tokio::test]
 async fn an_added_watcher_gets_its_share_chain_by_chain_and_all_when_the_other_stops() {
     let chains = ["eth", "bsc", "polygon", "btc", "near"];
@@ -535,6 +555,7 @@ async fn an_added_watcher_gets_its_share_chain_by_chain_and_all_when_the_other_s
     second.stop(&site.app).await;
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn a_clock_that_is_set_back_keeps_no_count_of_waiting_deliveries() {
     let site = site("").await;
@@ -553,6 +574,9 @@ async fn a_clock_that_is_set_back_keeps_no_count_of_waiting_deliveries() {
     }
 }
 
+// Shows (Webhooks): Waiting deliveries are bounded; disabled endpoints and suspended tenants get none.
+// Shows (Webhooks): Every matched event is delivered, waits, or is marked as withheld in the log; its users are
+// notified once, and a replay sends it (promise 85).
 #[tokio::test]
 async fn an_endpoint_gets_no_more_deliveries_than_may_wait_and_the_log_has_them_all() {
     let Scene { site, node, mut chain, .. } = Scene::start().await;
@@ -571,6 +595,7 @@ async fn an_endpoint_gets_no_more_deliveries_than_may_wait_and_the_log_has_them_
     assert_eq!(site.app.store.sample_log(PROJECT).await, 6);
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn a_change_of_health_is_reported_once_even_if_the_watcher_restarts() {
     let Scene { site, chain, .. } = Scene::start().await;
@@ -614,6 +639,7 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
 
+    // Shows (Webhooks).
     #[test]
     fn every_endpoints_sum_of_deliveries_is_the_canonical_chain(
         names_parents in any::<bool>(),
@@ -738,6 +764,7 @@ async fn until(is_so: impl AsyncFn() -> bool) {
     tokio::time::timeout(Duration::from_secs(60), waiting).await.unwrap();
 }
 
+// Shows (Webhooks).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn blocks_of_a_node_over_a_socket_become_deliveries_after_the_first_subscription() {
     let (_, node) = grown(1);

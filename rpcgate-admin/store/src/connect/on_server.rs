@@ -115,6 +115,8 @@ async fn errors_of_a_server_do_not_show_the_password() {
     }
 }
 
+// Shows (Reliability): A frozen or unreachable database delays no request beyond the deadline, and is used again when
+// it is back (promise 6).
 #[tokio::test]
 async fn calls_of_a_frozen_server_end_at_the_deadline_and_later_ones_succeed() {
     let server = Postgres::launch();
@@ -141,6 +143,7 @@ async fn calls_of_a_frozen_server_end_at_the_deadline_and_later_ones_succeed() {
     assert!(count(&database).await.unwrap() > before);
 }
 
+// Shows (Reliability).
 #[tokio::test]
 async fn a_server_that_was_stopped_is_used_again_when_it_is_back() {
     let mut server = Postgres::launch();
@@ -178,6 +181,7 @@ async fn relay(to: SocketAddr, mute: tokio::sync::watch::Receiver<u32>) -> Socke
     address
 }
 
+// Shows (Reliability).
 #[tokio::test]
 async fn connections_that_fall_silent_are_replaced() {
     let site = TestDatabase::empty_server();
@@ -242,6 +246,9 @@ async fn connections(watcher: &sea_orm::sqlx::PgPool) -> i64 {
     sea_orm::sqlx::query_scalar(sql).fetch_one(watcher).await.unwrap()
 }
 
+// Shows (Management): Many simultaneous clients open no connection beyond the pool (promise 68).
+// Shows (Reliability): Many simultaneous writers open no connection beyond the pool, and get 503 with `Retry-After`
+// (promise 68).
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn five_hundred_writers_at_once_open_no_connection_beyond_those_there_are() {
     let site = TestDatabase::empty_server();
@@ -290,6 +297,7 @@ async fn five_hundred_writers_at_once_open_no_connection_beyond_those_there_are(
     switch(&database, "after").await.unwrap();
 }
 
+// Shows (Reliability).
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn writers_that_are_given_up_open_no_connection_either() {
     let site = TestDatabase::empty_server();
@@ -317,6 +325,8 @@ async fn writers_that_are_given_up_open_no_connection_either() {
     assert!(!database.writer.broken.load(Ordering::Acquire));
 }
 
+// Shows (Management).
+// Shows (Reliability).
 #[tokio::test]
 async fn a_server_that_acknowledges_writes_before_they_are_durable_is_refused_at_start() {
     let site = TestDatabase::empty_server();

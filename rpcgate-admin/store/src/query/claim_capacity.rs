@@ -111,6 +111,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        // Shows (Webhooks).
         #[test]
         fn a_claim_takes_the_oldest_work_within_the_capacity_of_endpoint_project_and_tenant(
             due in proptest::collection::vec(0_u128..8, 0..60),

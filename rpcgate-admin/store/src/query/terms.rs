@@ -214,6 +214,7 @@ mod tests {
     }
 
     proptest! {
+        // Shows (Plans, bills and payments).
         #[test]
         fn each_figure_comes_from_the_last_contract_in_force_else_from_the_plan(
             own in prop::option::of(any_figures()),

@@ -168,6 +168,7 @@ async fn check(
     assert_eq!(sum(rows.iter().map(|(cells, metrics)| (cells, metrics))), totals, "{context}");
 }
 
+// Shows (Usage): Rows' sums equal the totals, except for the bytes of WS:disconnect.
 #[test]
 fn every_view_equals_a_count_of_the_records() {
     let groupings = groupings();
@@ -221,6 +222,7 @@ fn every_view_equals_a_count_of_the_records() {
         .unwrap();
 }
 
+// Shows (Reliability).
 #[tokio::test]
 async fn a_shipment_counts_once_after_any_number_of_repeats() {
     let mut fixture = Fixture::new().await;
@@ -353,6 +355,8 @@ async fn a_quiet_gateway_leaves_one_block() {
     assert_eq!(fixture.number("SELECT count(*) FROM blocks").await, 2);
 }
 
+// Shows (Usage).
+// Shows (Reliability).
 #[test]
 fn restored_counts_equal_a_count_of_the_records() {
     let hour = 500_000;
@@ -474,6 +478,7 @@ async fn rows_are_cut_at_the_limit_and_totals_are_not() {
     }
 }
 
+// Shows (Usage).
 #[test]
 fn totals_are_the_same_whether_rows_are_cut_or_not() {
     cases(24)
@@ -523,6 +528,7 @@ async fn a_group_without_any_count_has_no_row_and_uses_no_limit() {
     assert_eq!((nothing.totals, nothing.rows.len()), (Metrics::default(), 0));
 }
 
+// Shows (Usage): A period of 24 h covers 24 hour buckets; custom ranges widen to whole hours.
 #[tokio::test]
 async fn each_period_looks_at_its_hours_at_odd_moments() {
     let mut fixture = Fixture::new().await;
@@ -569,6 +575,7 @@ async fn each_period_looks_at_its_hours_at_odd_moments() {
     assert_eq!(view.rows.len(), 77, "it began in the middle of a day");
 }
 
+// Shows (Usage): A single request is found by its id, and only by its tenant.
 #[tokio::test]
 async fn single_requests_are_found_by_id_and_only_by_their_tenant() {
     let mut fixture = Fixture::new().await;
@@ -661,6 +668,7 @@ async fn history_begins_with_the_oldest_event_in_scope() {
     assert_eq!(fixture.view(ask(project(21))).await.history_from, None, "another tenant's");
 }
 
+// Shows (Usage).
 #[tokio::test]
 async fn old_usage_is_removed_in_small_steps_and_nothing_else() {
     let mut fixture = Fixture::new().await;
@@ -700,6 +708,7 @@ async fn old_usage_is_removed_in_small_steps_and_nothing_else() {
     assert_eq!(view.totals.requests, 58);
 }
 
+// Shows (Usage): A segment is billed once, even if its gateway was stopped for long (promise 72).
 #[tokio::test]
 async fn a_segment_that_returns_after_any_time_is_billed_once() {
     let mut fixture = Fixture::new().await;
@@ -794,6 +803,7 @@ async fn a_call_named_like_a_part_of_a_stream_is_a_row_of_its_own() {
     assert_eq!(view.totals.request_bytes, 100);
 }
 
+// Shows (Usage): Rows of a tenant and hour are limited, and no count is lost (promise 67).
 #[tokio::test]
 async fn rows_of_a_tenant_beyond_the_hourly_limit_lose_their_method_but_no_count() {
     let mut fixture = Fixture::new().await;
@@ -826,6 +836,7 @@ async fn rows_of_a_tenant_beyond_the_hourly_limit_lose_their_method_but_no_count
     assert_eq!(counts(&fixture).await, (most + 2, statuses_beyond, 12_102));
 }
 
+// Shows (Usage): 1,000 methods of a project and hour are counted separately, the others as `(other)`.
 #[tokio::test]
 async fn a_thousand_methods_of_a_project_and_hour_have_rows_of_their_own() {
     let mut fixture = Fixture::new().await;
@@ -945,6 +956,7 @@ fn blocks_hold_no_event_twice_over_many_shipments() {
         .unwrap();
 }
 
+// Shows (Reliability).
 #[test]
 fn refusals_that_were_summed_count_as_many() {
     run(async {

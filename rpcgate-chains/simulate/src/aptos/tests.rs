@@ -351,6 +351,7 @@ fn functions_are_viewed_by_json_and_by_bytes() {
 }
 
 /// The first examples of most clients read these resources.
+// Shows (Per-chain surface).
 #[test]
 fn the_system_s_account_has_the_coin_and_the_framework_s_resources() {
     let mut node = AptosNode::new(3);

@@ -323,6 +323,7 @@ fn a_clock_from_before_the_chain_or_long_after_it_is_harmless() {
     }
 }
 
+// Shows (Per-chain surface).
 #[test]
 fn the_eras_follow_one_another_to_the_present_one() {
     let node = &mut CardanoNode::new(7);

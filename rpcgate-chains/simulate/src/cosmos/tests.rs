@@ -190,6 +190,7 @@ fn transfers_of_residents_move_their_balances() {
     assert!(seen > 0, "this seed has traffic");
 }
 
+// Shows (Per-chain surface).
 #[test]
 fn the_accounts_of_the_foundation_and_of_the_modules_are_there() {
     let mut node = CosmosNode::new(3);

@@ -729,6 +729,7 @@ fn a_clock_that_steps_back_takes_no_block_away() {
     assert_eq!(u128::from(node.height(NOW)), number(&head));
 }
 
+// Shows (Per-chain surface).
 #[test]
 fn the_multicall_contract_has_code_and_answers_at_its_usual_address() {
     for (chain, id) in CHAINS {

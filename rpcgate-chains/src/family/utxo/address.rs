@@ -188,6 +188,7 @@ mod tests {
         chain.addresses().canonical(text)
     }
 
+    // Shows (Events of chains).
     #[test]
     fn base58_is_kept_exactly_and_of_its_own_chain() {
         // Of the secret key 1, as the coins' own tools show it.
@@ -212,6 +213,7 @@ mod tests {
         assert_eq!(canonical(&btc::BTC, "0xdAC17F958D2ee523a2206206994597C13D831ec7"), None);
     }
 
+    // Shows (Events of chains).
     #[test]
     fn bech32_is_in_lower_case() {
         let address = "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4";
@@ -228,6 +230,7 @@ mod tests {
         assert_eq!(canonical(&bch::BCH, address), None, "Bitcoin Cash has no Bech32");
     }
 
+    // Shows (Events of chains).
     #[test]
     fn bitcoin_cash_addresses_have_one_form_for_every_spelling() {
         // From the specification of CashAddr.

@@ -48,6 +48,7 @@ async fn ended(frames: Vec<Frame<Bytes>>) -> (Answer, Recorded) {
     (answer, parts.collect())
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn an_answer_of_one_message_is_charged_if_it_ends_with_a_status_of_the_call() {
     let half = || Frame::data(Bytes::from_static(&[0, 0, 0, 0, 9, 1]));
@@ -74,6 +75,7 @@ async fn an_answer_of_one_message_is_charged_if_it_ends_with_a_status_of_the_cal
     }
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn a_stream_is_charged_from_its_second_message_for_every_kind_of_end() {
     let begun = (Phase::Begin, Outcome::Answered, 5);

@@ -133,6 +133,7 @@ mod tests {
         format!("Basic {}", BASE64.encode(login))
     }
 
+    // Shows (Keys).
     #[test]
     fn the_first_place_that_has_a_key_is_used() {
         let (uri, login) = ("/eth?api_key=six&apikey=thr%65e", basic("user:four"));
@@ -164,6 +165,7 @@ mod tests {
         assert_eq!(key("/eth?apikey=", &headers).as_deref(), Some("five"));
     }
 
+    // Shows (Keys).
     #[test]
     fn credentials_are_a_bearer_token_or_the_password_else_the_user_of_basic() {
         for (authorization, expected) in [

@@ -257,6 +257,7 @@ mod tests {
         assert_eq!(rest.collect().await.err(), Some(Fault::sent(Cause::Timeout)));
     }
 
+    // Shows (Hostile and odd traffic).
     #[tokio::test(start_paused = true)]
     async fn a_node_that_sends_little_at_a_time_has_the_time_of_a_call() {
         let node = ScriptedNode::serve(|_, mut wire| async move {

@@ -295,6 +295,7 @@ mod tests {
         .await
     }
 
+    // Shows (Nodes and cache).
     #[tokio::test]
     async fn a_connection_with_late_bytes_takes_no_call_after_its_rest() {
         let node = repeating("200 OK").await;
@@ -309,6 +310,7 @@ mod tests {
         assert_eq!(fixture.whole(call("mine")).await.unwrap(), "mine");
     }
 
+    // Shows (Nodes and cache).
     #[tokio::test]
     async fn a_connection_takes_no_call_after_an_answer_without_a_body_by_definition() {
         for (method, status) in

@@ -131,6 +131,7 @@ mod tests {
         assert_eq!(error, Fault::unsent(Cause::NoNode).into());
     }
 
+    // Shows (Webhooks).
     #[tokio::test]
     async fn a_stream_that_cannot_be_opened_does_not_affect_a_probed_node() {
         // The socket does not listen, and no other one gets its port.

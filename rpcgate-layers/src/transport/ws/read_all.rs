@@ -221,6 +221,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
 
+        // Shows (Streams).
         #[test]
         fn frames_are_read_the_same_in_any_pieces_and_as_another_implementation_reads_them(
             (role, mut bytes) in prop::sample::select(vec![Role::Server, Role::Client])

@@ -189,6 +189,7 @@ mod tests {
         assert_eq!(error("a: 1\n---\nb: 2\n"), "2:1: a second document begins: import each on its own");
     }
 
+    // Shows (Import and transfer).
     #[test]
     fn size_and_depth_are_bounded() {
         let long = format!("[{}]", "1,".repeat(MAX_VALUES));

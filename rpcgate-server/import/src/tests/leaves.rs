@@ -312,6 +312,8 @@ fn is_about(note: &ImportNote, path: &str) -> bool {
     note.path == path || is_item || note.kind == NoteKind::LeftOut && is_within(path, &note.path)
 }
 
+// Shows (Import and transfer): An import names every leaf that it did not carry over: each changed leaf and each
+// unknown setting of files of each form shows in the new file or in a note (promise 89).
 #[test]
 fn an_import_shows_every_change_of_a_leaf_and_every_unknown_setting() {
     let mut numbers = Numbers(89);
@@ -347,6 +349,7 @@ fn an_import_shows_every_change_of_a_leaf_and_every_unknown_setting() {
     }
 }
 
+// Shows (Import and transfer).
 #[test]
 fn a_note_is_about_its_leaf_its_list_and_what_is_left_out_with_its_table() {
     let note =
@@ -370,6 +373,7 @@ fn notes(form: SourceForm, text: &str, path: &str) -> Vec<String> {
     imported.notes.iter().filter(|note| note.path == path).map(ToString::to_string).collect()
 }
 
+// Shows (Import and transfer).
 #[test]
 fn a_value_whose_variable_is_not_needed_is_noted_as_left_out() {
     let found = notes(SourceForm::Proxyd, PROXYD, "backends.a.headers.x-team");
@@ -378,6 +382,7 @@ fn a_value_whose_variable_is_not_needed_is_noted_as_left_out() {
     assert!(found.len() == 1 && found[0].contains("to set: set NODE_ETH_A_X_TEAM to"), "{found:?}");
 }
 
+// Shows (Import and transfer).
 #[test]
 fn settings_that_were_passed_over_in_silence_have_their_own_reason() {
     let other = ERPC.replace("driver: redis", "driver: memory");
@@ -399,6 +404,7 @@ fn settings_that_were_passed_over_in_silence_have_their_own_reason() {
     }
 }
 
+// Shows (Import and transfer).
 #[test]
 fn a_kong_plugin_that_names_an_entity_by_identifier_applies_to_it_alone() {
     let imported = import("f", KONG, Some(SourceForm::Kong), None).unwrap();

@@ -173,6 +173,7 @@ async fn a_folder_of_the_former_version_keeps_its_key_ids_and_blocks() {
     assert_eq!(ask(&demo, "eth", &latest).await, block);
 }
 
+// Shows (Commands and configuration).
 #[tokio::test]
 async fn the_plan_stays_until_another_is_asked_for() {
     let home = tempfile::tempdir().unwrap();

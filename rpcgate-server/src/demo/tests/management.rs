@@ -255,6 +255,7 @@ async fn a_reload_reaches_the_management_api_and_a_bad_one_changes_nothing() {
     assert!(!lines.text().contains("no effect"), "{}", lines.text());
 }
 
+// Shows (Commands and configuration).
 #[tokio::test]
 async fn a_certificate_for_the_management_side_is_served_and_an_ordered_one_is_refused() {
     use rustls_pki_types::pem::PemObject;

@@ -224,6 +224,7 @@ fn a_write_that_waits_for_a_processor_does_not_indicate_a_stalled_disk() {
     assert_eq!(all, [1, 2]);
 }
 
+// Shows (Reliability).
 #[test]
 fn losses_without_any_memory_or_disk_are_counted_exactly() {
     let fixture = Fixture::new(|options| options.memory = 10_000);

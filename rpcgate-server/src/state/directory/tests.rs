@@ -182,6 +182,7 @@ async fn a_key_is_looked_up_once_and_then_known() {
     assert_eq!(fixture.asked(), 1);
 }
 
+// Shows (Keys).
 #[tokio::test]
 async fn a_forged_key_is_unknown_without_a_look_up() {
     let fixture = Fixture::new();
@@ -311,6 +312,7 @@ fn custom_plan(id: u128, per_minute: u64) -> CustomPlan {
     CustomPlan { id: CustomPlanId(id), name, base: Tier::Free, is_visible: true, figures, created_at }
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn a_changed_custom_plan_drops_its_keys_and_the_look_ups_in_progress() {
     let fixture = Fixture::new();
@@ -360,6 +362,7 @@ async fn another_plan_is_in_force_without_a_look_up() {
     assert_eq!(per_minute(fixture.ask(&late).await.unwrap()), Some(77));
 }
 
+// Shows (Keys).
 #[tokio::test]
 async fn known_keys_work_for_a_day_without_the_feed() {
     let fixture = Fixture::new();
@@ -385,6 +388,7 @@ async fn a_step_of_the_wall_clock_ends_no_trust() {
     assert!(is_known(&fixture, &key));
 }
 
+// Shows (Reliability): A frozen database delays no request longer than 1 s (promise 6).
 #[tokio::test(start_paused = true)]
 async fn a_look_up_that_stalls_is_unavailable_within_a_second() {
     let fixture = Fixture::new();
@@ -461,6 +465,7 @@ fn contract(now: Time, (from, until): (u64, u64), figures: &[(&str, u64)]) -> Te
     }
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn figures_of_a_contract_begin_and_end_with_the_time_without_the_database() {
     let fixture = Fixture::new();

@@ -221,6 +221,7 @@ async fn two_shippers_of_one_journal_store_nothing_twice() {
     assert_eq!(fixture.stored().await, (100, 500));
 }
 
+// Shows (Reliability).
 #[tokio::test]
 async fn each_record_is_stored_once_for_any_outcome_of_shipments() {
     let fixture = Fixture::new().await;
@@ -410,6 +411,7 @@ async fn a_damaged_segment_is_left_and_holds_up_no_other() {
     assert_eq!(lines.text().matches("segment is damaged").count(), 1, "{}", lines.text());
 }
 
+// Shows (Reliability).
 #[tokio::test]
 async fn the_start_and_the_end_of_a_shipping_failure_are_logged_once_each() {
     let fixture = Fixture::new().await;
@@ -455,6 +457,7 @@ impl Medium for Full {
     }
 }
 
+// Shows (Reliability).
 #[tokio::test]
 async fn records_waiting_in_memory_keep_their_age_and_are_not_shipped() {
     let mut fixture = Fixture::new().await;
@@ -483,6 +486,7 @@ async fn records_waiting_in_memory_keep_their_age_and_are_not_shipped() {
     assert_eq!(fixture.stored().await.0, 1);
 }
 
+// Shows (Reliability).
 #[tokio::test]
 async fn records_left_by_one_process_are_shipped_by_the_next() {
     let fixture = Fixture::new().await;
@@ -532,6 +536,7 @@ async fn reported(fixture: &Fixture) -> Vec<(Notice, u64)> {
 const USED_UP: [(Notice, u64); 3] =
     [(Notice::DailyRequests80, 25), (Notice::DailyRequests95, 25), (Notice::DailyRequests100, 25)];
 
+// Shows (Mails and notifications).
 #[tokio::test]
 async fn an_exhausted_limit_is_reported_once_for_any_outcome_of_shipments() {
     for fate in [Fate::Stored, Fate::Unheard, Fate::Lost] {

@@ -190,6 +190,7 @@ fn sections() -> Vec<Section> {
     ]
 }
 
+// Shows (Streams).
 #[tokio::test]
 async fn every_payload_of_the_stress_test_is_distinguished() {
     let suite = Suite::start().await;

@@ -45,6 +45,7 @@ fn a_gateway_without_tls_is_fine() {
     assert_eq!(only(&check(&examination(""))).verdict, Verdict::Ok);
 }
 
+// Shows (Commands and configuration).
 #[test]
 fn the_days_that_a_certificate_is_valid_for_are_counted() {
     let key = KeyPair::generate().unwrap();

@@ -61,6 +61,7 @@ async fn nodes_of_the_network_that_have_caught_up_are_fine() {
     assert_eq!(findings[2].text, "2 of 2 nodes are fit, heights 100 to 100, 0 apart");
 }
 
+// Shows (Nodes and cache): A node of another network is recognised for every chain.
 #[tokio::test]
 async fn a_node_of_another_network_is_a_failure_and_its_height_does_not_count() {
     const TEST: &[(&str, &str)] = &[("eth_blockNumber", "\"0xffffff\""), ("eth_chainId", "\"0xaa36a7\"")];
@@ -132,6 +133,7 @@ async fn nodes_that_are_behind_or_hide_their_network_are_warned_about() {
     }
 }
 
+// Shows (Commands and configuration).
 #[tokio::test]
 async fn every_address_of_a_node_is_reached_for() {
     let (http, stream) = (node(MAIN).await, node(MAIN).await);

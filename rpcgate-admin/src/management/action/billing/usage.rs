@@ -141,6 +141,7 @@ mod tests {
         assert_eq!(told(&[]), [(0, 744, vec![])], "before the tenant was created");
     }
 
+    // Shows (Plans, bills and payments).
     #[test]
     fn a_charge_is_priced_by_the_plan_of_its_hour_and_by_the_change_within_it() {
         let plans = [own(1, Some(7)), own(2, None), own(3, Some(9))];

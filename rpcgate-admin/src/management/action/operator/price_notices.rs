@@ -209,6 +209,8 @@ mod tests {
         site
     }
 
+    // Shows (Plans, bills and payments): Tenants who would have paid more are notified once, at most 500 of them, if
+    // the operator wants that.
     #[tokio::test]
     async fn tenants_who_would_have_paid_more_are_notified_once_with_both_weights() {
         let site = used_site().await;
@@ -284,6 +286,7 @@ mod tests {
         assert_eq!(notice.changes[MAX_NAMED], "1 more cost more as well");
     }
 
+    // Shows (Plans, bills and payments).
     #[tokio::test]
     async fn a_change_that_concerns_too_many_tenants_is_refused_before_anything_is_saved() {
         let site = Site::new().await;
@@ -303,6 +306,7 @@ mod tests {
         assert_eq!(prepare(&site.app, &operator(), &asked).await.unwrap().tenants.len(), MAX_TOLD);
     }
 
+    // Shows (Plans, bills and payments).
     #[tokio::test]
     async fn unreachable_tenants_are_counted_and_a_database_outage_is_not_retried_for_each() {
         let site = used_site().await;

@@ -237,6 +237,8 @@ mod tests {
         assert_eq!(per_minute().await, 20);
     }
 
+    // Shows (Commands and configuration): A rollback restores a version by the same actions, and leaves settings that
+    // only the machine can change.
     #[tokio::test]
     async fn everything_that_operators_set_returns_to_what_it_was() {
         let site = Site::new().await;
@@ -287,6 +289,7 @@ mod tests {
         );
     }
 
+    // Shows (Commands and configuration).
     #[tokio::test]
     async fn agreements_with_a_tenant_return_and_those_with_others_stay() {
         let site = Site::new().await;
@@ -342,6 +345,7 @@ mod tests {
         assert_eq!(app.store.tenant_agreements(other, app.now()).await.unwrap().contracts.len(), 1);
     }
 
+    // Shows (Commands and configuration).
     #[tokio::test]
     async fn a_step_that_a_rule_forbids_is_reported_and_the_rest_is_done() {
         let site = Site::new().await;

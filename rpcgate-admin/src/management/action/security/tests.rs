@@ -59,6 +59,7 @@ async fn log_in_from(site: &Site, address: &str, agent: &str) {
     site.clock.advance(Duration::from_secs(1));
 }
 
+// Shows (Mails and notifications): Users get a mail for each event that concerns the security of their accounts.
 #[tokio::test]
 async fn a_user_is_notified_once_of_a_log_in_from_a_new_program_or_network() {
     let (site, ..) = account().await;
@@ -92,6 +93,7 @@ async fn an_address_that_was_never_confirmed_is_not_notified() {
     assert_eq!((told(&site, EMAIL), mails(&site).len()), (Vec::new(), 1));
 }
 
+// Shows (Mails and notifications).
 #[tokio::test]
 async fn a_user_is_notified_of_changed_and_reset_passwords_and_of_ended_sessions() {
     let (site, access, refresh) = account().await;
@@ -125,6 +127,7 @@ async fn a_user_is_notified_of_changed_and_reset_passwords_and_of_ended_sessions
     assert_eq!(told(&site, EMAIL)[3..], ["Your password was set by a mailed link"]);
 }
 
+// Shows (Mails and notifications).
 #[tokio::test]
 async fn a_user_is_notified_of_keys_created_and_revoked_in_its_name() {
     let (site, access, _) = account().await;
@@ -155,6 +158,7 @@ async fn a_user_is_notified_of_keys_created_and_revoked_in_its_name() {
     assert_eq!(all.body, json!([]));
 }
 
+// Shows (Mails and notifications).
 #[tokio::test]
 async fn a_user_is_notified_of_each_change_of_factors_by_mail_and_in_the_dashboard() {
     let site = site().await;
@@ -181,6 +185,7 @@ async fn a_user_is_notified_of_each_change_of_factors_by_mail_and_in_the_dashboa
     }
 }
 
+// Shows (Mails and notifications).
 #[tokio::test]
 async fn a_user_is_notified_once_of_each_lock_and_an_unknown_address_never() {
     let (site, access, _) = account().await;
@@ -211,6 +216,7 @@ async fn a_user_is_notified_once_of_each_lock_and_an_unknown_address_never() {
     assert_eq!(told(&site, "unknown@example.com"), [""; 0]);
 }
 
+// Shows (Mails and notifications).
 #[tokio::test]
 async fn a_user_is_notified_of_wrong_factors_that_lock_the_account() {
     let site = site().await;
@@ -232,6 +238,7 @@ async fn a_user_is_notified_of_wrong_factors_that_lock_the_account() {
     assert_eq!(all.iter().filter(|subject| **subject == locked).count(), 2, "{all:?}");
 }
 
+// Shows (Mails and notifications).
 #[tokio::test]
 async fn a_user_is_notified_of_another_ended_session_but_not_of_a_log_out() {
     let (site, access, _) = account().await;
@@ -255,6 +262,7 @@ async fn a_user_is_notified_of_another_ended_session_but_not_of_a_log_out() {
     assert_eq!(told(&site, EMAIL).len(), 1);
 }
 
+// Shows (Mails and notifications).
 #[tokio::test]
 async fn a_user_is_notified_of_a_new_device_after_every_kind_of_log_in() {
     let site = site().await;
@@ -267,6 +275,7 @@ async fn a_user_is_notified_of_a_new_device_after_every_kind_of_log_in() {
     assert!(told(&site, EMAIL).contains(&"Your account was used from a new device".to_owned()));
 }
 
+// Shows (Mails and notifications): The owner is notified of each new personal access token.
 #[tokio::test]
 async fn a_new_personal_access_token_is_reported_after_any_number_of_new_keys() {
     let (site, access, _) = account().await;
@@ -293,6 +302,7 @@ async fn a_new_personal_access_token_is_reported_after_any_number_of_new_keys() 
     assert_eq!(notified(&site, &access).await, [created; 6]);
 }
 
+// Shows (Mails and notifications).
 #[tokio::test]
 async fn members_are_notified_of_changes_by_others_and_only_of_changes() {
     let site = Site::new().await;
@@ -313,6 +323,7 @@ async fn members_are_notified_of_changes_by_others_and_only_of_changes() {
     assert_eq!(told(&site, &owner.user.email), [""; 0]);
 }
 
+// Shows (Mails and notifications).
 #[tokio::test]
 async fn a_user_is_notified_of_a_disabled_account_and_of_a_new_address_at_both() {
     let (site, access, _) = account().await;

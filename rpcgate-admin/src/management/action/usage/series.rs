@@ -164,6 +164,7 @@ mod tests {
         assert_eq!(requests(&found.totals()).iter().sum::<u64>(), 18 * 300);
     }
 
+    // Shows (Dashboard).
     #[tokio::test]
     async fn rows_with_the_same_time_are_added_up() {
         // By two names, more than 8 rows are refused, and by one name, more than 13.

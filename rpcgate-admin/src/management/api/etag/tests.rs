@@ -28,6 +28,8 @@ async fn tag(site: &Site, visitor: &Visitor, path: &str) -> String {
     answer.headers[ETAG].to_str().unwrap().to_owned()
 }
 
+// Shows (Management): `ETag` and `If-Match` protect objects that several people change: it is 412 if another user
+// changed the object, also at the same time.
 #[tokio::test]
 async fn a_change_that_expects_an_older_version_is_refused_an_unconditional_one_passes() {
     let site = Site::new().await;
@@ -94,6 +96,7 @@ async fn a_change_that_expects_an_older_version_is_refused_an_unconditional_one_
     }
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn a_deletion_and_an_empty_change_have_a_condition_too() {
     let site = Site::new().await;

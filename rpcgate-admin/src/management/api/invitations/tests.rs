@@ -280,6 +280,7 @@ async fn invitations_to_one_address_are_limited() {
     assert_eq!(accept(&site, &token(&site)).await.status, StatusCode::CREATED);
 }
 
+// Shows (Accounts and second factors): Invitations to one address are bounded across tenants.
 #[tokio::test]
 async fn an_address_gets_at_most_five_invitations_from_all_senders() {
     let site = site().await;
@@ -315,6 +316,7 @@ async fn inviting_and_accepting_count_with_the_attempts_of_a_client() {
     assert_eq!(accept(&site, &good).await.status, StatusCode::CREATED);
 }
 
+// Shows (Mails and notifications).
 #[tokio::test]
 async fn an_unavailable_mailer_fails_no_request_and_is_retried() {
     let site = site().await;

@@ -59,6 +59,7 @@ async fn a_name_is_all_that_one_changes_about_oneself() {
     assert_eq!(again.body, answer.body);
 }
 
+// Shows (Accounts and second factors): A password change and logout-all end every other session at once.
 #[tokio::test]
 async fn a_new_password_ends_all_other_sessions() {
     let site = site().await;
@@ -100,6 +101,8 @@ async fn a_stolen_token_does_not_do_for_guessing_the_password() {
     assert_eq!(login(&site, EMAIL, PASSWORD).await.status, StatusCode::OK, "the owner is not locked out");
 }
 
+// Shows (Management): A name may change a few times in a quarter of an hour, and an unchanged one leaves no audit entry
+// (promise 70).
 #[tokio::test]
 async fn renaming_to_the_same_name_does_not_fill_the_audit_log() {
     let site = Site::new().await;

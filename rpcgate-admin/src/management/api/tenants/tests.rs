@@ -52,6 +52,7 @@ async fn a_member_sees_one_tenant_and_admins_rename_it() {
     assert_eq!((&get.1["name"], &get.1["tier"]), (&json!("New"), &json!("free")));
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn admins_set_their_organisations_data_on_invoices() {
     let site = Site::new().await;

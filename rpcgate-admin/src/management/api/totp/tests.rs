@@ -26,6 +26,8 @@ fn is_mailed(site: &Site, text: &str) -> bool {
     mails(site).iter().any(|mail| mail.contains(text))
 }
 
+// Shows (Accounts and second factors): TOTP has `POST /auth/mfa/totp/enroll` → {secret, uri, qr_svg}; `activate` {code}
+// → {recovery_codes}; `disable` {code} requires a factor and ends other sessions.
 #[tokio::test]
 async fn an_app_becomes_a_factor_by_a_code_that_it_shows() {
     let site = site().await;
@@ -64,6 +66,7 @@ async fn an_app_becomes_a_factor_by_a_code_that_it_shows() {
     assert_eq!(reused.status, StatusCode::UNAUTHORIZED, "the code was used by the activation");
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn a_secret_that_was_replaced_activates_nothing() {
     let site = site().await;
@@ -84,6 +87,7 @@ async fn a_secret_that_was_replaced_activates_nothing() {
     assert_eq!(call(&site, &token, "activate", Some(json!({"code": code}))).await.status, StatusCode::OK);
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn an_account_that_may_be_another_persons_gets_no_factor() {
     let site = site().await;
@@ -96,6 +100,7 @@ async fn an_account_that_may_be_another_persons_gets_no_factor() {
     );
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn the_secret_of_an_app_is_stored_encrypted() {
     let site = site().await;
@@ -110,6 +115,7 @@ async fn the_secret_of_an_app_is_stored_encrypted() {
     assert!(!stored.windows(secret.len()).any(|window| window == secret));
 }
 
+// Shows (Accounts and second factors): A removed factor ends all other sessions at once (promise 38).
 #[tokio::test]
 async fn switching_the_app_off_asks_for_a_factor_and_ends_other_sessions() {
     let site = site().await;

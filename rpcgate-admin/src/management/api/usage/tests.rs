@@ -252,6 +252,7 @@ async fn each_grouping_name_is_a_field_of_the_rows() {
     }
 }
 
+// Shows (Usage): A tenant's `cu_limit` is the sum over its projects.
 #[tokio::test]
 async fn ceilings_of_projects_add_up_and_each_is_held_to_its_own() {
     let mut office = UsageFixture::new().await;
@@ -294,6 +295,7 @@ async fn ceilings_of_projects_add_up_and_each_is_held_to_its_own() {
     assert_eq!((&body["limits"]["rps_limit"], &body["limits"]["cu_per_month"]), (&json!(3), &json!(1_000)));
 }
 
+// Shows (Limits, budget and quota).
 #[tokio::test]
 async fn limits_list_the_keys_in_cool_down_with_their_limits_and_its_end() {
     let office = UsageFixture::new().await;
@@ -481,6 +483,7 @@ async fn the_day_of_the_current_windows_begins_at_midnight_for_each_tenant_and_p
     }
 }
 
+// Shows (Usage): Truncated usage keeps the newest hours and days.
 #[tokio::test]
 async fn the_newest_of_truncated_hours_and_days_are_shown() {
     let mut office = UsageFixture::new().await;
@@ -613,6 +616,7 @@ async fn an_operator_reads_any_tenants_usage_by_its_id_alone() {
     }
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn rows_come_as_csv_that_no_spreadsheet_runs() {
     let mut office = UsageFixture::new().await;

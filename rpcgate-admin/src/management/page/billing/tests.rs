@@ -58,6 +58,7 @@ fn chains_are_summed_and_the_dearest_is_first() {
     assert!(by_chain(&[]).is_empty());
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn bills_are_for_those_who_may_read_them() {
     let site = Site::new().await;
@@ -86,6 +87,7 @@ async fn bills_are_for_those_who_may_read_them() {
     assert_eq!(post(&site, &format!("{invoice}/pay"), &outsider, &[]).await.status, StatusCode::NOT_FOUND);
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn an_invoice_is_a_sheet_and_names_are_not_run() {
     let site = Site::new().await;
@@ -111,6 +113,7 @@ async fn an_invoice_is_a_sheet_and_names_are_not_run() {
     assert_eq!(get(&site, "/billing?before=x", &own).await.status, StatusCode::BAD_REQUEST);
 }
 
+// Shows (Dashboard): A payment begins on our own page, which links to the provider.
 #[tokio::test]
 async fn a_payment_begins_on_a_page_of_ours_that_links_to_the_provider() {
     let stand_in = StandIn::start().await;
@@ -185,6 +188,7 @@ async fn plans_stand_side_by_side_with_the_one_in_force() {
     assert!(!page.text.contains("Ask for a higher limit"), "a viewer cannot");
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn invoices_are_read_while_usage_cannot_be() {
     let site = Site::new().await;

@@ -95,6 +95,7 @@ mod tests {
     }
 
     proptest! {
+        // Shows (Dashboard).
         #[test]
         fn every_column_is_in_the_box_and_as_high_as_its_sum(all in any_series(5)) {
             let stack = Stack::of(all, 5);

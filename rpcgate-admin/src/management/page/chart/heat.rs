@@ -112,6 +112,7 @@ mod tests {
     }
 
     proptest! {
+        // Shows (Dashboard).
         #[test]
         fn every_cell_is_in_the_box(count in 1usize..200) {
             let heat = Heat::of(String::new(), vec![(HeatStep::Well, String::new()); count]);

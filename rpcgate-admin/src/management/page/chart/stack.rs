@@ -217,6 +217,7 @@ pub(super) mod tests {
     }
 
     proptest! {
+        // Shows (Dashboard).
         #[test]
         fn the_parts_add_up_to_the_series(all in any_series(7)) {
             let stack = Stack::of(all.clone(), 7);

@@ -76,6 +76,7 @@ async fn a_member_is_invited_changed_and_removed_by_its_name() {
     );
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn forms_of_the_team_are_protected_and_show_their_errors() {
     let site = Site::of("[admin]\nauth_per_minute = 1000\n").await;
@@ -110,6 +111,7 @@ async fn forms_of_the_team_are_protected_and_show_their_errors() {
     assert_eq!(optional.leads_to().1, "../team?done=factor-optional");
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn names_are_shown_and_none_is_run() {
     let site = Site::new().await;

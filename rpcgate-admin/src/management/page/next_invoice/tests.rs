@@ -28,6 +28,8 @@ fn lines(html: &str) -> &str {
     html.split_once("<tbody>").unwrap().1.split_once("</tbody>").unwrap().0
 }
 
+// Shows (Plans, bills and payments): The invoice of the current month can be read in advance in the same layout, marked
+// as preliminary and without a number, with late usage.
 #[tokio::test]
 async fn the_next_invoice_matches_the_later_invoice_and_is_marked_as_preliminary() {
     let site = Site::of(SELLER).await;
@@ -68,6 +70,7 @@ async fn the_next_invoice_matches_the_later_invoice_and_is_marked_as_preliminary
     assert!(issued.text.contains("8.33") && !issued.text.contains("Preliminary"), "{}", issued.text);
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn late_usage_is_on_the_next_invoice_but_usage_of_an_open_month_is_not() {
     let site = Site::new().await;
@@ -95,6 +98,7 @@ async fn late_usage_is_on_the_next_invoice_but_usage_of_an_open_month_is_not() {
     assert_eq!(late.matches("<tr>").count(), 1, "{late}");
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn the_next_invoice_is_for_those_who_read_bills_and_needs_usage() {
     let site = Site::new().await;

@@ -120,6 +120,7 @@ async fn a_weight_is_asked_about_saved_and_reset() {
     assert_eq!(site.app.store.overlay().await.unwrap().weights["eth"].len(), 1);
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn weights_are_saved_while_usage_cannot_be_read() {
     let (site, operator) = busy_site().await;
@@ -139,6 +140,7 @@ async fn weights_are_saved_while_usage_cannot_be_read() {
     );
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn a_failed_question_explains_the_reason_and_keeps_the_input() {
     let (site, _) = busy_site().await;
@@ -164,6 +166,7 @@ async fn a_failed_question_explains_the_reason_and_keeps_the_input() {
     assert_eq!(unanswered(&ActionError::NotFound("plan")), None);
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn tenants_who_would_have_paid_more_are_notified_if_the_operator_chooses_so() {
     let (site, operator) = busy_site().await;
@@ -200,6 +203,7 @@ async fn tenants_who_would_have_paid_more_are_notified_if_the_operator_chooses_s
     assert_eq!(notices().await.len(), 2);
 }
 
+// Shows (Dashboard): The weights of a form are saved together or not at all.
 #[tokio::test]
 async fn weights_are_saved_together_or_not_at_all() {
     let (site, operator) = busy_site().await;
@@ -393,6 +397,7 @@ async fn the_cache_of_a_chain_is_emptied_after_a_question() {
     );
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn nodes_are_listed_by_chain_and_those_with_problems_come_first() {
     let (site, operator) = busy_site().await;
@@ -449,6 +454,7 @@ async fn nodes_are_listed_by_chain_and_those_with_problems_come_first() {
     assert!(get(&site, "/operator/nodes", &operator).await.text.contains("No other node serves eth."));
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn a_node_is_drained_after_a_question_and_the_last_one_only_if_its_chain_is_typed() {
     let (site, operator) = busy_site().await;

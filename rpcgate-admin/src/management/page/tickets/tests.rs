@@ -76,6 +76,7 @@ async fn a_ticket_is_written_answered_closed_rated_and_reopened() {
     assert!(get(&site, &path, &own).await.text.contains("Send the answer"));
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn every_text_of_a_ticket_is_shown_and_none_is_run() {
     let site = Site::new().await;
@@ -108,6 +109,7 @@ async fn every_text_of_a_ticket_is_shown_and_none_is_run() {
     }
 }
 
+// Shows (Dashboard): Files of tickets are uploaded by a form and downloaded as files to save.
 #[tokio::test]
 async fn files_go_up_and_come_down_as_files() {
     let site = Site::new().await;
@@ -211,6 +213,8 @@ async fn a_ticket_for_a_higher_limit_is_linked_to_its_request() {
     );
 }
 
+// Shows (Dashboard): Pages for members admit the roles that the API admits; forms without their token and resources of
+// other tenants are refused.
 #[tokio::test]
 async fn roles_decide_who_writes_and_tenants_who_reads() {
     let site = Site::new().await;

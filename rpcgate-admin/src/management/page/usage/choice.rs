@@ -295,6 +295,7 @@ mod tests {
         UsageChoice::of(&fields)
     }
 
+    // Shows (Dashboard).
     #[tokio::test]
     async fn an_address_is_read_and_written_back() {
         for (query, path) in [

@@ -45,6 +45,8 @@ impl Fixture {
     }
 }
 
+// Shows (Dashboard): The usage explorer has all filters and groupings of `GET /usage`, in an address that can be
+// shared; a refused query has the reason at its field.
 #[tokio::test]
 async fn the_choice_is_shown_and_the_sums_match_the_api() {
     let mut fixture = Fixture::new().await;
@@ -85,6 +87,7 @@ async fn the_choice_is_shown_and_the_sums_match_the_api() {
     }
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn every_grouping_and_measure_has_a_page() {
     let mut fixture = Fixture::new().await;
@@ -105,6 +108,7 @@ async fn every_grouping_and_measure_has_a_page() {
     assert!(page.text.contains(">31 Dec, 11:00</a>"), "{}", page.text);
 }
 
+// Shows (Dashboard): The usage view shows no price for a period in which the plan has changed.
 #[tokio::test]
 async fn units_have_a_price_only_if_the_plan_has_not_changed_in_the_period() {
     let mut fixture = Fixture::new().await;
@@ -119,6 +123,7 @@ async fn units_have_a_price_only_if_the_plan_has_not_changed_in_the_period() {
     assert!(!week.text.contains("the price of today"), "{}", week.text);
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn a_refused_query_explains_the_reason_at_its_field_and_keeps_the_choice() {
     let fixture = Fixture::new().await;
@@ -145,6 +150,7 @@ async fn a_refused_query_explains_the_reason_at_its_field_and_keeps_the_choice()
     assert_eq!(foreign.status, StatusCode::NOT_FOUND);
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn a_page_without_usage_gives_advice() {
     let mut fixture = Fixture::new().await;
@@ -164,6 +170,7 @@ async fn a_page_without_usage_gives_advice() {
     );
 }
 
+// Shows (Dashboard): The rows of the usage explorer as CSV are a file that no spreadsheet executes.
 #[tokio::test]
 async fn the_rows_are_a_file_that_no_spreadsheet_runs() {
     let mut fixture = Fixture::new().await;
@@ -190,6 +197,7 @@ async fn the_rows_are_a_file_that_no_spreadsheet_runs() {
     );
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn another_tenants_usage_is_not_shown() {
     let mut fixture = Fixture::new().await;
@@ -202,6 +210,7 @@ async fn another_tenants_usage_is_not_shown() {
     assert_eq!(page.status, StatusCode::NOT_FOUND, "operators have no usage of their own");
 }
 
+// Shows (Dashboard): Long methods are cut on the usage page and stay complete for keyboards and screen readers.
 #[tokio::test]
 async fn a_long_name_is_cut_where_it_is_shown_and_stays_whole_for_those_who_need_it() {
     let mut fixture = Fixture::new().await;

@@ -67,6 +67,8 @@ impl OpenForm<'_> {
     }
 }
 
+// Shows (Dashboard): A form that was opened before another user's change does not undo it: it shows the current values
+// next to the submitted ones, and can be sent again.
 #[tokio::test]
 async fn a_form_of_a_member_notices_a_concurrent_change() {
     let fixture = ProjectFixture::new().await;
@@ -132,6 +134,7 @@ async fn a_form_of_a_member_notices_a_concurrent_change() {
     form(&path, &path, &[("confirm", "Mine")], change_project(theirs), &[]).await;
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn a_form_of_an_operator_notices_a_concurrent_change() {
     let site = Site::of("[chains.eth]\nnodes = [\"http://127.0.0.1:1/\"]\n").await;
@@ -233,6 +236,7 @@ async fn a_form_of_an_operator_notices_a_concurrent_change() {
     form(&path, &path, &[("confirm", "Last")], rename_tenant("Last"), &[]).await;
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn a_form_that_is_refused_for_another_reason_keeps_its_version() {
     let fixture = ProjectFixture::new().await;

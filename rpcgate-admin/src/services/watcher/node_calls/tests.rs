@@ -145,6 +145,7 @@ async fn calls_on_a_stream_share_it_in_their_order_and_a_lost_one_ends_the_sessi
     assert!(session.is_lost());
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn an_answer_that_is_nested_deeper_than_others_is_read_all_the_same() {
     let deep = format!("{}{}", "[".repeat(5_000), "]".repeat(5_000));

@@ -13,6 +13,7 @@ fn called(key: u128, hour: u64, chain: &'static str, (method, calls): (&str, u32
     SampleRecord { chain, ..deed(key, Time::from_secs(hour * HOUR), vec![line]) }
 }
 
+// Shows (Dashboard): The list of weights omits methods whose calls were all refused.
 #[tokio::test]
 async fn chains_and_methods_are_counted_over_all_tenants_at_every_rollup_state() {
     let mut failed = called(210, MIDNIGHT + 2, "toy", ("b", 4));

@@ -36,6 +36,8 @@ async fn found(store: &Store, text: &str) -> Vec<u128> {
     found.tenants.iter().map(|tenant| tenant.id.0 >> 96).collect()
 }
 
+// Shows (Management): Operators find tenants by a part of the name, an owner's address or the beginning of the
+// identifier, in upper or lower case, in pages of bounded size.
 #[tokio::test]
 async fn a_part_of_a_name_is_found_in_any_case_and_wildcards_are_letters() {
     let site = TestDatabase::of(module_path!());
@@ -66,6 +68,7 @@ async fn a_part_of_a_name_is_found_in_any_case_and_wildcards_are_letters() {
     }
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn an_owners_address_finds_its_tenant_in_any_case() {
     let site = TestDatabase::of(module_path!());
@@ -98,6 +101,7 @@ async fn an_owners_address_finds_its_tenant_in_any_case() {
     assert!(found(&store, "owner@example.com").await.is_empty());
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn the_beginning_of_an_identifier_is_found_with_or_without_hyphens() {
     let site = TestDatabase::of(module_path!());
@@ -132,6 +136,7 @@ async fn search_results_are_paged_and_filtered() {
     assert_eq!(part("bank", suspended, None, 9).await, (vec![], None));
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn a_search_stops_after_a_bounded_number_of_names_and_returns_a_cursor() {
     let site = TestDatabase::of(module_path!());

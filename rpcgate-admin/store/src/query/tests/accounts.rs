@@ -65,6 +65,7 @@ async fn a_registration_makes_everything_or_nothing() {
     assert_eq!(register_with(&store, 2, "c@b.example", solved, now()).await, Registered::Done);
 }
 
+// Shows (Accounts and second factors): A registration does not show whether its address has an account.
 #[tokio::test]
 async fn a_registration_runs_the_same_statements_for_a_free_waiting_or_confirmed_address() {
     let (_dir, store) = empty().await;
@@ -139,6 +140,7 @@ async fn one_of_parallel_registrations_of_one_address_remains() {
     assert_eq!(rows(&store, "confirmations").await, 1);
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn an_unconfirmed_account_does_not_reserve_its_address() {
     let (_dir, store) = empty().await;
@@ -280,6 +282,7 @@ async fn put_invoice(store: &Store, tenant: TenantId) {
     fill(store, &sql).await;
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn an_unconfirmed_account_with_an_invoice_stays_and_stops_no_registration() {
     let (_dir, store) = empty().await;
@@ -303,6 +306,7 @@ async fn an_unconfirmed_account_with_an_invoice_stays_and_stops_no_registration(
     assert_eq!(store.sweep(later(8 * DAY)).await.unwrap().accounts, 0);
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn a_registration_removes_no_old_rows() {
     let (_dir, store) = empty().await;

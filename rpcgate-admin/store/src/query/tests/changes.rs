@@ -30,6 +30,7 @@ async fn a_change_is_kept_for_an_hour_and_the_newest_one_forever() {
     assert_eq!(store.newest_change().await.unwrap(), 4, "no number is used twice");
 }
 
+// Shows (Reliability).
 #[tokio::test]
 async fn many_changes_are_read_a_thousand_at_a_time() {
     let (_dir, store) = changed(&[0]).await;

@@ -28,6 +28,7 @@ fn custom(id: u128) -> TenantPlan {
     TenantPlan { tier: Tier::Premium, custom: Some(CustomPlanId(id)) }
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn a_tenant_on_a_plan_of_an_operators_own_has_its_figures_over_those_of_the_base() {
     let (_dir, store) = seeded().await;
@@ -90,6 +91,7 @@ async fn plans_are_kept_and_their_names_are_unique() {
     assert!(matches!(lost, Err(StoreError::NotFound("plan"))));
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn a_plan_in_use_is_not_deleted_and_one_that_was_is_kept_for_invoices() {
     let (_dir, store) = seeded().await;
@@ -118,6 +120,7 @@ async fn a_plan_in_use_is_not_deleted_and_one_that_was_is_kept_for_invoices() {
     assert_eq!(store.sweep(later(5 + days)).await.unwrap(), Swept::default());
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn plans_of_operators_own_are_bounded() {
     let (_dir, store) = empty().await;

@@ -51,6 +51,7 @@ fn ended(delivery: u128, webhook: u128, number: u32, then: AfterAttempt) -> Ende
     }
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn a_delivery_is_claimed_when_it_is_due_and_again_when_the_lease_is_over() {
     let (_dir, store) = with_endpoints(&[1]).await;
@@ -72,6 +73,7 @@ async fn a_delivery_is_claimed_when_it_is_due_and_again_when_the_lease_is_over()
     assert_eq!(claim(&store, 9, &room(9, &[]), later(41)).await, [2]);
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn a_delivery_that_is_given_back_keeps_its_place_before_newer_ones() {
     let (_dir, store) = with_endpoints(&[1]).await;
@@ -87,6 +89,7 @@ async fn a_delivery_that_is_given_back_keeps_its_place_before_newer_ones() {
     store.release_deliveries(&[]).await.unwrap();
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn an_endpoint_stays_within_its_capacity_and_a_disabled_one_gets_nothing() {
     let (_dir, store) = with_endpoints(&[1, 2, 3]).await;
@@ -100,6 +103,7 @@ async fn an_endpoint_stays_within_its_capacity_and_a_disabled_one_gets_nothing()
     assert_eq!(claim(&store, 100, &room(0, &[(1, 3)]), later(10)).await.len(), 3);
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn the_backlog_of_a_disabled_or_full_endpoint_hides_no_other() {
     let (_dir, store) = with_endpoints(&[1, 2, 3]).await;
@@ -117,6 +121,8 @@ async fn the_backlog_of_a_disabled_or_full_endpoint_hides_no_other() {
     assert_eq!(claim(&store, 10, &room(100, &[]), later(60)).await.len(), 10);
 }
 
+// Shows (Webhooks): A claim of deliveries costs in proportion to the due deliveries, not to those that wait for a later
+// time.
 #[tokio::test]
 async fn work_for_a_later_time_joins_the_queue_when_it_is_due() {
     let (_dir, store) = with_endpoints(&[1, 2]).await;
@@ -142,6 +148,7 @@ async fn work_for_a_later_time_joins_the_queue_when_it_is_due() {
     assert_eq!(rest, [1, 3, 4]);
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn work_due_beyond_one_claim_is_claimed_by_the_next_ones() {
     let (_dir, store) = with_endpoints(&[1, 2]).await;
@@ -156,6 +163,7 @@ async fn work_due_beyond_one_claim_is_claimed_by_the_next_ones() {
     assert_eq!(claimed, [1, 2, 3]);
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn a_project_stays_within_its_capacity_and_hides_no_other_project() {
     let numbers: Vec<_> = (10..30).collect();
@@ -180,6 +188,7 @@ async fn a_project_stays_within_its_capacity_and_hides_no_other_project() {
     assert_eq!(claim(&store, 20, &of_first(40), later(10)).await.len(), 20);
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn a_tenant_stays_within_its_capacity_and_hides_no_other_tenant() {
     let (_dir, store) = with_endpoints(&[]).await;
@@ -208,6 +217,7 @@ async fn a_tenant_stays_within_its_capacity_and_hides_no_other_tenant() {
     assert!(some.iter().all(|delivery| delivery.tenant == TENANT));
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn a_claim_reads_no_more_body_bytes_than_the_capacity() {
     let (_dir, store) = with_endpoints(&[1, 2]).await;
@@ -226,6 +236,7 @@ async fn a_claim_reads_no_more_body_bytes_than_the_capacity() {
     assert_eq!(claimed(100).await, [0; 0]);
 }
 
+// Shows (Webhooks).
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn each_delivery_goes_to_one_of_parallel_dispatchers() {
     let (site, store) = with_endpoints(&[1, 2]).await;
@@ -260,6 +271,7 @@ async fn each_delivery_goes_to_one_of_parallel_dispatchers() {
     assert_eq!(all, (0..600).collect::<Vec<_>>());
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn ends_of_attempts_are_marked_once_and_together() {
     let (_dir, store) = with_endpoints(&[1]).await;
@@ -295,6 +307,7 @@ async fn ends_of_attempts_are_marked_once_and_together() {
     assert_eq!(store.stored_delivery(DeliveryId(2)).await.status, "pending", "this attempt has ended before");
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn a_late_attempt_end_resets_nothing_and_a_late_acknowledgement_still_counts() {
     let (_dir, store) = with_endpoints(&[1]).await;
@@ -356,6 +369,7 @@ async fn an_endpoint_fails_from_its_first_failure_until_a_success() {
     assert_eq!(store.any_webhook(WebhookId(2)).await.failing_since, None);
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn users_are_notified_of_an_endpoint_once_a_day_by_one_dispatcher() {
     let (_dir, store) = with_endpoints(&[1]).await;
@@ -378,6 +392,7 @@ async fn users_are_notified_of_an_endpoint_once_a_day_by_one_dispatcher() {
     assert_eq!(store.tell_failing(one, DAY, later(300_000)).await.unwrap(), None, "nobody has it any more");
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn an_endpoint_that_fails_for_long_is_switched_off_and_watchers_learn_of_it() {
     let (_dir, store) = with_endpoints(&[1, 2]).await;
@@ -403,6 +418,7 @@ async fn an_endpoint_that_fails_for_long_is_switched_off_and_watchers_learn_of_i
     assert_eq!(claim(&store, 9, &room(9, &[]), later(9)).await, [0; 0]);
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn deliveries_wait_for_an_endpoint_that_is_off_for_a_day() {
     let (_dir, store) = with_endpoints(&[1, 2]).await;
@@ -425,6 +441,7 @@ async fn deliveries_wait_for_an_endpoint_that_is_off_for_a_day() {
     assert_eq!(store.oldest_due_delivery(now()).await.unwrap(), None);
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn old_deliveries_are_found_next_to_any_number_of_disabled_endpoints() {
     let (_dir, store) = with_endpoints(&[]).await;
@@ -448,6 +465,7 @@ async fn old_deliveries_are_found_next_to_any_number_of_disabled_endpoints() {
     assert_eq!(give_up(5, later(200)).await.unwrap(), 0);
 }
 
+// Shows (Webhooks): While a tenant is suspended its deliveries are not sent; they wait for a day.
 #[tokio::test]
 async fn while_a_tenant_is_suspended_its_deliveries_wait_for_a_day() {
     let (_dir, store) = with_endpoints(&[1, 2]).await;

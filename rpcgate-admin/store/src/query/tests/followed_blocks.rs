@@ -68,6 +68,8 @@ async fn heights(store: &Store) -> Vec<u64> {
     store.followed("eth").await.unwrap().blocks.iter().map(|block| block.height).collect()
 }
 
+// Shows (Webhooks): The events of a block and their deliveries are stored together; a crash between any two steps
+// neither repeats nor loses any.
 #[tokio::test]
 async fn a_block_is_stored_with_its_deliveries_and_waiting_ones_become_due() {
     let (_dir, store) = watched().await;
@@ -95,6 +97,7 @@ async fn a_block_is_stored_with_its_deliveries_and_waiting_ones_become_due() {
     assert_eq!(of(&store.sample_deliveries().await, LATER).len(), 3, "a gap releases as well");
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn an_unfollowed_chain_goes_to_a_willing_watcher_with_less_than_its_share() {
     let (_dir, store) = empty().await;
@@ -119,6 +122,7 @@ async fn an_unfollowed_chain_goes_to_a_willing_watcher_with_less_than_its_share(
     assert_eq!(claim(7, gone).await, all, "it has died");
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn a_takeback_goes_to_receivers_of_the_event_and_waiting_deliveries_are_removed() {
     let (_dir, store) = watched().await;
@@ -152,6 +156,7 @@ async fn a_takeback_goes_to_receivers_of_the_event_and_waiting_deliveries_are_re
     assert_eq!(store.followed("eth").await.unwrap().replaced_until, None);
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn a_crash_between_any_two_transactions_neither_repeats_nor_loses() {
     let (_dir, store) = watched().await;
@@ -184,6 +189,7 @@ async fn a_crash_between_any_two_transactions_neither_repeats_nor_loses() {
     assert_eq!(heights(&store).await, [1]);
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn an_unfinished_lost_block_is_taken_back_up_to_the_delivered_part() {
     let (_dir, store) = watched().await;
@@ -196,6 +202,7 @@ async fn an_unfinished_lost_block_is_taken_back_up_to_the_delivered_part() {
     assert_eq!(of(&all, SOON), counted(&[("b", false, "pending", 2), ("b", true, "pending", 2)]));
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn disabled_endpoints_suspended_tenants_and_full_queues_get_no_deliveries() {
     let (_dir, store) = watched().await;
@@ -224,6 +231,7 @@ async fn disabled_endpoints_suspended_tenants_and_full_queues_get_no_deliveries(
     assert_eq!(store.sample_log(PROJECT).await, logged);
 }
 
+// Shows (Webhooks): One watcher follows a chain; another continues when its lease expires.
 #[tokio::test]
 async fn a_watcher_writes_only_while_it_holds_the_lease() {
     let (_dir, store) = watched().await;
@@ -251,6 +259,7 @@ async fn a_watcher_writes_only_while_it_holds_the_lease() {
     assert_eq!(store.claim_chains(7, &["eth"], 1, LEASE.lease, later(91)).await.unwrap(), ["eth"]);
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn a_chain_is_forgotten_with_what_waited() {
     let (_dir, store) = watched().await;
@@ -263,6 +272,7 @@ async fn a_chain_is_forgotten_with_what_waited() {
     assert!(store.followed_chains().await.unwrap().is_empty());
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn the_reported_phase_is_stored_with_its_deliveries() {
     let (_dir, store) = watched().await;

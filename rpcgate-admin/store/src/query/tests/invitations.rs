@@ -127,6 +127,7 @@ async fn open_invitations_and_members_have_a_bound() {
     assert_eq!(rows(&store, "audit").await, 103, "a refused request leaves no entry");
 }
 
+// Shows (Management).
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn parallel_acceptances_succeed_up_to_the_limit_of_the_plan() {
     let (_dir, store) = owned().await;
@@ -189,6 +190,7 @@ async fn a_new_member_is_confirmed_and_has_the_role_of_the_invitation() {
     assert_eq!((noted.action.as_str(), noted.detail.as_str()), ("member.joined", "billing"));
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn an_invited_user_replaces_an_account_that_was_never_confirmed() {
     let (_dir, store) = owned().await;

@@ -95,6 +95,7 @@ async fn an_approved_request_moves_the_tenant_to_its_plan() {
     assert_eq!(store.audit(AuditSubject::Tenant(TENANT), 9).await.unwrap().len(), 1);
 }
 
+// Shows (Plans, bills and payments): An old request for another plan does not replace a larger plan.
 #[tokio::test]
 async fn an_old_request_takes_no_larger_plan_away() {
     let (_dir, store) = seeded().await;

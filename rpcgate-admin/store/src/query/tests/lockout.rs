@@ -189,6 +189,7 @@ async fn no_address_is_kept_in_the_clear() {
     }
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn in_any_minute_exactly_the_allowed_number_of_attempts_is_admitted() {
     let (_dir, store) = empty().await;

@@ -153,6 +153,7 @@ async fn a_removed_member_loses_all_sessions_and_invitations() {
     store.create_user(&user(5, "2@b.example")).await.unwrap();
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn invitations_of_a_disabled_member_are_withdrawn_and_those_of_others_stay() {
     let (_dir, store) = empty().await;

@@ -214,6 +214,7 @@ async fn refused(store: &Store, write: impl Future<Output = Result<(), StoreErro
     error.to_string()
 }
 
+// Shows (Keys).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_store_passes_the_suite_of_change_feeds() {
     block_in_place(|| {
@@ -250,6 +251,7 @@ async fn changes_that_do_not_concern_gateways_are_not_in_the_feed() {
     assert!(store.since(0).await.unwrap().is_empty());
 }
 
+// Shows (Keys): The store contains only the hash of a key.
 #[tokio::test]
 async fn a_key_is_found_by_its_hash_alone() {
     let (_dir, store) = empty().await;
@@ -340,6 +342,7 @@ async fn a_tenant_sees_its_own_projects_oldest_first() {
     assert_eq!(store.projects(TenantId(99)).await.unwrap(), []);
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn a_quota_is_put_replaced_and_taken_away() {
     let (_dir, store) = seeded().await;
@@ -369,6 +372,7 @@ async fn a_quota_is_put_replaced_and_taken_away() {
     assert_eq!(refused(&store, write).await, "there is no such project");
 }
 
+// Shows (Management): A PUT of a plan changes only the sent fields.
 #[tokio::test]
 async fn a_put_plan_changes_only_the_figures_that_are_given() {
     let (_dir, store) = empty().await;

@@ -65,6 +65,7 @@ async fn unread_notices_of_a_user_are_counted_up_to_a_bound() {
     assert_eq!(unread(2, &all, &others, 100).await, 2 + 5, "somebody else has read them");
 }
 
+// Shows (Mails and notifications).
 #[tokio::test]
 async fn the_newest_thousand_notices_of_a_tenant_are_kept_for_400_days() {
     let (_dir, store) = empty().await;
@@ -110,6 +111,7 @@ async fn choices_of_users_are_kept_until_they_choose_again() {
     assert_eq!(error.to_string(), "there is no such user");
 }
 
+// Shows (Mails and notifications).
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn one_of_parallel_janitors_writes_the_mails_of_a_notification() {
     let (site, store) = empty().await;

@@ -19,6 +19,7 @@ fn request(id: u128, tenant: TenantId) -> LimitRequest {
     }
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn the_oldest_waiting_work_is_first_and_decided_work_is_not_listed() {
     let (_site, store) = empty().await;

@@ -57,6 +57,7 @@ async fn an_expired_mail_is_removed_instead_of_claimed() {
     assert_eq!((mails.len(), expired, store.waiting_mails().await.unwrap()), (1, 1, 1));
 }
 
+// Shows (Mails and notifications): The waiting mails are bounded per recipient and in total (promise 70).
 #[tokio::test]
 async fn the_mails_that_wait_are_bounded_per_recipient_and_in_total() {
     let (_dir, store) = empty().await;
@@ -74,6 +75,7 @@ async fn the_mails_that_wait_are_bounded_per_recipient_and_in_total() {
     assert_eq!(store.waiting_mails().await.unwrap(), 10_000);
 }
 
+// Shows (Mails and notifications).
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn each_mail_goes_to_one_of_parallel_senders() {
     let (site, store) = empty().await;

@@ -27,6 +27,7 @@ async fn premium(store: &Store, at: Time) -> PlanChange {
     store.overlay().await.unwrap().at(at).plans.get(&Tier::Premium).copied().unwrap_or_default()
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn a_later_change_is_listed_until_its_time_and_is_in_force_from_then_on() {
     let (_dir, store) = empty().await;

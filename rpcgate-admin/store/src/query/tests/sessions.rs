@@ -72,6 +72,7 @@ async fn a_session_lives_as_long_as_it_is_refreshed() {
     assert_eq!(rotate(&store, "never", "c", at).await, Rotation::Unknown);
 }
 
+// Shows (Accounts and second factors): A session ends at its limit even if it is renewed.
 #[tokio::test]
 async fn a_session_ends_on_time_even_if_it_is_renewed() {
     let (_dir, store) = with_users().await;
@@ -291,6 +292,7 @@ async fn ended_sessions_are_swept() {
     assert_eq!(rows(&store, "refreshes").await, 1);
 }
 
+// Shows (Accounts and second factors): Tokens that were never issued cause no write (promise 68).
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn tokens_that_were_never_issued_wait_for_no_write_and_make_none() {
     let (_dir, store) = with_users().await;

@@ -178,6 +178,8 @@ async fn weigh(store: &Store, id: u128, bytes: u64) {
     fill(store, &format!("UPDATE tickets SET text_bytes = {bytes} WHERE id = {id}")).await;
 }
 
+// Shows (Management): The text of all tickets of a tenant with their comments is bounded; closed tickets are removed
+// for new ones, open ones never.
 #[tokio::test]
 async fn texts_of_a_tenant_are_bounded_together_and_closed_tickets_free_capacity() {
     const MOST: u64 = 64 << 20;

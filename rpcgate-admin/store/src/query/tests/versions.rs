@@ -14,6 +14,7 @@ async fn expecting(store: &Store, of: &Versioned) -> Store {
     store.expecting(Expected { of: of.clone(), versions: vec![version(store, of).await] })
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn a_write_is_refused_after_a_concurrent_change_of_the_same_object() {
     let (_dir, store) = seeded().await;
@@ -169,6 +170,7 @@ async fn a_version_depends_on_the_contents_and_is_the_tenants_alone() {
     assert!(matches!(missing, Err(StoreError::NotFound("project"))));
 }
 
+// Shows (Management).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_of_many_writes_at_once_that_expect_the_same_version_is_done() {
     let (_dir, store) = empty().await;

@@ -115,6 +115,7 @@ fn sorted(mut found: UsageOfAll) -> UsageOfAll {
     found
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn the_answer_about_one_tenant_is_its_part_of_that_about_all() {
     let made = sample::deeds(HOURS, 300..301);
@@ -139,6 +140,7 @@ async fn the_answer_about_one_tenant_is_its_part_of_that_about_all() {
     }
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn keys_are_read_of_the_tenants_whose_windows_are_in_question() {
     let made = sample::deeds(HOURS, 300..301);
@@ -187,6 +189,7 @@ async fn a_list_of_as_many_tenants_as_there_may_be_is_read() {
     }
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn sums_equal_a_count_one_by_one_at_every_rollup_state() {
     let made = sample::deeds(HOURS, 300..301);

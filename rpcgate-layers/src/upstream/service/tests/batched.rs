@@ -31,6 +31,7 @@ async fn together(site: &Site, bodies: &[&'static str]) -> Vec<(u16, String)> {
     join_all(sent).await
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn each_client_gets_its_answer_under_its_own_id_and_is_metered_separately() {
     let node = echo().await;

@@ -14,6 +14,7 @@ fn site(nodes: Vec<NodeConfig>) -> Site {
     Site::of(Fixture::new(), PoolFixture::of(nodes, PoolLimits::default()))
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn a_call_that_every_node_limit_refuses_gets_503_and_costs_nothing() {
     let node = echo().await;

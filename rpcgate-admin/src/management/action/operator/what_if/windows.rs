@@ -112,6 +112,7 @@ mod tests {
     }
 
     proptest! {
+        // Shows (Plans, bills and payments).
         #[test]
         fn the_sum_is_that_of_the_requests_one_by_one(
             hours in prop::collection::vec(0_u64..40, 24), per_hour in 0_u64..50, per_day in 0_u64..500,

@@ -22,6 +22,7 @@ async fn report(fixture: &OperatorFixture, nodes: Vec<NodeState>) {
     fixture.site.app.store.put_report(&report, &[]).await.unwrap();
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn the_first_page_of_an_operator_shows_the_overall_health() {
     let fixture = OperatorFixture::named("Acme").await;
@@ -67,6 +68,7 @@ async fn an_operator_sees_the_second_factor_notice_only_if_one_is_required() {
     }
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn no_text_of_a_node_or_a_tenant_is_markup() {
     for hostile in HOSTILE {

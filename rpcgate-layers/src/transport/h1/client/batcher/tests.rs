@@ -86,6 +86,8 @@ fn counts(fixture: &PoolFixture) -> (u64, u64, u64) {
     (counts.arrays, counts.calls, counts.abandoned)
 }
 
+// Shows (Nodes and cache): Single reads of several clients are sent to a node in fewer requests; each client gets its
+// own answer under its own id, in any order of the node's answers.
 #[tokio::test]
 async fn calls_that_come_together_are_sent_in_one_request_and_each_gets_its_own_answer() {
     let node = good().await;
@@ -107,6 +109,7 @@ fn limited(node: &ScriptedNode, burst: u32) -> PoolFixture {
     PoolFixture::of(vec![config], limits(BatchingPolicy::default()))
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn each_call_of_an_array_counts_and_once_more_if_it_is_sent_alone_afterwards() {
     let month_calls = |fixture: &PoolFixture| fixture.pool.nodes().next().unwrap().spending.month_calls;
@@ -201,6 +204,8 @@ async fn two_calls_with_the_same_number_are_not_in_one_array() {
     assert_eq!((node.seen().len(), counts(&fixture)), (2, (1, 2, 0)));
 }
 
+// Shows (Nodes and cache): An error, a missing answer and a client that leaves affect no other call of an array; a
+// failed array is one failure of its node.
 #[tokio::test]
 async fn an_error_in_an_array_is_the_answer_of_its_call_alone() {
     let error = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-7}}"#;
@@ -214,6 +219,7 @@ async fn an_error_in_an_array_is_the_answer_of_its_call_alone() {
     assert_eq!(answers, [Ok(reply("0")), Ok(error.to_owned()), Ok(reply("2"))]);
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn a_call_that_an_array_omits_or_answers_twice_fails_alone_and_is_retried_elsewhere() {
     for twice in [false, true] {
@@ -243,6 +249,8 @@ async fn a_call_that_an_array_omits_or_answers_twice_fails_alone_and_is_retried_
     }
 }
 
+// Shows (Nodes and cache): A node that rejects an array, or answers it late or too verbosely, gets its calls alone, and
+// no array for a while.
 #[tokio::test]
 async fn a_node_that_rejects_arrays_gets_its_calls_alone_and_no_array_for_a_while() {
     let refusals = [
@@ -285,6 +293,7 @@ async fn the_replies_in_an_array_are_matched_in_any_spelling_of_their_numbers() 
     }
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn calls_of_an_array_with_unrelated_replies_are_sent_alone() {
     for spelling in ["\"id\":null", "\"x\":N", "\"id\":99N", "\"id\":[N]"] {
@@ -295,6 +304,7 @@ async fn calls_of_an_array_with_unrelated_replies_are_sent_alone() {
     }
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn an_array_with_a_too_large_or_late_answer_is_abandoned_and_its_calls_sent_alone() {
     let large = all(["0", "1"].map(|id| format!(r#"{{"id":{id},"result":"{}"}}"#, "x".repeat(MAX_ANSWER))));
@@ -309,6 +319,8 @@ async fn an_array_with_a_too_large_or_late_answer_is_abandoned_and_its_calls_sen
     }
 }
 
+// Shows (Nodes and cache): Calls of an abandoned array are sent alone within the chain's budget of retries; without one
+// they fail.
 #[tokio::test]
 async fn calls_of_an_abandoned_array_are_sent_alone_only_while_the_chain_has_retries() {
     let large = all(["0", "1"].map(|id| format!(r#"{{"id":{id},"result":"{}"}}"#, "x".repeat(MAX_ANSWER))));
@@ -332,6 +344,7 @@ async fn calls_of_an_abandoned_array_are_sent_alone_only_while_the_chain_has_ret
     }
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn a_failed_array_is_a_failed_try_of_each_of_its_calls_and_one_failure_of_its_node() {
     let breaking = ScriptedNode::serve(|number, mut wire: Wire| async move {
@@ -368,6 +381,7 @@ async fn a_failed_array_is_a_failed_try_of_each_of_its_calls_and_one_failure_of_
     assert_eq!(fixture.pool.nodes().next().unwrap().health.name(), "well", "one failure, not eight");
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn a_failure_at_a_second_node_is_recorded_even_after_an_array_failed_at_the_first() {
     let busy = ScriptedNode::always("HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n").await;
@@ -392,6 +406,7 @@ async fn a_failure_at_a_second_node_is_recorded_even_after_an_array_failed_at_th
     assert_eq!(faults, [1, 2], "one array, and two calls that took too long");
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn a_call_whose_client_leaves_before_it_is_sent_leaves_no_hole_and_was_not_sent() {
     let node = good().await;
@@ -432,6 +447,7 @@ async fn a_call_that_another_took_along_was_sent_although_its_client_leaves_at_o
     }
 }
 
+// Shows (Nodes and cache).
 #[test]
 fn the_first_connected_client_of_a_failed_array_reports_the_failure() {
     let (calls, mut receivers): (Vec<_>, Vec<_>) = (0..3)
@@ -465,6 +481,7 @@ async fn an_array_whose_clients_have_all_left_is_stopped() {
 }
 
 proptest! {
+    // Shows (Nodes and cache).
     #[test]
     fn each_call_gets_its_own_answer_for_any_order_of_the_nodes_answers(
         (order, answered, quoted) in (1_usize..40).prop_flat_map(|calls| (
