@@ -187,7 +187,7 @@ mod tests {
 
     // Shows (Events of chains).
     #[test]
-    fn an_amount_that_is_not_one_sum_is_left_out() {
+    fn an_amount_of_several_sums_is_omitted() {
         let mut activity = Activity::default();
         activity.pays("many", "t", Some(5));
         activity.pays("many", "u", Some(5));

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cool_down_ends_by_itself_and_the_next_one_needs_all_its_minutes() {
+    fn a_throttle_ends_automatically_and_the_next_one_needs_all_its_minutes() {
         let mut storm = RefusalStorm::default();
         for secs in [600, 601, 602, 660, 661, 662] {
             storm.note(&RULE, Time::from_secs(secs));

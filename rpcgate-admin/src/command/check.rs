@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_that_is_ordered_may_be_missing_but_what_its_orders_need_may_not() {
+    fn an_ordered_certificate_may_be_missing_but_the_settings_of_its_orders_may_not() {
         let folder = tempfile::tempdir().unwrap();
         let text = |more: &str| {
             let dir = folder.path().join("acme");

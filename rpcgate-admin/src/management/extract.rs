@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_that_never_ends_is_given_up() {
+    async fn a_body_that_never_ends_is_abandoned() {
         let endless = axum::body::Body::new(UnsizedBody(None));
         let refused =
             "{\"error\":\"the request took too long to arrive\",\"code\":\"request_timeout\"}".to_owned();
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_file_that_arrives_too_slowly_is_given_up_and_a_steady_one_is_read() {
+    async fn a_file_that_arrives_too_slowly_is_abandoned_and_a_steady_one_is_read() {
         const MAX: usize = 10 << 20;
         let begin = Instant::now();
         assert!(matches!(read_file(arriving(16 << 10, 60), MAX, None).await, Err(ActionError::TooSlow)));

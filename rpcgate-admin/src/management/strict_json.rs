@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_gives_texts_and_numbers_and_may_hold_more() {
+    fn a_query_returns_texts_and_numbers_and_ignores_more() {
         let read = of_query::<Query>("period=24%68&limit=5&utm=x&utm=y&all=true");
         assert_eq!(read, Ok(Query { period: Some("24h".into()), limit: Some(5), all: true }));
         assert_eq!(of_query::<Query>(""), Ok(Query::default()));

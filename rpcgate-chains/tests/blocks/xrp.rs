@@ -160,7 +160,7 @@ fn a_partial_payment_is_reported_with_the_delivered_amount() {
 }
 
 #[test]
-fn the_form_of_version_2_is_read_as_well() {
+fn the_form_of_version_2_is_also_read() {
     let mut tx = payment(json!("2500"), Value::Null);
     let fields = tx.as_object_mut().unwrap();
     let meta = meta("tesSUCCESS", json!([]), json!("2500"));
@@ -259,7 +259,7 @@ fn a_fee_paid_by_a_delegate_is_not_a_gain_of_the_sender() {
 }
 
 #[test]
-fn a_fee_that_is_not_a_number_is_left_out() {
+fn an_invalid_fee_is_omitted() {
     let fee_of = |sent: &str| {
         let mut tx = payment(json!("2500"), meta("tesSUCCESS", json!([]), Value::Null));
         tx["Fee"] = sent.into();

@@ -148,7 +148,7 @@ fn three_times_the_capacity_changes_neither_throughput_nor_latency_much() {
 }
 
 #[test]
-fn a_modest_project_is_served_while_a_greedy_one_is_turned_away() {
+fn a_modest_project_is_served_while_a_greedy_one_is_refused() {
     let mut node = Simulation::new(32, 50);
     let capacity = node.capacity();
     node.run(10, &[(capacity / 4, FREE), (capacity / 8, FREE)]);
@@ -246,7 +246,7 @@ fn a_slot_is_free_after_every_kind_of_end() {
 }
 
 #[test]
-fn a_wait_that_is_given_up_counts_as_late_and_never_as_usual() {
+fn an_abandoned_wait_counts_as_late_and_never_as_usual() {
     let load = Arc::new(ChainLoad::new(LoadRules::default()));
     let mut now = Duration::ZERO;
     let mut round = |ends: fn(LoadSlot, Duration), takes: Duration| {

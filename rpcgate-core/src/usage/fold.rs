@@ -506,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn taken_sums_are_gone_and_those_of_another_reader_are_not_added() {
+    fn taken_sums_are_removed_and_those_of_another_reader_are_not_added() {
         let mut fold = HourlyFold::new();
         take_in(&frames(&[deed(110, NOW, vec![item("a")])]), &mut fold, &mut Blocks::new());
         assert_eq!((fold.len(), fold.is_full()), (1, false));

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_is_taken_at_once_and_then_as_many_as_the_time_allows() {
+    fn a_burst_is_taken_at_once_and_then_calls_at_the_rate() {
         let used = CallRate::default();
         assert_eq!((taken(&used, millis(0)), taken(&used, millis(0))), (5, 0));
         assert!(!used.has_room(RATE, 1, millis(99)) && used.has_room(RATE, 1, millis(100)));

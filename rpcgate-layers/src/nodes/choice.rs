@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn if_none_is_healthy_the_one_least_behind_is_used() {
+    fn the_node_least_behind_is_used_if_none_is_healthy() {
         let nodes = nodes(3);
         for (node, height) in nodes.iter().zip([80, 90, 70]) {
             node.health.record_probe(Some(NodeStatus::at(height)));
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_fails_is_left_for_a_slower_one_and_for_a_fallback() {
+    fn a_failing_node_is_replaced_by_a_slower_one_or_a_fallback() {
         let nodes = nodes(2);
         usefulness(&nodes[0]).record_latency(Duration::from_millis(1));
         usefulness(&nodes[1]).record_latency(Duration::from_millis(200));

@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_well_until_something_else_is_known() {
+    fn a_node_is_healthy_until_the_opposite_is_known() {
         assert_eq!(HealthState::default().health(NOW), NodeHealth::Well);
         assert_eq!(grade(&HealthState::default()), Grade::Healthy);
     }

@@ -228,7 +228,7 @@ mod tests {
 
     // Shows (Nodes and cache): Transactions, heavy, large and unusual calls never share an array with those of others.
     #[tokio::test]
-    async fn a_usual_read_may_travel_with_those_of_others_and_nothing_else_may() {
+    async fn only_ordinary_reads_may_share_an_array_with_other_clients() {
         let limits = PoolLimits::default().with_batching(Some(BatchingPolicy::default()));
         let fixture = PoolFixture::with(&[Refusing::new().url()], limits);
         let without = PoolFixture::with(&[Refusing::new().url()], PoolLimits::default());

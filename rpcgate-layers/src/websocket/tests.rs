@@ -1108,7 +1108,7 @@ async fn a_node_receives_on_a_stream_exactly_the_admitted_calls() {
 }
 
 #[tokio::test]
-async fn a_client_that_reads_nothing_slows_its_node_and_is_given_up() {
+async fn a_client_that_reads_nothing_slows_its_node_and_is_closed() {
     let sent = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let counter = sent.clone();
     let node = Node::serve(move |mut socket| {
@@ -1172,7 +1172,7 @@ async fn the_memory_of_a_slow_clients_backlog_is_returned_when_it_is_written() {
 }
 
 #[tokio::test]
-async fn a_side_that_is_silent_is_pinged_and_given_up() {
+async fn a_silent_peer_is_pinged_and_closed() {
     let node = Node::serve(|mut socket| async move {
         // Tungstenite answers pings only while it reads.
         let _ = socket.next().await;
@@ -1285,7 +1285,7 @@ async fn fragmented_answers_are_joined_with_refused_calls_and_otherwise_pass_at_
 
 // Shows (Streams).
 #[tokio::test]
-async fn refused_calls_of_an_array_that_is_given_up_are_answered_alone() {
+async fn refused_calls_of_an_abandoned_array_are_answered_alone() {
     let (node, seen) = Node::answering(&[]).await;
     let gateway = Gateway::before(&[&node.url]).await;
     let mut socket = gateway.open().await;

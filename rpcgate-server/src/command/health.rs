@@ -44,7 +44,7 @@ mod tests {
     // Shows (Commands and configuration): `health` asks the process on the same host, over TLS if it listens with TLS,
     // with a bound on time and bytes.
     #[tokio::test]
-    async fn a_gateway_that_serves_is_well_and_one_that_is_gone_is_not() {
+    async fn a_serving_gateway_is_healthy_and_a_stopped_one_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let (gateway, args) = started(dir.path(), "").await;
         execute(&args).await.unwrap();

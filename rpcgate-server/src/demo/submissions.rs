@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_written_is_given_up() {
+    fn a_file_that_cannot_be_written_is_abandoned() {
         let (_home, dir) = home();
         let (mut kept, _) = Submissions::open(&dir, "eth", 7).unwrap();
         let file = dir.file("eth.submissions");

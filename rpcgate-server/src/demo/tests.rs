@@ -251,7 +251,7 @@ async fn every_stream_is_served_from_its_simulated_node() {
 
 // Shows (Commands and configuration): `demo.json` exists only once the demo is ready.
 #[tokio::test]
-async fn demo_json_is_there_only_once_the_demo_is_ready() {
+async fn demo_json_exists_only_once_the_demo_is_ready() {
     let home = tempfile::tempdir().unwrap();
     start(&options(home.path())).await.stop().await;
     let file = home.path().join(FILE);

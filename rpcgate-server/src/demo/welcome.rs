@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn each_served_chain_has_a_line_and_no_other() {
+    fn only_served_chains_have_a_line() {
         let all: Vec<_> = rpcgate_chains::catalog().map(|adapter| path(&adapter)).collect();
         let text = super::text(&sheet(&all), "free", Path::new("d/demo.json"));
         for adapter in rpcgate_chains::catalog() {

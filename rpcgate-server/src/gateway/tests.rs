@@ -142,7 +142,7 @@ async fn a_call_goes_to_its_node_and_comes_back() {
 // Shows (Routes and bodies): A head that cannot be parsed gets the gateway's error text; `Content-Length` together with
 // `Transfer-Encoding` is 400 and ends the connection, except in bytes sent before the answer to an earlier request.
 #[tokio::test]
-async fn heads_above_the_limits_are_refused_in_words() {
+async fn heads_above_the_limits_are_refused_with_a_message() {
     let fixture = Fixture::new("").await;
     let long = format!("GET /{} HTTP/1.1\r\nhost: x\r\n\r\n", "x".repeat(9 << 10));
     let large = format!("POST /eth HTTP/1.1\r\nhost: x\r\nx: {}\r\n\r\n", "y".repeat(17 << 10));
@@ -336,7 +336,7 @@ async fn pools_and_heads_of_chains_that_stay_are_kept() {
 }
 
 #[tokio::test]
-async fn no_log_holds_a_key() {
+async fn no_log_contains_a_key() {
     let lines = CapturedLog::default();
     let _listening = lines.capture("trace", LogFormat::Text);
     let fixture = Fixture::new("[chains.bsc]\nnodes = [\"http://user:hunter2@127.0.0.1:1\"]\n").await;
@@ -392,7 +392,7 @@ async fn a_start_that_fails_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn a_gateway_that_is_dropped_is_gone() {
+async fn a_dropped_gateway_stops_serving() {
     let fixture = Fixture::new("").await;
     let mut client = TcpStream::connect(fixture.gateway.addr()).await.unwrap();
     client.write_all(post("/eth", KEY, "held").as_bytes()).await.unwrap();

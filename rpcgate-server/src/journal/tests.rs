@@ -157,7 +157,7 @@ fn a_set_and_the_parts_of_a_stream_read_as_they_were_appended() {
 }
 
 #[test]
-fn a_stream_reads_from_the_journal_in_its_parts_and_a_begin_is_there_at_once() {
+fn a_stream_reads_from_the_journal_in_parts_and_its_begin_is_visible_at_once() {
     use rpcgate_core::backend::counters::MemoryCounters;
     use rpcgate_core::backend::usage_sink::Phase;
     use rpcgate_core::stream_tally::StreamTally;
@@ -309,7 +309,7 @@ fn segments_stand_in_the_order_they_were_opened_also_when_the_clock_steps_back()
 }
 
 #[test]
-fn a_forgotten_segment_is_gone_and_an_open_one_stays() {
+fn a_forgotten_segment_is_removed_and_an_open_one_stays() {
     let fixture = Fixture::new(|options| options.shards = 1);
     append(&fixture.journal, 1);
     let open = fixture.journal.segments()[0];

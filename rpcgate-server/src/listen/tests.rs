@@ -721,7 +721,7 @@ async fn over_tls_both_versions_are_served() {
 
 // Shows (Commands and configuration).
 #[tokio::test]
-async fn a_changed_certificate_is_for_new_connections_and_ends_no_old_one() {
+async fn a_changed_certificate_applies_to_new_connections_and_ends_no_old_one() {
     let dir = tempfile::tempdir().unwrap();
     let (first, roots) = certificate(dir.path());
     let first = Arc::new(first);

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn another_file_is_an_error_and_a_broken_line_is_left_out() {
+    fn a_foreign_file_is_an_error_and_a_broken_line_is_skipped() {
         let home = tempfile::tempdir().unwrap();
         let file = SpendingFile::in_folder(home.path());
         for text in ["", "rpcgate node spending 2\n2026-11 7 eth https://a/\n"] {

@@ -200,7 +200,7 @@ mod tests {
 
     // Shows (Streams).
     #[tokio::test]
-    async fn streams_of_a_changed_plan_hold_for_the_keys_of_both_at_once() {
+    async fn a_changed_stream_limit_applies_at_once_to_keys_of_both_sources() {
         let (keys, theirs) = keys(&ours(""));
         let streams = async || {
             let mut streams = Vec::new();
@@ -222,7 +222,7 @@ mod tests {
 
     // Shows (Plans, bills and payments).
     #[tokio::test]
-    async fn the_quota_of_a_changed_plan_holds_for_the_keys_of_both_at_once() {
+    async fn a_changed_plan_quota_applies_at_once_to_keys_of_both_sources() {
         let (keys, theirs) = keys(&ours(""));
         let quotas = async || {
             let mut quotas = Vec::new();

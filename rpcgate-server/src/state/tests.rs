@@ -464,7 +464,7 @@ async fn an_accepted_configuration_is_a_version_and_a_check_compares_with_the_ru
 
 // Shows (Keys).
 #[tokio::test]
-async fn a_key_that_comes_into_the_file_is_the_files() {
+async fn a_key_added_to_the_file_belongs_to_the_file() {
     let app = Fixture::new().await;
     let store = app.store().await;
     let account = app.account(&store, 10).await;

@@ -130,7 +130,7 @@ async fn by_default_everything_passes_and_is_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delay_holds_the_reply_back_and_loses_nothing() {
+async fn a_delay_postpones_the_reply_and_loses_nothing() {
     let (node, proxy) = behind(Mode::Delay(HOUR)).await;
     let mut client = connect(&proxy).await;
     ask(&mut client).await;

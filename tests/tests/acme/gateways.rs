@@ -163,7 +163,7 @@ async fn handshakes_are_refused_and_the_gateway_is_unready_until_the_first_certi
 // in use and is repeated after minutes to a day, across restarts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_pebble), ignore = "needs pebble (apt install pebble)")]
-async fn a_renewal_is_for_new_connections_and_ends_no_open_one() {
+async fn a_renewal_applies_to_new_connections_and_ends_no_open_one() {
     let (pebble, dir, clock) = (Pebble::new(), tempfile::tempdir().unwrap(), clock());
     let _process = pebble.run();
     let roots = authority(&pebble).await;

@@ -32,7 +32,7 @@ async fn a_blocked_method_is_refused_with_403_and_uses_nothing() {
 
 // Shows (Keys): A non-empty allow list admits only its methods.
 #[tokio::test]
-async fn an_allow_list_that_is_not_empty_lets_only_its_methods_pass() {
+async fn a_non_empty_allow_list_admits_only_its_methods() {
     let (node, _gateway, client) = listed(r#"allowed_methods = ["eth_chainId", "eth_call"]"#).await;
     for (method, status) in [
         ("eth_chainId", 200),

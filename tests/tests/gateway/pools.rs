@@ -82,7 +82,7 @@ async fn a_node_at_height_0_is_not_used_while_another_is_available() {
 }
 
 #[tokio::test]
-async fn when_no_node_is_well_the_one_least_behind_serves_the_calls() {
+async fn the_node_least_behind_serves_the_calls_if_none_is_healthy() {
     let (reference, worse, bad) = (Node::evm().await, Node::evm().await, Node::evm().await);
     worse.height(900_000);
     bad.height(950_000);
@@ -101,7 +101,7 @@ async fn when_no_node_is_well_the_one_least_behind_serves_the_calls() {
 }
 
 #[tokio::test]
-async fn a_fallback_is_used_only_while_no_node_of_a_lower_priority_number_is_well() {
+async fn a_fallback_is_used_only_while_no_preferred_node_is_healthy() {
     let (primary, fallback) = (Node::evm().await, Node::evm().await);
     let proxy = FaultProxy::start(primary.addr()).await.unwrap();
     let gateway = Setup::new()

@@ -264,7 +264,7 @@ async fn an_array_for_ton_or_xrp_is_not_a_batch() {
 }
 
 #[tokio::test]
-async fn lists_quota_and_closed_methods_hold_on_rest_chains() {
+async fn lists_quota_and_closed_methods_apply_to_rest_chains() {
     let node = Node::evm().await;
     node.always(Raw::json(200, "{}"));
     let gateway = Setup::of("tron", &node.url())

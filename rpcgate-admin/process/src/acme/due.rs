@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_holds_for_the_same_names_and_authority_until_it_is_over() {
+    fn a_pause_applies_to_the_same_names_and_authority_until_it_ends() {
         let now = Time::from_secs(1_000_000);
         let (ours, others) = (names(&["a.example"]), names(&["b.example"]));
         let order = begun(&OrderState::default(), DIRECTORY, &ours, now, 0);

@@ -54,7 +54,7 @@ fn failure(step: OrderStep) -> (String, u32, Duration) {
 
 // Shows (Commands and configuration).
 #[tokio::test]
-async fn an_authority_that_is_away_is_asked_ever_less_often_and_the_old_certificate_stays() {
+async fn an_unreachable_authority_is_asked_less_and_less_often() {
     let fixture = Fixture::new();
     let program = fixture.program();
     let old = pem(&["a.example", "b.example"], 2024, 2028);
@@ -106,7 +106,7 @@ async fn programs_order_one_at_a_time_and_wait_after_a_restart_if_another_one_di
 }
 
 #[tokio::test]
-async fn a_certificate_that_is_there_is_not_ordered_again() {
+async fn an_existing_certificate_is_not_ordered_again() {
     let fixture = Fixture::new();
     let program = fixture.program();
     fixture.folder().set_certificate(&pem(&["a.example", "b.example"], 2026, 2030)).unwrap();

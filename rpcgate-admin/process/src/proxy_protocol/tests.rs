@@ -215,7 +215,7 @@ async fn connections_without_a_whole_header_are_not_used() {
 
 // Shows (Commands and configuration).
 #[tokio::test]
-async fn a_header_that_does_not_end_is_given_up_in_time() {
+async fn a_header_that_does_not_end_is_abandoned_in_time() {
     let (mut client, (mut stream, peer)) = pair().await;
     client.write_all(TEXT).await.unwrap();
     let trusted = peers("127.0.0.0/8");

@@ -292,7 +292,7 @@ pub(super) mod tests {
 
     // Shows (Commands and configuration).
     #[test]
-    fn other_authorities_of_clients_are_in_use_as_well_and_unusable_ones_are_not() {
+    fn changed_client_authorities_are_used_and_unusable_ones_are_not() {
         let mut fixture = Fixture::new();
         let mut tls = AdminTls::default();
         (tls.cert, tls.key) = (Some(fixture.path("cert.pem")), Some(fixture.path("key.pem")));

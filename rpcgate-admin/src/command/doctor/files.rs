@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_configuration_may_be_read_by_all_unless_it_holds_a_secret() {
+    fn a_configuration_may_be_readable_by_all_unless_it_contains_a_secret() {
         let inline = format!("[admin.jwt]\nsecret = \"{SECRET}\"\n");
         let login = "[chains.eth]\nnodes = [\"http://u:hunter2@h/\"]\n";
         let database = "[database]\nurl = \"postgres://u:hunter2@h/db\"\n";

@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_hold_names_that_a_call_can_have_each_once() {
+    fn lists_contain_only_possible_method_names_each_once() {
         let list = |names: &[&str]| methods("list", names.iter().map(ToString::to_string).collect());
         assert_eq!(list(&["b", "queryNetwork/tip", "b"]).unwrap(), ["b", "queryNetwork/tip"]);
         assert_eq!(list(&[]).unwrap(), Vec::<String>::new());

@@ -298,7 +298,7 @@ async fn a_verifier_to_which_the_secret_would_go_unencrypted_is_refused() {
 }
 
 #[test]
-fn urls_that_are_not_given_are_those_of_the_listener() {
+fn unset_urls_default_to_the_listener() {
     let settings = Settings::new(Config::default());
     assert_eq!(settings.dash_url, "http://127.0.0.1:8081");
     let text = "[admin]\ndash_url = \"https://dash.example.com/\"\n";

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_are_in_the_form_that_is_searched_for() {
+    fn the_listed_words_are_in_the_normalised_form() {
         for word in WORDS.lines() {
             assert!(word.len() >= 3 && word.chars().all(|c| c.is_ascii_lowercase()), "{word}");
         }

@@ -280,7 +280,7 @@ mod tests {
 
     // Shows (Dashboard).
     #[tokio::test]
-    async fn a_page_that_refreshes_itself_has_the_words_for_the_end_of_the_session() {
+    async fn a_self_refreshing_page_has_the_message_for_the_end_of_the_session() {
         let site = Site::new().await;
         let operator = cookie(&site, &site.operator().await);
         let page = get(&site, "/operator/nodes", &operator).await;

@@ -268,7 +268,7 @@ async fn the_address_of_a_missing_page_does_not_link_elsewhere() {
 
 // Shows (Dashboard): While usage cannot be read, other pages open, and a key can be made, shown and revoked.
 #[tokio::test]
-async fn pages_that_need_no_usage_open_while_its_database_is_away() {
+async fn pages_without_usage_open_while_the_usage_database_is_unreachable() {
     let site = site().await;
     let own = cookie(&site, &site.member(Role::Owner).await);
     site.app.usage.close().await;
@@ -845,7 +845,7 @@ async fn a_form_of_another_site_changes_nothing() {
 
 // Shows (Dashboard).
 #[tokio::test]
-async fn the_cookie_is_for_this_host_alone_and_for_no_script() {
+async fn the_cookie_is_sent_only_to_this_host_and_hidden_from_scripts() {
     let site = site().await;
     register(&site, "Ada", EMAIL).await;
     let page = login(&site).await;
@@ -915,7 +915,7 @@ async fn a_session_of_the_pages_ends_on_time_even_if_it_is_busy() {
 }
 
 #[tokio::test]
-async fn tabs_that_are_opened_at_once_do_not_end_each_others_session() {
+async fn tabs_opened_at_the_same_time_keep_their_session() {
     let site = site().await;
     let cookie = newcomer(&site).await;
     let tab = || get(&site, "/", &cookie);

@@ -357,7 +357,7 @@ pub(crate) mod tests {
 
     // Shows (Management).
     #[test]
-    fn a_part_begins_behind_its_cursor_though_that_entry_is_gone() {
+    fn a_page_begins_after_its_cursor_even_if_that_entry_was_removed() {
         let of =
             |part: PageRequest, all: Vec<String>, newest_first| part.of(all, newest_first, |id| id).unwrap();
         let page = of(part(2, None), ids(1..=5), false);

@@ -181,7 +181,7 @@ mod tests {
 
     // Shows (Webhooks).
     #[test]
-    fn a_tenant_alone_gets_most_places_and_leaves_a_reserve_to_those_that_come_later() {
+    fn a_single_tenant_gets_most_slots_and_leaves_a_reserve_for_later_ones() {
         let mut places = AttemptSlots::default();
         assert_eq!(fill(&mut places, owner(1, 1), 512), 288, "a quarter of 384 stays for its other projects");
         assert_eq!(places.room(owner(1, 2), SlotRule::Any, 512), 48);

@@ -671,7 +671,7 @@ async fn users_are_notified_of_failures_of_recovery_and_of_a_disabled_endpoint()
 
 // Shows (Webhooks).
 #[tokio::test]
-async fn old_deliveries_are_given_up_in_steps_between_which_others_are_made() {
+async fn old_deliveries_expire_in_steps_with_other_deliveries_in_between() {
     let place = DispatcherFixture::of("").await;
     let receiver = Receiver::start(|_| Answer::Status(200)).await;
     let (off, on) = (place.endpoint(1, &receiver.url(1)).await, place.endpoint(2, &receiver.url(2)).await);
@@ -698,7 +698,7 @@ async fn old_deliveries_are_given_up_in_steps_between_which_others_are_made() {
 
 // Shows (Webhooks).
 #[tokio::test]
-async fn an_attempt_that_ends_while_the_database_is_away_is_marked_when_it_is_back() {
+async fn an_attempt_that_ends_during_an_outage_is_marked_after_it() {
     let place = DispatcherFixture::of("").await;
     let answer = Arc::new(Notify::new());
     let given = answer.clone();

@@ -57,7 +57,7 @@ mod tests {
 
     // Shows (Webhooks).
     #[test]
-    fn nodes_are_probed_as_often_as_their_health_is_looked_at() {
+    fn nodes_are_probed_at_the_health_interval_or_every_five_seconds() {
         let second = Duration::from_secs(1);
         assert_eq!(
             [1, 5, 6, 86_400].map(|interval| between_probes(interval * second).as_secs()),

@@ -557,7 +557,7 @@ async fn an_added_watcher_gets_its_share_chain_by_chain_and_all_when_the_other_s
 
 // Shows (Webhooks).
 #[tokio::test]
-async fn a_clock_that_is_set_back_keeps_no_count_of_waiting_deliveries() {
+async fn a_clock_set_back_keeps_no_stale_count_of_waiting_deliveries() {
     let site = site("").await;
     let (backlogs, now) = (Backlogs::up_to(1), site.app.now());
     let before = Time::from_micros(now.micros() - 1);

@@ -226,7 +226,7 @@ async fn readers_cannot_write() {
 }
 
 #[tokio::test]
-async fn exclusive_work_is_left_to_the_program_that_does_it() {
+async fn exclusive_work_is_skipped_by_a_second_program() {
     let site = TestDatabase::empty_server();
     let (one, other) = (open(site.url(), ENOUGH).await, open(site.url(), ENOUGH).await);
     let nothing = async |_: &DatabaseTransaction| Ok::<_, StoreError>(());
@@ -250,7 +250,7 @@ async fn connections(watcher: &sea_orm::sqlx::PgPool) -> i64 {
 // Shows (Reliability): Many simultaneous writers open no connection beyond the pool, and get 503 with `Retry-After`
 // (promise 68).
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn five_hundred_writers_at_once_open_no_connection_beyond_those_there_are() {
+async fn five_hundred_parallel_writers_open_no_connection_beyond_the_pool() {
     let site = TestDatabase::empty_server();
     let database = open(site.url(), Duration::from_secs(2)).await;
     until(async || switch(&database, "before").await).await;
@@ -299,7 +299,7 @@ async fn five_hundred_writers_at_once_open_no_connection_beyond_those_there_are(
 
 // Shows (Reliability).
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn writers_that_are_given_up_open_no_connection_either() {
+async fn abandoned_writers_open_no_connection_beyond_the_pool() {
     let site = TestDatabase::empty_server();
     let database = open(site.url(), Duration::from_secs(20)).await;
     until(async || switch(&database, "before").await).await;

@@ -911,7 +911,7 @@ async fn a_damaged_block_is_reported_as_damaged() {
 }
 
 #[tokio::test]
-async fn everything_is_there_again_after_reopening() {
+async fn all_data_survives_reopening() {
     let mut fixture = Fixture::new().await;
     fixture.ship(&[deed(110, at(START), vec![item("a")])]).await;
     let state = fixture.state().await;
@@ -930,7 +930,7 @@ async fn the_usage_of_a_file_is_in_a_file_of_its_own() {
 }
 
 #[test]
-fn blocks_hold_no_event_twice_over_many_shipments() {
+fn no_event_is_stored_twice_over_many_shipments() {
     cases(12)
         .run(&(sample::deeds(START..START + 4, 1..400), 1usize..50), |(deeds, step)| {
             run(async {

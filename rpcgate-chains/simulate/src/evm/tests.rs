@@ -390,7 +390,7 @@ fn recorded_transactions_of_a_real_node_have_the_same_hash_and_sender_here() {
 }
 
 #[test]
-fn broadcasts_are_refused_in_go_ethereums_words() {
+fn broadcasts_are_refused_with_go_ethereums_messages() {
     let node = &mut node("eth");
     let send = |node: &mut EvmNode, name: &str, now| {
         refusal(node, "eth_sendRawTransaction", json!([signed("eth", name).0]), now)
@@ -562,7 +562,7 @@ fn balances_of_the_past_stay_what_they_were() {
 }
 
 #[test]
-fn parameters_are_refused_in_go_ethereums_words() {
+fn parameters_are_refused_with_go_ethereums_messages() {
     let node = &mut node("eth");
     let rows = [
         ("eth_getBalance", json!([]), "missing value for required argument 0"),
@@ -721,7 +721,7 @@ fn only_post_is_a_call() {
 }
 
 #[test]
-fn a_clock_that_steps_back_takes_no_block_away() {
+fn a_backward_step_of_the_clock_removes_no_block() {
     let node = &mut node("eth");
     let now = with_transactions(node, "eth");
     let head = result(node, "eth_blockNumber", json!([]), now);

@@ -40,7 +40,7 @@ async fn travel(loads: &Arc<ChainLoads>, fixture: &Fixture, body: &'static [u8])
 }
 
 #[tokio::test]
-async fn a_set_that_is_turned_away_is_refused_as_a_whole_and_holds_no_place() {
+async fn a_set_beyond_the_load_is_refused_as_a_whole_and_holds_no_slot() {
     let fixture = Fixture::new();
     let loads = limited(&fixture);
     let held = fill(&loads, &fixture, &fixture.caller);
@@ -163,7 +163,7 @@ async fn the_limit_follows_how_late_nodes_answer() {
 }
 
 #[tokio::test]
-async fn a_foreign_request_has_its_place_until_its_response_is_there() {
+async fn a_foreign_request_holds_its_slot_until_its_response_is_complete() {
     let fixture = Fixture::new();
     let (loads, caller) = (Arc::<ChainLoads>::default(), fixture.caller.clone());
     let layer = OverloadLayer::by(loads.clone(), fixture.clock.clone()).with_caller(

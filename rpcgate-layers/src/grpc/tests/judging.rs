@@ -92,7 +92,7 @@ async fn the_chains_timeout_bounds_the_wait_for_the_first_message() {
 
 // Shows (Nodes and cache).
 #[tokio::test]
-async fn a_node_that_lacks_a_method_of_no_table_is_passed_over_for_it_alone() {
+async fn a_node_that_lacks_an_unlisted_method_is_skipped_only_for_it() {
     let lacking = Node::serve(|request: Request<Incoming>| async move {
         if request.uri().path().ends_with("Rare") { status_alone("12") } else { unary(b"answer") }
     })

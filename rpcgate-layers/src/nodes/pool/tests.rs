@@ -379,7 +379,7 @@ async fn lose_a_call(fixture: &PoolFixture, silent: &ScriptedNode) {
 // Shows (Nodes and cache): A silent node loses its calls per transport, before they end and after a client has left,
 // and gets trials (promise 74).
 #[tokio::test]
-async fn a_client_that_gives_up_at_a_silent_node_is_sent_to_another_one_afterwards() {
+async fn a_client_that_leaves_a_silent_node_is_sent_to_another_one_afterwards() {
     let (silent, good) = (silent().await, ScriptedNode::always(answer("{}")).await);
     let fixture = PoolFixture::new(&[&silent, &good]);
     lose_a_call(&fixture, &silent).await;

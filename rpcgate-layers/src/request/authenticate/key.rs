@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_place_is_passed_over() {
+    fn an_empty_credential_is_skipped() {
         let none = basic(":");
         let headers = [("apikey", ""), ("authorization", &*none), ("x-chain-token", "five")];
         assert_eq!(key("/eth?apikey=", &headers).as_deref(), Some("five"));

@@ -384,7 +384,7 @@ fn a_value_whose_variable_is_not_needed_is_noted_as_left_out() {
 
 // Shows (Import and transfer).
 #[test]
-fn settings_that_were_passed_over_in_silence_have_their_own_reason() {
+fn formerly_ignored_settings_have_their_own_reason() {
     let other = ERPC.replace("driver: redis", "driver: memory");
     for (form, text, path, part) in [
         (SourceForm::Erpc, ERPC, "rateLimiters.store.redis.password", "a part of the URL in REDIS_URL"),

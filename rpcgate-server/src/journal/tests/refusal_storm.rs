@@ -170,7 +170,7 @@ fn refusals_reach_the_disk_by_themselves() {
 }
 
 #[test]
-fn more_sums_than_may_be_held_are_written_at_once() {
+fn sums_beyond_the_limit_are_written_at_once() {
     let fixture = Fixture::new(|options| options.shards = 1);
     let lines = [line(b"toy_read", Outcome::Refused)];
     let mut refusals = Refusals::default();

@@ -382,7 +382,7 @@ async fn a_segment_that_was_not_shipped_to_its_end_is_never_removed() {
 }
 
 #[tokio::test]
-async fn a_damaged_segment_is_left_and_holds_up_no_other() {
+async fn a_damaged_segment_is_skipped_and_blocks_no_other() {
     let fixture = Fixture::new().await;
     fixture.calls(0..10);
     fixture.journal.rotate();

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_that_is_there_is_judged_by_its_renewal() {
+    fn an_existing_certificate_is_judged_by_its_renewal() {
         for (years, verdict, text) in [
             (Some((2026, 2030)), Verdict::Ok, "is renewed at 2028-"),
             (

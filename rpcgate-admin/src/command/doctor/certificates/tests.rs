@@ -63,7 +63,7 @@ fn the_days_that_a_certificate_is_valid_for_are_counted() {
 }
 
 #[test]
-fn a_certificate_of_another_key_and_files_that_hold_none_are_failures() {
+fn a_certificate_of_another_key_and_files_without_one_are_failures() {
     let (key, other) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
     let cert = params().self_signed(&key).unwrap().pem();
     for (cert, key, why) in [
@@ -96,7 +96,7 @@ fn the_hosts_of_the_urls_that_users_get_must_be_among_its_names() {
 }
 
 #[test]
-fn a_chain_in_the_wrong_order_or_of_others_is_a_failure() {
+fn a_certificate_chain_in_the_wrong_order_or_of_another_issuer_is_a_failure() {
     let authority = |name: &str| {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.distinguished_name.push(rcgen::DnType::CommonName, name);

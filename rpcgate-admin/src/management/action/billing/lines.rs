@@ -278,7 +278,7 @@ mod tests {
 
     // Shows (Plans, bills and payments).
     #[test]
-    fn a_fee_holds_from_the_day_of_its_change_on_and_never_before() {
+    fn a_fee_applies_from_the_day_of_its_change_and_never_before() {
         let month = december();
         let own = TenantPlan { tier: Tier::Standard, custom: Some(CustomPlanId(1)) };
         let plans = [CustomPlan {

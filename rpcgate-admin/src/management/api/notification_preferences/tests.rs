@@ -81,7 +81,7 @@ async fn each_user_has_preferences_for_the_kinds_of_its_role() {
 }
 
 #[tokio::test]
-async fn a_choice_holds_with_another_role_even_if_it_was_the_default() {
+async fn a_choice_is_kept_with_another_role_even_if_it_was_the_default() {
     let site = Site::new().await;
     let owner = site.member(Role::Owner).await;
     let tenant = owner.user.tenant.unwrap();
@@ -189,7 +189,7 @@ async fn a_raised_notification_is_seen_and_mailed_as_each_member_wants() {
 
 // Shows (Mails and notifications).
 #[tokio::test]
-async fn a_notification_about_safety_is_for_its_user_alone() {
+async fn only_the_user_sees_a_notification_about_account_security() {
     let site = Site::new().await;
     let owner = site.member(Role::Owner).await;
     let tenant = owner.user.tenant.unwrap();

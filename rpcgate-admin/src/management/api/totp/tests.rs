@@ -89,7 +89,7 @@ async fn a_secret_that_was_replaced_activates_nothing() {
 
 // Shows (Accounts and second factors).
 #[tokio::test]
-async fn an_account_that_may_be_another_persons_gets_no_factor() {
+async fn an_account_that_may_belong_to_another_person_gets_no_factor() {
     let site = site().await;
     assert_eq!(register(&site, EMAIL).await.status, StatusCode::CREATED);
     let (token, _) = tokens(&site, EMAIL).await;
@@ -145,7 +145,7 @@ async fn switching_the_app_off_asks_for_a_factor_and_ends_other_sessions() {
 }
 
 #[tokio::test]
-async fn five_wrong_factors_lock_switching_off_as_well() {
+async fn five_wrong_factors_also_lock_the_removal_of_factors() {
     let site = site().await;
     let (token, app, _) = account_with_app(&site).await;
     for _ in 0..5 {

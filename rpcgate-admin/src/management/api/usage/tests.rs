@@ -357,7 +357,7 @@ async fn limits_list_the_keys_in_cool_down_with_their_limits_and_its_end() {
 }
 
 #[tokio::test]
-async fn the_requests_of_today_are_those_that_took_a_place_in_the_windows() {
+async fn the_requests_of_today_are_those_counted_in_the_windows() {
     let mut office = UsageFixture::of("[plans.free]\nper_day = 70\n").await;
     let (project, key) = office.one().await;
     let revoked = office.key(project).await;

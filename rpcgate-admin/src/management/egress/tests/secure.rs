@@ -168,7 +168,7 @@ fn a_file_of_authorities_that_cannot_be_used_is_an_error_at_the_start() {
 
 // Shows (Webhooks).
 #[tokio::test]
-async fn a_receiver_that_never_answers_the_beginning_of_tls_is_given_up_at_the_deadline() {
+async fn a_receiver_that_hangs_in_the_tls_handshake_is_abandoned_at_the_deadline() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://own.example:{}/", listener.local_addr().unwrap().port());
     let limit = Webhooks::default().timeout;

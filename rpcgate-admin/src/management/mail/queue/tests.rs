@@ -56,7 +56,7 @@ async fn a_mail_is_removed_once_it_is_sent_and_reveals_nothing_before() {
 
 // Shows (Mails and notifications).
 #[tokio::test]
-async fn a_mail_that_cannot_be_sent_is_tried_nine_times_within_a_day_and_then_given_up() {
+async fn an_undeliverable_mail_is_tried_nine_times_within_a_day_and_then_dropped() {
     let site = Site::new().await;
     std::fs::remove_dir(outbox(&site)).unwrap();
     put(&site.app, &mail()).await;
@@ -152,7 +152,7 @@ async fn a_mail_of_a_sender_that_was_killed_is_sent_by_the_next_one_after_a_minu
 }
 
 #[tokio::test]
-async fn a_mail_that_was_sealed_with_another_secret_is_given_up() {
+async fn a_mail_sealed_with_another_secret_is_dropped() {
     let site = Site::new().await;
     put(&site.app, &mail()).await;
     let mut config = site.app.settings.config.clone();

@@ -60,7 +60,7 @@ fn chains_are_summed_and_the_dearest_is_first() {
 
 // Shows (Dashboard).
 #[tokio::test]
-async fn bills_are_for_those_who_may_read_them() {
+async fn only_members_with_the_right_see_bills() {
     let site = Site::new().await;
     let all = everybody(&site).await;
     let visitors = cookies(&all);

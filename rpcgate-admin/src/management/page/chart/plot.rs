@@ -107,7 +107,7 @@ pub(super) mod tests {
     // Shows (Dashboard): Every chart over time has a sentence for users who cannot see it, and the same numbers as a
     // table.
     #[test]
-    fn the_page_has_the_shapes_the_words_and_the_same_numbers_as_a_table() {
+    fn the_page_has_the_shapes_the_description_and_the_same_numbers_as_a_table() {
         let stack = Stack::of(vec![series("<eth>", &[1_000, 2_945]), series("btc", &[5, 6])], 2);
         let html = area(&stack, &hours(2), "Requests", "requests", Some("chain")).render().unwrap();
         assert!(html.contains("role=\"img\" aria-label=\"Requests per hour, stacked by chain."), "{html}");

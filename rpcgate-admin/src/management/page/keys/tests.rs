@@ -275,7 +275,7 @@ async fn a_hostile_description_is_text_on_the_page_of_the_new_key() {
 }
 
 #[tokio::test]
-async fn more_keys_than_the_plan_allows_are_refused_in_words() {
+async fn more_keys_than_the_plan_allows_are_refused_with_a_message() {
     let fixture = ProjectFixture::new().await;
     for number in 0..29_u128 {
         let key = Key {

@@ -100,7 +100,7 @@ async fn late_usage_is_on_the_next_invoice_but_usage_of_an_open_month_is_not() {
 
 // Shows (Plans, bills and payments).
 #[tokio::test]
-async fn the_next_invoice_is_for_those_who_read_bills_and_needs_usage() {
+async fn the_next_invoice_requires_the_right_to_read_bills_and_usage() {
     let site = Site::new().await;
     let viewer = cookie(&site, &site.member(Role::Viewer).await);
     assert_eq!(get(&site, "/billing/next", &viewer).await.status, StatusCode::FORBIDDEN);

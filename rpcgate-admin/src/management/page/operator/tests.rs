@@ -399,7 +399,7 @@ async fn the_cache_of_a_chain_is_emptied_after_a_question() {
 
 // Shows (Dashboard).
 #[tokio::test]
-async fn nodes_are_listed_by_chain_and_those_with_problems_come_first() {
+async fn nodes_are_listed_by_chain_with_problems_first() {
     let (site, operator) = busy_site().await;
     // A client's refused call is not a node's fault.
     let refused = SampleLine { calls: 5, cu: 0, status: 429, outcome: Outcome::Refused, ..item("eth_call") };

@@ -293,7 +293,7 @@ pub(in crate::management::page) fn expect_sound(page: &Page, path: &str) {
 // Shows (Dashboard): Pages of projects, chains and webhooks open only for their roles, forms of others change nothing,
 // and resources of another tenant do not exist.
 #[tokio::test]
-async fn each_role_opens_its_pages_and_no_other() {
+async fn each_role_opens_only_its_pages() {
     let fixture = ProjectFixture::new().await;
     for role in Role::ALL {
         let visitor = fixture.site.visitor(Some(fixture.tenant()), role).await;

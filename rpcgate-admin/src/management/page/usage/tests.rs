@@ -212,7 +212,7 @@ async fn another_tenants_usage_is_not_shown() {
 
 // Shows (Dashboard): Long methods are cut on the usage page and stay complete for keyboards and screen readers.
 #[tokio::test]
-async fn a_long_name_is_cut_where_it_is_shown_and_stays_whole_for_those_who_need_it() {
+async fn a_long_name_is_cut_visually_and_complete_for_assistive_technology() {
     let mut fixture = Fixture::new().await;
     let long = format!("eth_{}_end_of_the_name", "x".repeat(230));
     fixture.call("eth", 1, vec![item(&long), item("eth_call")]).await;

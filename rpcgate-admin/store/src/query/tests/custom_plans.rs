@@ -30,7 +30,7 @@ fn custom(id: u128) -> TenantPlan {
 
 // Shows (Plans, bills and payments).
 #[tokio::test]
-async fn a_tenant_on_a_plan_of_an_operators_own_has_its_figures_over_those_of_the_base() {
+async fn a_custom_plan_overrides_the_figures_of_its_base() {
     let (_dir, store) = seeded().await;
     let made = plan(1, "startup", &[("per_minute", 77), ("cu_per_day", 5), ("projects", 2), ("per_day", 9)]);
     store.create_custom_plan(&made).await.unwrap();

@@ -491,7 +491,7 @@ async fn while_a_tenant_is_suspended_its_deliveries_wait_for_a_day() {
 }
 
 #[tokio::test]
-async fn attempts_that_are_being_made_keep_no_waiting_delivery_from_being_given_up() {
+async fn attempts_in_progress_do_not_prevent_the_expiry_of_waiting_deliveries() {
     let (_dir, store) = with_endpoints(&[1]).await;
     due(&store, 1, 1..4, later(1)).await;
     assert_eq!(claim(&store, 2, &room(9, &[]), later(170)).await, [1, 2]);

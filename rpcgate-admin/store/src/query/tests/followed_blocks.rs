@@ -233,7 +233,7 @@ async fn disabled_endpoints_suspended_tenants_and_full_queues_get_no_deliveries(
 
 // Shows (Webhooks): One watcher follows a chain; another continues when its lease expires.
 #[tokio::test]
-async fn a_watcher_writes_only_while_it_holds_the_lease() {
+async fn a_watcher_writes_only_with_the_lease() {
     let (_dir, store) = watched().await;
     append(&store, &block(1, "a"), 1).await;
     assert_eq!(store.claim_chains(8, &["eth"], 9, LEASE.lease, later(14)).await.unwrap(), [""; 0]);

@@ -97,7 +97,7 @@ async fn an_approved_request_moves_the_tenant_to_its_plan() {
 
 // Shows (Plans, bills and payments): An old request for another plan does not replace a larger plan.
 #[tokio::test]
-async fn an_old_request_takes_no_larger_plan_away() {
+async fn an_old_request_does_not_replace_a_larger_plan() {
     let (_dir, store) = seeded().await;
     let old = LimitRequest { requested_tier: Tier::Premium, ..request(1) };
     store.create_limit_request(&old).await.unwrap();

@@ -44,7 +44,7 @@ async fn the_last_attempt_before_a_lock_reports_the_lock() {
 }
 
 #[tokio::test]
-async fn wrong_passwords_that_lie_further_apart_lock_nothing() {
+async fn wrong_passwords_further_apart_lock_no_account() {
     let (_dir, store) = empty().await;
     for number in 0..40 {
         may(&store, EMAIL, later(number * 225)).await;

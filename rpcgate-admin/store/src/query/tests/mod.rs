@@ -463,7 +463,7 @@ async fn nothing_is_made_twice_or_under_something_that_is_not_there() {
 }
 
 #[tokio::test]
-async fn everything_is_there_again_after_reopening() {
+async fn all_data_survives_reopening() {
     let (dir, store) = seeded().await;
     let quota = ProjectQuota { cu_per_day: 70, cu_per_month: None, rps_limit: Some(2), has_row: true };
     store.put_quota(PROJECT, &quota, now()).await.unwrap();

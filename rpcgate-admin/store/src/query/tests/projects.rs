@@ -158,7 +158,7 @@ const PROJECTS: &str = "the plan allows 3 projects: delete one that is not neede
 // Shows (Management): Counts are limited per plan: projects, usable keys, members; beyond them it is 409 with the limit
 // named; operators change them; existing resources stay (promise 70).
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_tenant_has_as_many_projects_as_its_plan_allows_also_when_they_are_made_at_once() {
+async fn projects_of_a_tenant_are_limited_by_the_plan_even_when_created_in_parallel() {
     let (_dir, store) = empty().await;
     store.set_tier(TENANT, Tier::Free, now()).await.unwrap();
     let made = at_once(8, |number| {
@@ -328,7 +328,7 @@ async fn a_project_without_a_quota_has_that_of_its_plan_as_operators_have_set_it
 }
 
 #[tokio::test]
-async fn a_fee_that_operators_set_for_one_of_the_four_holds_from_its_day_on() {
+async fn a_fee_that_operators_set_for_a_built_in_plan_applies_from_its_day() {
     let (_dir, store) = empty().await;
     let day = |number: u64| now().plus(Duration::from_secs(number * 86_400));
     let fee = |cents| PlanChange { monthly_fee: Some(cents), ..PlanChange::default() };

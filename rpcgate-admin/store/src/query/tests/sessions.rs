@@ -97,7 +97,7 @@ async fn a_session_ends_on_time_even_if_it_is_renewed() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_used_again_ends_the_session_and_no_other() {
+async fn a_reused_token_ends_only_its_own_session() {
     let (_dir, store) = with_users().await;
     open(&store, &session(1, now()), "a").await;
     open(&store, &session(2, now()), "other").await;

@@ -172,7 +172,7 @@ async fn a_version_depends_on_the_contents_and_is_the_tenants_alone() {
 
 // Shows (Management).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_of_many_writes_at_once_that_expect_the_same_version_is_done() {
+async fn one_of_many_parallel_writes_that_expect_the_same_version_succeeds() {
     let (_dir, store) = empty().await;
     let store = expecting(&store, &Versioned::Project(TENANT, PROJECT)).await;
     let done = at_once(20, |number| {

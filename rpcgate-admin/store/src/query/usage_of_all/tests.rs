@@ -174,7 +174,7 @@ fn a_set_of_tenants_is_listed_if_it_or_its_rest_is_short() {
 }
 
 #[tokio::test]
-async fn a_list_of_as_many_tenants_as_there_may_be_is_read() {
+async fn a_list_of_the_maximum_number_of_tenants_is_read() {
     let (_dir, store) = shipped(&[deed(110, at(MIDNIGHT), vec![item("a")])]).await;
     for tenants in [1..=TenantSet::MAX as u128, 2..=1 + TenantSet::MAX as u128] {
         let is_in = tenants.contains(&1);

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn all_conditions_must_hold_for_any_value_of_their_attribute() {
+    fn all_conditions_must_match_for_some_value_of_their_attribute() {
         for query in [
             "tm.event='Tx'",
             "tm.event = 'Tx' AND transfer.sender='cosmos1b'",

@@ -185,7 +185,7 @@ async fn a_broadcast_on_a_connection_that_has_just_ended_is_sent_on_another() {
 }
 
 #[tokio::test]
-async fn informational_answers_are_passed_over() {
+async fn informational_responses_are_skipped() {
     let early = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n";
     let node = ScriptedNode::always(early.to_owned() + &answer("{}")).await;
     let fixture = PoolFixture::new(&[&node]);

@@ -130,7 +130,7 @@ async fn frames_that_break_the_protocol_close_the_stream_with_the_reason() {
 }
 
 #[tokio::test]
-async fn each_fault_is_carried_out_after_as_many_messages_as_were_set() {
+async fn each_fault_happens_after_the_set_number_of_messages() {
     use StreamDisturbance::{BadClose, Close, Cut, Garbage, HalfClose};
     for fault in [Cut, HalfClose, Garbage, BadClose, Close(1012)] {
         let node = node();

@@ -439,7 +439,7 @@ async fn a_closing_that_fails_in_the_middle_changes_nothing_and_uses_no_number()
 }
 
 #[tokio::test]
-async fn a_tenant_that_cannot_be_billed_keeps_no_other_from_its_invoice() {
+async fn a_tenant_that_cannot_be_billed_does_not_block_invoices_of_others() {
     let site = site().await;
     let mut shipper = SampleShipper::new(1);
     let (begin, length) = MONTHS[0];

@@ -414,7 +414,7 @@ async fn those_who_would_pay_more_are_known_by_name() {
 // Shows (Plans, bills and payments): A what-if query ends after 30 seconds with 503; each operator runs one at a time;
 // it reads keys only of tenants whose windows change; the page explains a missing answer.
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_takes_too_long_is_given_up() {
+async fn an_answer_that_takes_too_long_is_abandoned() {
     let late = within_deadline(std::future::pending::<Result<(), ActionError>>()).await.unwrap_err();
     assert!(matches!(&late, ActionError::Unavailable(why) if why == TOO_SLOW), "{late:?}");
     assert_eq!(late.code(), ErrorCode::Unavailable);

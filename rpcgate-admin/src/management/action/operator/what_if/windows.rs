@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_minute_lets_an_hour_admit_sixty_times_its_window() {
+    fn an_hour_admits_at_most_sixty_times_the_window_of_a_minute() {
         let day = WindowUse { hours: vec![(700, 0)], day: None };
         assert_eq!(day.refused(&WIDE, &PlanWindows { per_minute: 10, ..WIDE }), 100);
         assert_eq!(day.refused(&WIDE, &PlanWindows { per_minute: 10, per_hour: 500, ..WIDE }), 200);

@@ -74,7 +74,7 @@ async fn visible_plans_are_listed_to_everybody_and_others_to_tenants_that_are_on
 
 // Shows (Plans, bills and payments).
 #[tokio::test]
-async fn a_tenant_on_a_plan_of_an_operators_own_has_its_figures_until_it_is_moved() {
+async fn a_tenant_on_a_custom_plan_has_its_limits_until_it_is_moved() {
     let site = Site::new().await;
     let (owner, operator) = (site.member(Role::Owner).await, site.operator().await);
     let figures =

@@ -63,7 +63,7 @@ async fn operators_find_the_users_of_all_tenants_in_parts() {
 
 // Shows (Accounts and second factors).
 #[tokio::test]
-async fn an_account_that_wrong_passwords_have_locked_is_unlocked() {
+async fn operators_unlock_an_account_locked_by_wrong_passwords() {
     let site = site().await;
     let operator = site.operator().await;
     register_confirmed(&site, EMAIL).await;

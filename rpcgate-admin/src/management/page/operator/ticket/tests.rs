@@ -56,7 +56,7 @@ async fn a_ticket_is_answered_noted_closed_and_reopened() {
 
 // Shows (Dashboard).
 #[tokio::test]
-async fn a_ticket_is_for_operators_alone_and_no_text_is_markup() {
+async fn only_operators_see_the_ticket_page_and_no_text_is_markup() {
     for hostile in HOSTILE {
         let fixture = OperatorFixture::named(hostile).await;
         let path = format!("/operator/tickets/{}", fixture.ticket(hostile, hostile).await);

@@ -47,7 +47,7 @@ async fn no_name_of_a_user_is_markup() {
 
 // Shows (Dashboard).
 #[tokio::test]
-async fn a_user_is_disabled_and_enabled_and_an_operator_not_by_itself() {
+async fn a_user_is_disabled_and_enabled_but_operators_cannot_disable_themselves() {
     let fixture = OperatorFixture::named("Acme").await;
     let path = format!("/operator/users/{}", fixture.owner.user.id);
     let asked = fixture.get(&format!("{path}/disable")).await.text;
