@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn setting_the_clock_back_does_not_prolong_a_cool_down() {
+    fn setting_the_clock_back_does_not_prolong_a_throttle() {
         let mut storm = RefusalStorm::default();
         let day = 86_400;
         for secs in [600, 601, 602, 660, 661, 662] {

@@ -234,7 +234,7 @@ mod tests {
 
     // Shows (Streams).
     #[tokio::test]
-    async fn listeners_share_the_places_of_one_bound() {
+    async fn listeners_share_one_limit_of_connections() {
         let (one, other) = (any(), any());
         let (first, second) = (one.addr(), other.addr());
         let bound = ConnectionBound::new(1);

@@ -495,7 +495,7 @@ mod tests {
 
     // Shows (Commands and configuration).
     #[tokio::test]
-    async fn a_file_is_written_with_places_for_secrets() {
+    async fn a_file_is_written_with_placeholders_for_secrets() {
         let site = Site::new().await;
         let secret = "one secret of thirty-two bytes or so";
         let number = accept(&site, 77, secret).await;

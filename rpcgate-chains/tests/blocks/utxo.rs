@@ -273,7 +273,7 @@ fn data_in_an_output_is_what_its_script_pushes() {
 }
 
 #[test]
-fn confidential_amounts_are_left_out() {
+fn confidential_amounts_are_omitted() {
     let sealed = json!({
         "n": 0, "valuecommitment": "08aa", "assetcommitment": "0abb", "commitmentnonce": "",
         "scriptPubKey": {"hex": "76a9", "address": "Q7qMEJcGJ1bXcyjvQsYTfaGfsBhK8CW4vs"},

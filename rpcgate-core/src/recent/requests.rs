@@ -270,7 +270,7 @@ mod tests {
 
     // Shows (Traces, logs and metrics).
     #[test]
-    fn batches_take_the_place_of_single_requests_and_no_more() {
+    fn batches_replace_older_requests_within_the_bound() {
         let recent = RecentRequests::new(64, 1);
         for request in 0..500 {
             put(&recent, request, &["some_method"; 100], 64);

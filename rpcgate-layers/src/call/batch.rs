@@ -515,7 +515,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_bad_item_is_refused_in_its_place() {
+    async fn a_bad_item_is_refused_in_position() {
         let fixture = Fixture::new();
         let (status, body) = send(&fixture, r#"[{"id":1,"method":"toy_id"},7,{"id":2,"Method":"x"}]"#).await;
         assert_eq!(status, 200);

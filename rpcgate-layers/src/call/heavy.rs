@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn without_being_swept_it_keeps_no_more_than_the_projects_of_a_minute() {
+    fn an_unswept_limiter_keeps_at_most_the_projects_of_a_minute() {
         let heavy = Heavy::default();
         for minute in 0..50 {
             for project in 0..1_000 {

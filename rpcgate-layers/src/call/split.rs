@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_that_fails_is_an_error_in_its_place_and_a_notification_has_no_answer() {
+    async fn a_failed_call_is_an_error_in_position_and_a_notification_has_no_answer() {
         let node = service_fn(async |request: Request<Bytes>| {
             if request.body().windows(4).any(|part| part == b"fail") {
                 return Err(BoxError::from("out of order"));

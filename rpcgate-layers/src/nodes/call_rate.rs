@@ -155,7 +155,7 @@ mod tests {
 
         // Shows (Nodes and cache).
         #[test]
-        fn nor_has_any_time_if_calls_are_given_back_late(
+        fn no_period_exceeds_its_limit_if_calls_are_returned_late(
             per_second in 1_u32..5_000,
             burst in 1_u32..20,
             steps in proptest::collection::vec(

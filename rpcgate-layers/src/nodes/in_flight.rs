@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn few_places_go_to_the_first_calls() {
+    fn a_small_limit_admits_calls_up_to_itself() {
         let limit = InFlightLimit::new(2);
         assert_eq!(acquire(&limit, 1, 3).len(), 2);
         assert_eq!(InFlightLimit::new(0).acquire(None).err(), Some(Full));

@@ -112,7 +112,7 @@ mod tests {
 
     // Shows (Nodes and cache).
     #[test]
-    fn calls_are_taken_back_and_raised_in_their_own_month_only() {
+    fn calls_are_returned_and_raised_only_in_their_own_month() {
         let count = MonthCount::default();
         count.add(NOVEMBER, 7);
         count.take_back(NOVEMBER, 3);

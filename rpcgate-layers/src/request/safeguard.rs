@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_lists_the_keys_in_cool_down_with_their_limits_and_its_end() {
+    async fn it_lists_the_throttled_keys_with_their_limits_and_the_end() {
         let (fixture, safeguard) = (Fixture::new(), Arc::new(Safeguard::by(Some(RULE))));
         assert_eq!(safeguard.cooled_keys(fixture.now()), []);
         let other = Fixture { caller: Arc::new(suite::caller(2)), ..fixture.clone() };

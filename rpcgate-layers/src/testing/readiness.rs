@@ -291,7 +291,7 @@ async fn a_concurrency_limit_behind_batch_admits_requests_one_after_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_leaves_while_its_request_waits_frees_its_place() {
+async fn a_client_that_leaves_while_its_request_waits_frees_its_slot() {
     let (fixture, slow) = (Fixture::new(), Slow::new(1));
     let limited = ConcurrencyLimitLayer::new(1).layer(slow.service::<Parsed>());
     let mut service = BatchLayer::new().layer(limited.clone());

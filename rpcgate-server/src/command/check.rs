@@ -89,7 +89,7 @@ mod tests {
 
     // Shows (Commands and configuration).
     #[test]
-    fn every_fault_has_a_line_with_its_place() {
+    fn every_fault_has_a_line_with_its_location() {
         let failure = check("[gateway]\nlisen = 1\n[shutdown]\ngrace = \"soon\"\n").unwrap_err();
         assert_eq!(failure.code(), 2);
         let text = failure.to_string();

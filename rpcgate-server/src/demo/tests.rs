@@ -287,7 +287,7 @@ fn kept(home: &tempfile::TempDir) -> String {
 }
 
 #[tokio::test]
-async fn a_real_node_takes_the_place_of_the_simulated_one() {
+async fn a_real_node_replaces_the_simulated_one() {
     let (elsewhere, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let real = start(&options(elsewhere.path())).await;
     let url = sheet(&real)["nodes"]["eth"].as_str().unwrap().to_owned();

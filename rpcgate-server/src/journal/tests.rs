@@ -298,7 +298,7 @@ fn a_segment_is_sealed_when_it_is_large_or_when_it_is_time() {
 }
 
 #[test]
-fn segments_stand_in_the_order_they_were_opened_also_when_the_clock_steps_back() {
+fn segments_keep_their_order_when_the_clock_steps_back() {
     let fixture = Fixture::new(|_| {});
     for number in 1..=20 {
         append(&fixture.journal, number);

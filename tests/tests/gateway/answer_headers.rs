@@ -60,7 +60,7 @@ async fn every_answer_to_a_known_key_has_all_nine_rate_headers_including_refusal
 
 // Shows (Nodes and cache): Every answer carries `x-request-id`.
 #[tokio::test]
-async fn every_answer_has_an_id_of_its_own() {
+async fn every_answer_has_its_own_id() {
     let replies = kinds().await;
     let ids: HashSet<_> =
         replies.iter().map(|reply| reply.header("x-request-id").unwrap().to_owned()).collect();

@@ -217,7 +217,7 @@ fn all_refused(gateway: &TestGateway, count: usize) {
 // Shows (Routes and bodies): Such items of a batch get the same errors in position, with `id` null where it cannot be
 // read.
 #[tokio::test]
-async fn an_invalid_item_of_a_batch_is_refused_in_its_place() {
+async fn an_invalid_item_of_a_batch_is_refused_in_position() {
     let (node, gateway, client) = evm().await;
     let rows = no_calls();
     for (body, id) in &rows {

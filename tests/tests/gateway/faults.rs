@@ -257,7 +257,7 @@ async fn with_one_of_three_nodes_broken_reads_continue() {
 
 // Shows (Reliability): A hanging chain affects no other chain (promise 9).
 #[tokio::test]
-async fn a_hanging_chain_uses_only_its_own_places() {
+async fn a_hanging_chain_uses_only_its_own_slots() {
     let (node, other) = (Node::utxo().await, Node::evm().await);
     let proxy = FaultProxy::start(node.addr()).await.unwrap();
     proxy.set(Mode::BlackHole);

@@ -39,7 +39,7 @@ const NO_ROUTE: &str = r#"{"message":"no Route matched with those values"}"#;
 // Shows (Errors).
 // Shows (Routes and bodies): A stream that is not served gets 404 with the specified message.
 #[tokio::test]
-async fn a_stream_that_is_not_served_is_answered_404_in_its_own_words() {
+async fn a_stream_that_is_not_served_is_answered_404_with_its_own_message() {
     let (_node, gateway, client) = evm().await;
     for path in ["/ws/btc", "/ws/nochain", "/ws/", "/ws/btc?apikey=x"] {
         for verb in ["GET", "POST"] {

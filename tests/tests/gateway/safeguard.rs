@@ -80,7 +80,7 @@ async fn after_a_storm_a_quarter_of_the_limits_is_shown_and_enforced() {
 
 // Shows (Limits, budget and quota).
 #[tokio::test]
-async fn a_cool_down_ends_by_itself_after_an_hour() {
+async fn a_throttle_ends_automatically_after_an_hour() {
     let (_node, gateway) = gateway(ENABLED).await;
     let client = gateway.client();
     storm(&gateway, &client).await;
@@ -167,7 +167,7 @@ async fn every_429_counts_and_no_other_refusal_does() {
 // Shows (Limits, budget and quota): While a key is throttled, `Retry-After` does not point beyond the end of the
 // throttling.
 #[tokio::test]
-async fn retry_after_does_not_point_beyond_the_end_of_the_cool_down() {
+async fn retry_after_does_not_point_beyond_the_end_of_the_throttle() {
     let (_node, gateway) = gateway("enabled = true\nrefusals = 3\nminutes = 2\ncooldown = \"10m\"").await;
     let client = gateway.client();
     // After the storm, 250 requests of the day are left, and more were made before.

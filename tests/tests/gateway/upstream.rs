@@ -270,7 +270,7 @@ async fn calls_beyond_max_in_flight_are_refused_and_other_chains_are_not_affecte
 
 // Shows (Hostile and odd traffic).
 #[tokio::test]
-async fn calls_in_flight_of_one_project_leave_places_for_the_others() {
+async fn calls_in_flight_of_one_project_leave_slots_for_the_others() {
     let node = Node::utxo().await;
     let gateway = Setup::of("btc", &node.url())
         .set("chains.btc", "max_in_flight = 32")

@@ -68,7 +68,7 @@ async fn cluster() -> (Cluster, TestKey, Vec<Process>, Node) {
     not(all(have_postgres, have_redis)),
     ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
 )]
-async fn reservations_of_a_killed_gateway_are_taken_back_within_a_minute() {
+async fn reservations_of_a_killed_gateway_expire_within_a_minute() {
     let (cluster, key, mut processes, _node) = cluster().await;
     early_in(DAY).await;
     let (mut served, began) = ((0, 0), now().day());

@@ -293,7 +293,7 @@ async fn raw(client: &SendRequest<Bytes>) -> (h2::SendStream<Bytes>, h2::RecvStr
 
 // Shows (Streams).
 #[tokio::test]
-async fn a_stream_that_is_reset_or_ended_leaves_nothing_at_its_node_and_frees_its_place() {
+async fn a_stream_that_is_reset_or_ended_leaves_nothing_at_its_node_and_frees_its_slot() {
     let node = StreamNode::start(Content::Echo).await;
     let site = Secured::start(setup(&node.url(), &[])).await;
     let change = PlanChange { ws_connections_per_key: Some(1), ..Default::default() };

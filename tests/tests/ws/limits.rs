@@ -86,7 +86,7 @@ async fn handshakes_beyond_the_gateways_stream_limit_get_503_and_calls_still_pas
 }
 
 #[tokio::test]
-async fn the_configured_size_of_a_message_holds() {
+async fn the_configured_size_limit_of_messages_is_enforced() {
     let node = StreamNode::start(Content::Echo).await;
     let gateway = gateway(&node.url(), &["max_message = \"64KiB\""]).await;
     let mut stream = Stream::open(gateway.addr()).await;

@@ -130,7 +130,7 @@ async fn a_folder_that_cannot_be_used_is_reported() {
 
 // Shows (Commands and configuration).
 #[test]
-fn only_a_certificate_that_can_be_used_takes_the_place_of_the_old_one() {
+fn only_a_usable_certificate_replaces_the_old_one() {
     let fixture = Fixture::new();
     let program = fixture.program();
     let old = pem(&["a.example"], 2026, 2030);
@@ -237,7 +237,7 @@ fn an_order_of_another_program_is_not_a_failure() {
 
 // Shows (Commands and configuration).
 #[tokio::test]
-async fn an_account_whose_key_is_broken_is_as_good_as_none() {
+async fn an_account_with_a_broken_key_counts_as_missing() {
     let fixture = Fixture::new();
     let program = fixture.program();
     let directory = fixture.settings.directory_url();

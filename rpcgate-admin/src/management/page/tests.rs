@@ -771,7 +771,7 @@ async fn a_form_that_is_sent_without_a_session_leads_back_to_its_page() {
 
 // Shows (Dashboard).
 #[tokio::test]
-async fn the_frame_names_an_operators_own_plan() {
+async fn the_frame_names_a_custom_plan() {
     let site = site().await;
     let owner = site.member(Role::Owner).await;
     let (tenant, own) = (owner.user.tenant.unwrap(), cookie(&site, &owner));

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn deliveries_whose_lease_is_about_to_end_are_given_back() {
+    fn deliveries_whose_lease_is_about_to_end_are_returned() {
         let mut load = EndpointLoad::default();
         for (id, secs) in [(1, 30), (2, 30), (3, 45)] {
             load.add(delivery(id), Duration::from_secs(secs));

@@ -81,7 +81,7 @@ fn signatures_are_those_of_another_implementation() {
 
 // Shows (Webhook delivery).
 #[test]
-fn a_vector_of_standard_webhooks_itself_holds() {
+fn a_test_vector_of_standard_webhooks_verifies() {
     // From the test of the reference implementation: the secret as its libraries take it, and the same bytes in
     // hexadecimal digits, as ours are shown.
     let keys = ["MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "31f290f6bf06298aab4f08d43c3f082cf648a362da2da4b0"];

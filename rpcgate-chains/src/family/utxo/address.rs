@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn test_networks_stand_for_their_chains() {
+    fn addresses_of_test_networks_are_accepted_by_their_chains() {
         for (chain, address) in [
             (btc::BTC, "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080"),
             (btc::BTC, "tb1qw508d6qejxtdg4y5r3zarvary0c5xw7kxpjzsx"),

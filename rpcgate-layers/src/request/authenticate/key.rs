@@ -135,7 +135,7 @@ mod tests {
 
     // Shows (Keys).
     #[test]
-    fn the_first_place_that_has_a_key_is_used() {
+    fn the_first_position_with_a_key_is_used() {
         let (uri, login) = ("/eth?api_key=six&apikey=thr%65e", basic("user:four"));
         let mut headers = vec![
             ("apikey", "one"),

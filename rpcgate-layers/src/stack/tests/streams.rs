@@ -348,7 +348,7 @@ async fn one_paced_call_a_minute_passes_over_all_transports_together() {
 
 // Shows (Streams).
 #[tokio::test]
-async fn an_array_is_decided_entry_by_entry_and_its_refusals_are_answered_in_their_places() {
+async fn an_array_is_decided_entry_by_entry_and_its_refusals_are_answered_in_position() {
     let gateway = Gateway::with_caller(|caller| caller.plan.heavy_per_minute = 1);
     let stream = gateway.stream().await;
     let body = r#"[{"jsonrpc":"2.0","id":"a","method":"toy_read"},{"jsonrpc":"2.0","id":"b","method":"admin_stop"},

@@ -954,7 +954,7 @@ fn answered(id: &str, method: &str, params: &str) -> String {
 }
 
 #[test]
-fn every_item_of_a_batch_gets_its_own_answer_in_its_place() {
+fn every_item_of_a_batch_gets_its_own_answer_in_position() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let node = runtime.block_on(ScriptedNode::serve(|connection, mut wire: Wire| async move {
         let mut turn = connection;

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn values_have_their_places_and_paths() {
+    fn values_have_their_positions_and_paths() {
         let root = parse("# é\na:\n  - b: 1\n    é: \"x\"\n").unwrap();
         let item = &root.list("a")[0];
         let value = item.get("é").unwrap();

@@ -351,7 +351,7 @@ fn an_import_shows_every_change_of_a_leaf_and_every_unknown_setting() {
 
 // Shows (Import and transfer).
 #[test]
-fn a_note_is_about_its_leaf_its_list_and_what_is_left_out_with_its_table() {
+fn a_note_covers_its_leaf_its_list_and_omitted_settings_of_its_table() {
     let note =
         |kind, path: &str| ImportNote { line: 1, column: 1, path: path.into(), kind, text: String::new() };
     for (kind, noted, path, about) in [
@@ -375,7 +375,7 @@ fn notes(form: SourceForm, text: &str, path: &str) -> Vec<String> {
 
 // Shows (Import and transfer).
 #[test]
-fn a_value_whose_variable_is_not_needed_is_noted_as_left_out() {
+fn a_value_with_an_unneeded_variable_is_noted_as_omitted() {
     let found = notes(SourceForm::Proxyd, PROXYD, "backends.a.headers.x-team");
     assert!(found.len() == 1 && found[0].contains("not carried over: nothing that was carried"), "{found:?}");
     let found = notes(SourceForm::Proxyd, PROXYD, "backends.a.headers.X-Team");

@@ -319,7 +319,7 @@ async fn a_demo_whose_own_key_was_revoked_gets_a_new_one_and_logs_it() {
 }
 
 #[tokio::test]
-async fn a_key_put_into_state_json_by_hand_takes_the_place_of_the_old_one() {
+async fn a_key_put_into_state_json_by_hand_replaces_the_old_one() {
     let home = tempfile::tempdir().unwrap();
     start(&options(home.path())).await.stop().await;
     let old = remembered(&home);

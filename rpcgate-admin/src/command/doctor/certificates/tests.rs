@@ -41,7 +41,7 @@ const NO_PUBLIC: (Verdict, &str) = (
 const NAMES: (Verdict, &str) = (Verdict::Ok, "is for gate.example, *.gate.example");
 
 #[test]
-fn a_gateway_without_tls_is_fine() {
+fn a_gateway_without_tls_has_no_finding() {
     assert_eq!(only(&check(&examination(""))).verdict, Verdict::Ok);
 }
 

@@ -53,7 +53,7 @@ fn http(addr: SocketAddr) -> String {
 }
 
 #[tokio::test]
-async fn nodes_of_the_network_that_have_caught_up_are_fine() {
+async fn synced_nodes_of_the_network_have_no_finding() {
     let nodes = [http(node(MAIN).await), http(node(MAIN).await)];
     let findings = found(&nodes).await;
     assert!(findings.iter().all(|finding| finding.verdict == Verdict::Ok), "{findings:?}");
@@ -74,7 +74,7 @@ async fn a_node_of_another_network_is_a_failure_and_its_height_does_not_count() 
 }
 
 #[tokio::test]
-async fn a_node_of_the_network_that_the_operator_names_or_of_any_is_fine() {
+async fn a_node_of_the_named_or_of_any_network_has_no_finding() {
     const TEST: &[(&str, &str)] = &[("eth_blockNumber", "\"0xff\""), ("eth_chainId", "\"0xaa36a7\"")];
     let node = http(node(TEST).await);
     for (network, words) in [("any", "of any network"), ("11155111", "of the right network")] {

@@ -389,7 +389,7 @@ mod tests {
 
     // Shows (Plans, bills and payments).
     #[test]
-    fn usage_on_a_plan_of_an_operators_own_names_it_and_a_new_name_bills_nothing_again() {
+    fn usage_on_a_custom_plan_names_it_and_a_new_name_bills_nothing_twice() {
         let month = december();
         let eth = |units| charged("eth", Tier::Standard, 5, units);
         let first = [eth(10), on("startup", eth(7)), on("startup", eth(1)), on("school", eth(2))];

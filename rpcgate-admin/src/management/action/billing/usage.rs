@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn hours_are_divided_where_a_plan_changed_if_one_was_an_operators_own() {
+    fn hours_are_divided_at_a_change_from_or_to_a_custom_plan() {
         let (standard, first) = (TenantPlan::from(Tier::Standard), month().hours().start);
         let (all, custom) = (month().seconds(), own(1, None).plan());
         let told = |spans: &[PlanSpan]| -> Vec<_> {

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_later_change_of_a_plan_that_is_due_is_taken_back_too() {
+    async fn a_scheduled_plan_change_that_took_effect_is_also_rolled_back() {
         let site = Site::new().await;
         let (app, actor) = (&site.app, actor());
         let plan = |per_minute| PlanChange { per_minute: Some(per_minute), ..PlanChange::default() };

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_hour_has_a_place_and_the_parts_add_up() {
+    async fn each_hour_has_a_point_and_the_parts_add_up() {
         let site = Site::new().await;
         let calls = [called("eth", 0, &["a", "b"]), called("btc", 23, &["a"]), called("eth", 23, &["a"])];
         site.app.usage.ship(&SampleShipper::new(1).pack(&calls)).await.unwrap();

@@ -237,7 +237,7 @@ async fn many_guesses_of_a_code_at_once_get_no_further_than_five() {
 
 // Shows (Accounts and second factors).
 #[tokio::test]
-async fn the_token_of_a_pending_log_in_is_good_for_five_minutes_and_for_nothing_else() {
+async fn the_token_of_a_pending_log_in_works_for_five_minutes_and_only_for_it() {
     let site = site().await;
     let (access, app, _) = account_with_app(&site).await;
     let token = begun(&site).await;

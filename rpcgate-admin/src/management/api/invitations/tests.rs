@@ -139,7 +139,7 @@ async fn a_member_is_not_invited() {
 }
 
 #[tokio::test]
-async fn only_the_newest_link_of_an_address_is_good_and_none_that_was_withdrawn() {
+async fn only_the_newest_link_of_an_address_works_and_no_withdrawn_one() {
     let site = site().await;
     let host = site.member(Role::Owner).await;
     let first = invite(&site, &host, INVITED, "owner").await;

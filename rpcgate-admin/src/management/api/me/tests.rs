@@ -41,7 +41,7 @@ async fn every_user_can_read_its_own_account() {
 }
 
 #[tokio::test]
-async fn a_name_is_all_that_one_changes_about_oneself() {
+async fn users_change_only_their_own_name() {
     let site = Site::new().await;
     let visitor = site.member(Role::Viewer).await;
     let put =
@@ -86,7 +86,7 @@ async fn a_locked_log_in_does_not_prevent_a_change_of_password_in_an_open_sessio
 }
 
 #[tokio::test]
-async fn a_stolen_token_does_not_do_for_guessing_the_password() {
+async fn a_stolen_token_does_not_help_to_guess_the_password() {
     let site = site().await;
     register(&site, EMAIL).await;
     let (token, _) = tokens(&site, EMAIL).await;

@@ -156,7 +156,7 @@ async fn log_ins_to_many_accounts_at_once_are_checked_or_may_come_again() {
 }
 
 #[tokio::test]
-async fn an_attempt_without_a_free_place_does_not_count() {
+async fn an_attempt_without_a_free_slot_does_not_count() {
     let site = account().await;
     let passwords = site.app.passwords.clone();
     let mut crowd = tokio::task::JoinSet::new();

@@ -303,7 +303,7 @@ async fn a_ticket_for_higher_limits_is_linked_to_a_limit_request_and_learns_the_
 
 // Shows (Plans, bills and payments).
 #[tokio::test]
-async fn a_ticket_may_ask_for_a_plan_of_the_operators_own() {
+async fn a_ticket_may_request_a_custom_plan() {
     let site = Site::new().await;
     let author = site.member(Role::Owner).await;
     let plan = |id: u128, name: &str, is_visible| CustomPlan {

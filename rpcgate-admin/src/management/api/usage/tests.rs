@@ -297,7 +297,7 @@ async fn ceilings_of_projects_add_up_and_each_is_held_to_its_own() {
 
 // Shows (Limits, budget and quota).
 #[tokio::test]
-async fn limits_list_the_keys_in_cool_down_with_their_limits_and_its_end() {
+async fn limits_list_the_throttled_keys_with_their_limits_and_the_end() {
     let office = UsageFixture::new().await;
     let (first, key) = office.one().await;
     let (second, other) = office.one().await;

@@ -177,7 +177,7 @@ async fn a_request_for_another_plan_shows_its_state() {
 }
 
 #[tokio::test]
-async fn plans_stand_side_by_side_with_the_one_in_force() {
+async fn plans_are_shown_side_by_side_with_the_current_one() {
     let site = Site::new().await;
     let own = cookie(&site, &site.member(Role::Viewer).await);
     let page = get(&site, "/plan", &own).await;

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn each_bucket_has_a_cell_with_words() {
+    fn each_bucket_has_a_cell_with_a_description() {
         let heat = Heat::of(
             "1 error in 2 hours".into(),
             vec![(HeatStep::None, "15:00 <".into()), (HeatStep::Most, "16:00".into())],

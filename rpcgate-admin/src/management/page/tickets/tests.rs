@@ -111,7 +111,7 @@ async fn every_text_of_a_ticket_is_shown_and_none_is_run() {
 
 // Shows (Dashboard): Files of tickets are uploaded by a form and downloaded as files to save.
 #[tokio::test]
-async fn files_go_up_and_come_down_as_files() {
+async fn files_are_uploaded_and_downloaded_as_files() {
     let site = Site::new().await;
     let visitor = site.member(Role::Developer).await;
     let own = cookie(&site, &visitor);

@@ -213,7 +213,7 @@ async fn a_token_confirms_its_address_once_and_in_time() {
 }
 
 #[tokio::test]
-async fn another_token_takes_the_place_of_the_first() {
+async fn another_token_replaces_the_first() {
     let (_dir, store) = empty().await;
     register(&store, 1, "a@b.example", now()).await;
     let entry = entry("user.confirmed");

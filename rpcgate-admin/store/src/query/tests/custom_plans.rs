@@ -122,7 +122,7 @@ async fn a_plan_in_use_is_not_deleted_and_one_that_was_is_kept_for_invoices() {
 
 // Shows (Plans, bills and payments).
 #[tokio::test]
-async fn plans_of_operators_own_are_bounded() {
+async fn custom_plans_are_bounded() {
     let (_dir, store) = empty().await;
     for id in 1..=u128::from(MAX_CUSTOM_PLANS) {
         store.create_custom_plan(&plan(id, &format!("plan-{id}"), &[])).await.unwrap();
@@ -134,7 +134,7 @@ async fn plans_of_operators_own_are_bounded() {
 }
 
 #[tokio::test]
-async fn the_base_of_a_plan_of_an_operators_own_is_another_plan() {
+async fn the_base_of_a_custom_plan_is_another_plan() {
     let (_dir, store) = seeded().await;
     store.create_custom_plan(&plan(1, "startup", &[])).await.unwrap();
     put_on(&store, 1, now()).await.unwrap();

@@ -75,7 +75,7 @@ async fn a_delivery_is_claimed_when_it_is_due_and_again_when_the_lease_is_over()
 
 // Shows (Webhooks).
 #[tokio::test]
-async fn a_delivery_that_is_given_back_keeps_its_place_before_newer_ones() {
+async fn a_returned_delivery_stays_ahead_of_newer_ones() {
     let (_dir, store) = with_endpoints(&[1]).await;
     due(&store, 1, 1..3, later(1)).await;
     due(&store, 1, 3..4, later(2)).await;

@@ -66,7 +66,7 @@ async fn an_invitation_is_stored_and_listed_for_its_tenant() {
 }
 
 #[tokio::test]
-async fn a_second_invitation_of_an_address_takes_the_place_of_the_first() {
+async fn a_second_invitation_of_an_address_replaces_the_first() {
     let (_dir, store) = owned().await;
     invite(&store, &invitation(1, 1), 1).await;
     let again = Invitation { id: InvitationId(7), email: "GUEST-1@b.example".into(), ..invitation(1, 1) };

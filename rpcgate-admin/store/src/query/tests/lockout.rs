@@ -139,7 +139,7 @@ async fn a_right_password_leaves_no_attempts() {
 }
 
 #[tokio::test]
-async fn a_try_that_is_given_back_does_not_count() {
+async fn a_returned_try_does_not_count() {
     let (_dir, store) = empty().await;
     for _ in 0..4 {
         may(&store, EMAIL, now()).await;

@@ -44,7 +44,7 @@ async fn a_tenants_members_are_its_users_oldest_first() {
 }
 
 #[tokio::test]
-async fn the_last_owner_neither_goes_nor_loses_the_role() {
+async fn the_last_owner_can_neither_leave_nor_lose_the_role() {
     let (_dir, store) = empty().await;
     member(&store, 1, Role::Owner).await;
     member(&store, 2, Role::Admin).await;

@@ -103,7 +103,7 @@ async fn closing_and_opening_set_and_clear_the_time() {
 }
 
 #[tokio::test]
-async fn tickets_are_listed_behind_a_place_even_if_many_have_the_same_time() {
+async fn tickets_are_listed_after_a_cursor_even_if_many_have_the_same_time() {
     let (_dir, store) = empty().await;
     for id in 1..=6 {
         add(&store, SupportTicket { created_at: later(id as u64 / 3), ..ticket(id) }).await;

@@ -226,7 +226,7 @@ async fn chunks_that_cannot_be_read_are_a_fault() {
 }
 
 #[tokio::test]
-async fn trailers_are_left_out_and_the_connection_stays() {
+async fn trailers_are_omitted_and_the_connection_stays() {
     let node = ScriptedNode::always(
         "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ntrailer: x\r\n\r\n2\r\n{}\r\n0\r\nx: y\r\n\r\n",
     )

@@ -34,7 +34,7 @@ async fn a_call_that_every_node_limit_refuses_gets_503_and_costs_nothing() {
 }
 
 #[tokio::test]
-async fn the_calls_of_a_batch_count_each_and_are_refused_in_their_places() {
+async fn each_call_of_a_batch_counts_and_is_refused_in_position() {
     let node = echo().await;
     let site = site(vec![budgeted(&node, 3)]);
     let batch = r#"[{"id":1,"method":"toy_scan","params":[1]},{"id":2,"method":"toy_scan","params":[2]}]"#;

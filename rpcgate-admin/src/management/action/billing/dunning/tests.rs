@@ -185,7 +185,7 @@ async fn a_paid_or_cancelled_invoice_sends_no_reminder() {
 
 // Shows (Plans, bills and payments).
 #[tokio::test]
-async fn a_tenant_that_does_not_pay_is_suspended_once_and_gateways_hear_of_it() {
+async fn a_tenant_that_does_not_pay_is_suspended_once_and_gateways_are_notified() {
     let site = Site::of("[billing]\nsuspend_after = \"10d\"\nreminders = []\n").await;
     let (store, tenant) = (&site.app.store, site.member(Role::Owner).await.user.tenant.unwrap());
     let number = issue(&site, tenant).await;
