@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receipt_is_cached_for_ever_once_ethereum_has_it() {
+    fn a_receipt_is_cached_forever_once_ethereum_has_it() {
         let chain = chain();
         let keep = |receipt: &str| {
             let rule = chain.look_up("starknet_getTransactionReceipt").rule;
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_tells_its_status_in_two_answers() {
+    fn a_node_reports_its_status_in_two_answers() {
         let chain = starknet("starknet", "Starknet");
         let first = chain.seen(b"900000").expect("a height");
         assert_eq!(chain.seen_second(first, b"false"), Some(NodeStatus::at(900_000)));

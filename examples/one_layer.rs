@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_eleventh_request_of_a_minute_is_refused_in_the_words_of_the_gateway() {
+    async fn the_eleventh_request_of_a_minute_is_refused_in_the_form_of_each_transport() {
         let (addr, clock) = open().await;
         for _ in 0..10 {
             ask(addr, "ann", "/export").await;

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_step_answers_costs_its_weight_and_what_it_refuses_only_a_request() {
+    async fn an_answered_step_costs_its_weight_and_a_refused_one_only_a_request() {
         let clock = Arc::new(ManualClock::at(Time::from_secs(1_800_000_000)));
         let (key, keys) = key::fresh().unwrap();
         let addr = start(keys, clock).await.unwrap();

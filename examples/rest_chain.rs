@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_tells_its_round_and_whether_it_catches_up() {
+    fn a_node_reports_its_round_and_whether_it_catches_up() {
         let status = |catchup| format!(r#"{{"catchup-time":{catchup},"last-round":47000000}}"#);
         assert_eq!(Algorand.seen(status(0).as_bytes()), Some(NodeStatus::at(47_000_000)));
         let syncing = NodeStatus::at(47_000_000).with_syncing(true);

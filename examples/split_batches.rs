@@ -42,7 +42,7 @@ mod tests {
     use std::net::Ipv4Addr;
 
     #[tokio::test]
-    async fn a_batch_is_answered_call_by_call_in_its_order_and_a_single_call_as_ever() {
+    async fn a_batch_is_answered_call_by_call_in_order_and_a_single_call_as_before() {
         let node = server::serve(node::without_batches()).await.unwrap();
         let split = start(node).await.unwrap();
         let calls: Vec<_> =
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_that_the_node_does_not_answer_fails_in_its_place() {
+    async fn a_call_that_the_node_does_not_answer_fails_in_position() {
         // Nothing listens on port 1.
         let split = start(SocketAddr::from((Ipv4Addr::LOCALHOST, 1))).await.unwrap();
         let batch = json!([{"jsonrpc": "2.0", "id": 7, "method": "a"}, 5]);

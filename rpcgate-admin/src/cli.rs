@@ -242,6 +242,8 @@ mod tests {
         found
     }
 
+    // Shows (Commands and configuration): No argument takes a secret; a new key is printed once, or written into a new
+    // file of mode 0600.
     #[test]
     fn no_argument_takes_a_secret() {
         let all = arguments();
@@ -286,6 +288,7 @@ mod tests {
         }
     }
 
+    // Shows (Commands and configuration).
     #[test]
     fn wrong_arguments_of_operators_are_refused_as_usage() {
         let exit_code = |line: &str| {

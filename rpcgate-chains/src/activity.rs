@@ -139,8 +139,10 @@ mod tests {
         Wanted::new([EventType::AddressActivity])
     }
 
+    // Shows (Events of chains): Activity of addresses is reported in the same way on every chain: once per address,
+    // with both sums and their difference if it does both, and without an invalid amount.
     #[test]
-    fn an_address_is_told_of_once_with_the_sum_of_what_it_sent_or_received() {
+    fn an_address_is_reported_once_with_the_sum_it_sent_or_received() {
         let mut activity = Activity::default();
         activity.sends("z");
         activity.pays("a", "", Some(5));
@@ -163,8 +165,9 @@ mod tests {
         );
     }
 
+    // Shows (Events of chains).
     #[test]
-    fn an_address_that_does_both_is_told_of_with_both_sums_and_their_difference() {
+    fn an_address_that_does_both_is_reported_with_both_sums_and_their_difference() {
         let mut activity = Activity::default();
         activity.pays("a", "", Some(5));
         activity.is_paid("a", "", Some(u128::MAX));
@@ -182,8 +185,9 @@ mod tests {
         );
     }
 
+    // Shows (Events of chains).
     #[test]
-    fn an_amount_that_is_not_one_sum_is_left_out() {
+    fn an_amount_of_several_sums_is_omitted() {
         let mut activity = Activity::default();
         activity.pays("many", "t", Some(5));
         activity.pays("many", "u", Some(5));
@@ -203,6 +207,7 @@ mod tests {
         );
     }
 
+    // Shows (Events of chains).
     #[test]
     fn only_watched_addresses_have_events() {
         let mut activity = Activity::default();

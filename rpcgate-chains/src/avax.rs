@@ -60,6 +60,7 @@ mod tests {
         assert_eq!(wrong(&chain, &["eth_sendTransaction"], Flags::BROADCAST, true), [""; 0]);
     }
 
+    // Shows (Limits, budget and quota).
     #[test]
     fn apis_of_the_node_and_of_other_chains_are_closed() {
         let others = [

@@ -149,6 +149,7 @@ mod tests {
         assert_eq!(wrong(&chain, &["evaluateTransaction"], Flags::BROADCAST, false), [""; 0]);
     }
 
+    // Shows (Limits, budget and quota).
     #[test]
     fn methods_that_write_files_at_the_node_are_closed_and_those_for_streams_are_open() {
         let chain = chain_at(Cardano, 0);

@@ -243,6 +243,7 @@ mod tests {
         assert_eq!(wrong(&chain, &["unsafe_flush_mempool", "dial_seeds"], Flags::CLOSED, true), [""; 0]);
     }
 
+    // Shows (Limits, budget and quota).
     #[test]
     fn a_broadcast_that_waits_for_a_block_is_closed() {
         let chain: Chain = chain_at(Cosmos, 0);

@@ -113,6 +113,7 @@ mod tests {
         assert_eq!(wrong(&at(DASH, 0), &open, Flags::CLOSED, false), [""; 0]);
     }
 
+    // Shows (Limits, budget and quota).
     #[test]
     fn commands_that_use_the_nodes_keys_or_peers_are_closed() {
         let closed = |method: &str, params: &str| {

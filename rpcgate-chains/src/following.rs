@@ -47,13 +47,13 @@ mod tests {
     }
 
     #[test]
-    fn a_block_at_another_height_is_no_answer() {
+    fn a_block_at_another_height_is_rejected() {
         assert_eq!(at_height(block(), 7), Ok(block()));
         assert!(at_height(block(), 8).is_err());
     }
 
     #[test]
-    fn a_refused_height_is_none_above_the_newest_block_alone() {
+    fn a_refused_height_is_missing_only_above_the_newest_block() {
         let refusal = || ReadError::Refused { code: 5, message: "no".into() };
         let found = |found, newest| {
             let mut future = pin!(unless_above(found, 7, ready(newest)));

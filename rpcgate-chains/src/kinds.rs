@@ -18,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_block_is_told_without_its_transactions() {
+    fn a_new_block_is_reported_without_its_transactions() {
         assert!(!wants_transactions(&Wanted::new([EventType::NewBlock, EventType::Health])));
         for kind in &KINDS[1..] {
             assert!(wants_transactions(&Wanted::new([*kind])), "{kind}");

@@ -391,6 +391,7 @@ mod tests {
 
     /// The lists agree with the marks: a method listed as closed is closed, and an operator may open it if the list
     /// says so; a method with some closed calls is narrowed by its parameters.
+    // Shows (Limits, budget and quota).
     #[test]
     fn every_listed_closed_call_is_closed() {
         for adapter in catalog() {

@@ -145,6 +145,7 @@ mod tests {
     use crate::family::tests::{at as chain_at, judged, wrong};
     use rpcgate_core::chain::{Chain, ChainOverrides};
 
+    // Shows (Limits, budget and quota).
     #[test]
     fn every_method_that_sends_a_transaction_is_a_broadcast() {
         let chain = chain_at(Near, 0);
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_an_operator_makes_cacheable_is_cached_for_ever_once_it_is_final() {
+    fn a_block_that_an_operator_makes_cacheable_is_cached_forever_once_it_is_final() {
         let changes = ChainOverrides::default().with_cache("block", CacheRule::immutable(1));
         let chain = Chain::new(adapter(), changes, true, Arc::default());
         chain.head().set(100);

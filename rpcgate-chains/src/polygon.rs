@@ -41,6 +41,7 @@ mod tests {
         assert_eq!(wrong(&chain, &["eth_sendTransaction"], Flags::BROADCAST, true), [""; 0]);
     }
 
+    // Shows (Limits, budget and quota).
     #[test]
     fn bor_is_open_and_costs_one_unit() {
         let chain = at(POLYGON, 0);

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operators_weight_of_the_metered_name_applies_to_every_spelling_of_the_gas_price() {
+    fn an_operators_weight_of_the_metered_name_applies_to_all_gas_price_spellings() {
         let cu = vec![("sui_getReferenceGasPrice".into(), 3)];
         let weighed = |cu| {
             let changes = ChainOverrides { cu, ..ChainOverrides::default() };

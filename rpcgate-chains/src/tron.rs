@@ -243,6 +243,7 @@ mod tests {
         assert!(matches!(at(Verb::DELETE, "/wallet/getnowblock"), Err(Refusal::MethodNotAllowed { .. })));
     }
 
+    // Shows (Limits, budget and quota).
     #[test]
     fn methods_that_take_a_private_key_are_closed() {
         let chain = chain_at(Tron, 0);
@@ -264,6 +265,7 @@ mod tests {
         assert_eq!(wrong(&chain, &["broadcasttransaction", "broadcasthex"], Flags::BROADCAST, true), [""; 0]);
     }
 
+    // Shows (gRPC).
     #[test]
     fn a_grpc_method_has_the_rule_of_its_name_in_lower_case() {
         let chain = chain_at(Tron, 0);

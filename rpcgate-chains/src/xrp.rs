@@ -238,6 +238,7 @@ mod tests {
         );
     }
 
+    // Shows (Limits, budget and quota).
     #[test]
     fn calls_whose_parameters_name_something_to_run_dial_or_set_are_closed() {
         let chain = chain_at(Xrp, 0);

@@ -188,6 +188,7 @@ fn alike() -> Vec<(String, Vec<ClosedMethods>)> {
     groups.into_iter().map(|(names, rows)| (names.join("; "), rows)).collect()
 }
 
+// Shows (Limits, budget and quota): docs/chains.md lists the closed methods of each chain with reasons.
 #[test]
 fn the_document_of_chains_matches_the_catalog() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/chains.md");

@@ -38,6 +38,7 @@ fn network(adapter: &dyn Adapter) -> NetworkProbe {
     adapter.network().unwrap_or_else(|| panic!("{}", adapter.facts().name))
 }
 
+// Shows (Nodes and cache).
 #[test]
 fn a_node_of_every_chain_shows_that_it_belongs_to_its_network() {
     for adapter in catalog() {
@@ -48,8 +49,9 @@ fn a_node_of_every_chain_shows_that_it_belongs_to_its_network() {
     }
 }
 
+// Shows (Nodes and cache).
 #[test]
-fn a_node_of_another_network_of_the_same_software_is_told_apart() {
+fn a_node_of_another_network_of_the_same_software_is_distinguished() {
     for family in
         [&["eth", "bsc", "polygon", "avax"][..], &["btc", "bch"], &["ltc", "doge", "dash", "liquid"]]
     {
@@ -64,8 +66,9 @@ fn a_node_of_another_network_of_the_same_software_is_told_apart() {
     }
 }
 
+// Shows (Nodes and cache).
 #[test]
-fn an_answer_without_a_network_is_no_other_network() {
+fn an_answer_without_a_network_does_not_count_as_another_network() {
     for adapter in catalog() {
         for answer in ["null", "{}", "[]", "\"", "", "\"ok\"", "\"answer to [0]\"", "{\"blockID\":\"x\"}"] {
             let found = network(&*adapter).shown(answer.as_bytes());

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_immutable_answer_is_kept_for_ever_only_once_it_is_settled() {
+    fn an_immutable_answer_is_kept_forever_only_once_it_is_settled() {
         let rule = CacheRule::immutable(2);
         assert_eq!(rule.keep(true), CacheDecision::Forever);
         assert_eq!(rule.keep(false), CacheDecision::For(Duration::from_secs(2)));

@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_takes_back_an_event_differs_in_one_member() {
+    fn an_event_and_its_takeback_differ_in_one_member() {
         let block = BlockRef::new(3, "h", "p", 4);
         for event in
             [ChainEvent::new(EventType::NewBlock), ChainEvent::new(EventType::NewBlock).with("z", "}}}")]

@@ -156,6 +156,7 @@ mod tests {
         named(last) && named(method) && all && first.is_some_and(|first| first.is_ascii_lowercase())
     }
 
+    // Shows (Hostile and odd traffic).
     #[test]
     fn a_path_has_one_form() {
         for path in [
@@ -200,6 +201,7 @@ mod tests {
         assert!(GrpcPath::parse(&long).is_none());
     }
 
+    // Shows (Hostile and odd traffic).
     #[test]
     fn packages_are_compared_label_by_label() {
         let path = GrpcPath::parse("/protocol.sub.Wallet/Get").unwrap();

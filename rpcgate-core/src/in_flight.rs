@@ -91,6 +91,7 @@ impl Drop for InFlightCall {
 mod tests {
     use super::*;
 
+    // Shows (Reliability).
     #[test]
     fn calls_that_began_before_the_oldest_one_in_flight_are_over() {
         let calls = Arc::new(InFlight::default());

@@ -308,6 +308,7 @@ mod tests {
         assert_eq!(others.as_slice()[0].end, TryEnd::Answered);
     }
 
+    // Shows (Traces, logs and metrics).
     #[test]
     fn a_set_keeps_its_first_tries_and_counts_the_others() {
         let mut tries = NodeTries::default();
@@ -326,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn each_try_of_a_traced_call_has_a_span_that_its_node_is_told() {
+    fn each_try_of_a_traced_call_has_a_span_that_its_node_receives() {
         let mut tries = NodeTries::default();
         let mut told = HeaderMap::new();
         tries.push((1, 0), NodeChoice::Turn);
@@ -349,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn tries_say_which_calls_they_were_for() {
+    fn tries_name_the_calls_they_were_for() {
         let mut tries = NodeTries::default();
         tries.set_calls([1, 3]);
         tries.push((1, 0), NodeChoice::Turn);

@@ -204,6 +204,8 @@ mod tests {
         );
     }
 
+    // Shows (Management): The resources of a tenant are limited by its plan, which operators can change; existing ones
+    // stay when a count is lowered (promise 70).
     #[test]
     fn the_plans_have_their_counts() {
         let rows = Tier::ALL.map(Plan::of).map(|plan| {

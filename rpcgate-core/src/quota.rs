@@ -132,6 +132,7 @@ mod tests {
         assert_eq!(rolling.used(at(5)), 174);
     }
 
+    // Shows (Management).
     #[test]
     fn the_largest_ceiling_is_never_reached() {
         let mut rolling = Rolling::default();

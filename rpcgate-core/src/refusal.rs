@@ -503,6 +503,7 @@ mod tests {
         String::from_utf8(body).unwrap()
     }
 
+    // Shows (Errors): All refusals are answered as specified, alone and in a batch.
     #[test]
     fn every_row_of_the_error_table_alone() {
         let rpc = |code: i32, message: &str| {
@@ -555,6 +556,7 @@ mod tests {
         assert_eq!((own.grpc(), own.retry_after(), own.closes()), (7, None, false));
     }
 
+    // Shows (Errors).
     #[test]
     fn inside_a_batch_every_refusal_is_a_json_rpc_error() {
         assert_eq!(
@@ -604,7 +606,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_without_room_in_its_batch_says_so() {
+    fn an_answer_beyond_the_memory_of_its_batch_is_refused_with_the_reason() {
         assert_eq!(
             item(Refusal::ReplyTooLarge, Dialect::JsonRpc2),
             r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32005,"message":"batch response too large"}}"#
@@ -625,6 +627,7 @@ mod tests {
         );
     }
 
+    // Shows (Errors): Errors of the gateway on NEAR have the members that the chain's clients read.
     #[test]
     fn near_errors_have_the_members_that_its_clients_read() {
         assert_eq!(

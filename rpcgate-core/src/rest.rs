@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_can_be_read_in_two_ways_is_none() {
+    fn an_ambiguous_path_is_refused() {
         for sent in [
             "/.",
             "/..",
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_named_by_its_last_segment_and_told_apart_by_verb_target_and_body() {
+    fn a_call_is_named_by_its_last_segment_and_keyed_by_verb_target_and_body() {
         let path = Path::canonical("/v1/view").unwrap();
         let mut headers = HeaderMap::new();
         headers.insert("accept", "application/x-bcs, */*".parse().unwrap());
@@ -422,6 +422,7 @@ mod tests {
     }
 
     /// Headers and bodies that would make one call look like another if merely concatenated.
+    // Shows (Nodes and cache): REST calls that a node can distinguish share no answer.
     #[test]
     fn calls_that_a_node_can_distinguish_have_different_lines() {
         let full = |query: &str, headers: &[(&'static str, &str)], body: &[u8]| {

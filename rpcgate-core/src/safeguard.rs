@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_cooled_down_by_the_refusal_that_makes_the_last_minute_stormy() {
+    fn a_key_is_throttled_by_the_refusal_that_makes_the_last_minute_stormy() {
         assert_eq!(storms(&[600, 601, 602, 660, 661, 662, 663]), [662]);
     }
 
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cool_down_ends_by_itself_and_the_next_one_needs_all_its_minutes() {
+    fn a_throttle_ends_automatically_and_the_next_one_needs_all_its_minutes() {
         let mut storm = RefusalStorm::default();
         for secs in [600, 601, 602, 660, 661, 662] {
             storm.note(&RULE, Time::from_secs(secs));
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn setting_the_clock_back_does_not_prolong_a_cool_down() {
+    fn setting_the_clock_back_does_not_prolong_a_throttle() {
         let mut storm = RefusalStorm::default();
         let day = 86_400;
         for secs in [600, 601, 602, 660, 661, 662] {
@@ -234,6 +234,7 @@ mod tests {
         assert!(coming.is_over(&RULE, Time::from_secs(600)));
     }
 
+    // Shows (Limits, budget and quota).
     #[test]
     fn a_request_from_long_ago_does_not_end_a_storm() {
         assert_eq!(storms(&[600, 601, 602, 660, 661, 60, 662]), [60], "it counts in the newest minute");
@@ -276,6 +277,7 @@ mod tests {
     }
 
     proptest! {
+        // Shows (Limits, budget and quota).
         #[test]
         fn a_storm_agrees_with_a_list_of_all_refusals(steps in proptest::collection::vec(0u64..40, 1..300)) {
             let mut storm = RefusalStorm::default();

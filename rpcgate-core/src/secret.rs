@@ -187,6 +187,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    // Shows (Keys): A key has the specified form.
     #[test]
     fn keys_differ_and_have_the_stated_form() {
         let forge = KeyForge::new(b"s");
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_a_former_secret_pass_beside_those_of_the_current_one() {
+    fn keys_of_a_former_secret_pass_next_to_those_of_the_current_one() {
         let (first, second) = (KeyForge::new(b"first"), KeyForge::new(b"second"));
         let both = KeyForge::new(b"third").accepting([b"second".as_slice(), b"first"]);
         let new = both.make().unwrap();
@@ -222,6 +223,7 @@ mod tests {
     }
 
     proptest! {
+        // Shows (Keys): Forged keys are refused without a look-up.
         #[test]
         fn a_key_with_any_character_changed_is_forged(at in 0usize..LENGTH, to in "[ -~]") {
             let forge = KeyForge::new(b"s");

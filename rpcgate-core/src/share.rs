@@ -117,6 +117,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     proptest! {
+        // Shows (Hostile and odd traffic).
         #[test]
         fn a_holder_below_its_share_gets_the_reserve_and_returned_permits_are_forgotten(
             steps in proptest::collection::vec((0..4_u128, 1..40_usize, any::<bool>()), 1..200)

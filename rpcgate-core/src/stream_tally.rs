@@ -565,7 +565,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_calls_ever_new_methods_does_not_make_the_sums_grow() {
+    fn new_methods_of_a_client_do_not_grow_the_sums_without_bound() {
         let fixture = Fixture::new();
         let mut stream = fixture.stream();
         for number in 0..=SUMS {
@@ -606,7 +606,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_on_a_stream_are_free_records_of_their_own_and_the_end_has_the_bytes_of_every_part() {
+    fn calls_on_a_stream_are_free_records_and_the_end_has_the_bytes_of_every_part() {
         let fixture = Fixture::new();
         let mut stream = fixture.stream();
         let mut message = fixture.call(stream.message());
@@ -709,7 +709,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_with_more_bytes_than_a_line_can_hold_has_further_lines_and_one_end() {
+    fn a_stream_with_more_bytes_than_a_line_fits_has_further_lines_and_one_end() {
         let fixture = Fixture::new();
         let mut stream = fixture.stream();
         for _ in 0..3 {

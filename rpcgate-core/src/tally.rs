@@ -459,8 +459,9 @@ mod tests {
         Fixture { clock, counters, sink, tally }
     }
 
+    // Shows (Nodes and cache).
     #[test]
-    fn a_call_that_its_client_sees_fail_costs_nothing_and_one_that_its_client_leaves_does() {
+    fn a_call_that_fails_for_its_client_is_free_and_one_that_its_client_aborts_is_not() {
         let mut fixture = fixture(BATCH);
         fixture.tally.entries[0].state = CallState::Failed(Fault::sent(Cause::Timeout));
         fixture.tally.entries[1].state = answered(Source::Unserved);
@@ -525,8 +526,9 @@ mod tests {
         }
     }
 
+    // Shows (Traces, logs and metrics).
     #[test]
-    fn an_observer_sees_each_settled_set_with_its_tries_and_nothing_is_shown_without_one() {
+    fn an_observer_sees_each_settled_set_with_its_tries_else_nothing_is_built() {
         let seen = Arc::new(Seen::default());
         for observer in [None, Some(seen.clone() as Arc<dyn CallObserver>)] {
             let mut fixture = fixture(BATCH);
@@ -601,7 +603,7 @@ mod tests {
     }
 
     #[test]
-    fn what_explains_a_request_is_remembered_when_it_is_settled() {
+    fn the_explanation_of_a_request_is_remembered_when_it_is_settled() {
         use CacheUse::{Hit, NotAsked, Uncacheable};
         let mut fixture = fixture(BATCH);
         let recent = Arc::new(RecentRequests::new(10, 1));

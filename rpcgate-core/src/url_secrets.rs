@@ -100,8 +100,9 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        // Shows (Commands and configuration).
         #[test]
-        fn a_key_is_hidden_wherever_a_provider_puts_it(key in "[A-Za-z0-9_-]{16,64}", name in "[a-z]{1,8}") {
+        fn a_key_is_hidden_in_every_position_that_providers_use(key in "[A-Za-z0-9_-]{16,64}", name in "[a-z]{1,8}") {
             for target in [format!("/{name}/{key}"), format!("/{key}/"), format!("/?{name}={key}"), format!("/x?a=b&{key}")] {
                 prop_assert!(!shown_target(&target, "***").contains(&key), "{}", target);
             }
@@ -110,8 +111,9 @@ mod tests {
             }
         }
 
+        // Shows (Commands and configuration).
         #[test]
-        fn a_short_key_is_hidden_if_it_is_no_word_or_is_behind_a_version(
+        fn a_short_key_is_hidden_if_it_is_not_a_word_or_follows_a_version(
             word in "[a-z]{4,15}", mixed in "[a-z]{3,6}[0-9]{2,4}[A-Z]{3,5}", version in 1..20_u8,
         ) {
             for target in [
@@ -132,8 +134,9 @@ mod tests {
             prop_assert_eq!(shown_target(&path, "***"), path);
         }
 
+        // Shows (Commands and configuration).
         #[test]
-        fn what_is_hidden_stays_as_it_is(target in "(/[a-zA-Z0-9=]{0,20}){0,5}(\\?[a-z&=]{0,9})?", login in "[a-z0-9]{1,9}(:[a-z]{0,9})?") {
+        fn a_hidden_value_stays_unchanged(target in "(/[a-zA-Z0-9=]{0,20}){0,5}(\\?[a-z&=]{0,9})?", login in "[a-z0-9]{1,9}(:[a-z]{0,9})?") {
             let once = shown_target(&target, "***-0123456789ab");
             prop_assert_eq!(shown_target(&once, "***"), once);
             let once = shown_login(&login, "***-0123456789ab");

@@ -280,6 +280,7 @@ mod tests {
 
     proptest! {
         /// A request is counted in the span of its arrival or, if that is over, in the newest one.
+        // Shows (Limits, budget and quota).
         #[test]
         fn late_arrivals_agree_with_a_list_of_all_admitted_requests(
             steps in proptest::collection::vec((0u64..100, 0u64..9_000, 0u32..4, 1u64..4), 1..300),

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_that_is_dropped_lets_its_followers_resume() {
+    fn followers_of_a_dropped_leader_resume() {
         let first = Waits::came();
         let mut second = Waits::came();
         drop(first);
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_that_moves_to_another_thread_lets_its_followers_resume() {
+    fn followers_of_a_leader_on_another_thread_resume() {
         let mut first = Waits::came();
         let mut second = Waits::came();
         let mut first = std::thread::spawn(move || {

@@ -203,6 +203,7 @@ mod tests {
         assert_eq!(consistency(&twice), Err(Refusal::InvalidRequest));
     }
 
+    // Shows (Nodes and cache).
     #[test]
     fn headers_of_a_node_that_do_not_reach_the_client() {
         for name in [

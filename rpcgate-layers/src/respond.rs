@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_to_a_known_caller_has_rate_headers_and_units_and_is_recorded_before_it_leaves() {
+    async fn an_answer_to_a_known_caller_has_rate_headers_and_is_recorded_before_it_leaves() {
         let fixture = Fixture::new();
         let response = respond(PendingResponse::refused_unread(fixture.tally(), Refusal::Suspended)).await;
         assert_eq!(response.status(), 402);
@@ -324,8 +324,9 @@ mod tests {
         assert_eq!(fixture.sink.records().len(), 1);
     }
 
+    // Shows (Nodes and cache).
     #[tokio::test]
-    async fn the_head_that_was_shown_is_told_if_it_is_known() {
+    async fn the_shown_head_is_returned_if_it_is_known() {
         for shown in [None, Some(120)] {
             let mut tally = Fixture::new().tally();
             tally.consistency = Some(rpcgate_core::tally::HeadConsistency { least: 1, shown });
@@ -376,7 +377,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn answers_that_are_ready_in_one_turn_wait_for_each_other_and_leave_once_they_are_written() {
+    async fn answers_ready_in_one_turn_wait_for_each_other_and_leave_after_the_write() {
         let (sink, answer) = patient();
         let mut answers: Vec<_> = (0..3).map(|_| answer()).collect();
         for answer in &mut answers {
@@ -420,7 +421,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn refusals_say_how_to_proceed() {
+    async fn refusals_state_how_to_proceed() {
         let header = async |refusal, name: &str| {
             respond(PendingResponse::refused(refusal))
                 .await

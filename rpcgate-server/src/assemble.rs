@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_is_served_by_the_transports_of_its_nodes_as_far_as_it_has_them() {
+    fn a_chain_is_served_over_the_transports_of_its_nodes() {
         let text = "[chains.solana]\nnodes = [\"ws://h/\", \"http://h/\"]\n[chains.eth]\nnodes = [\"ws://h/\"]\n\
                     [chains.tron]\nnodes = [\"grpc://h/\", \"http://h/\"]\n[chains.btc]\nnodes = [\"ws://h/\"]\n";
         let names = ["solana", "eth", "tron", "btc"];

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn an_import_takes_a_file_and_says_from_where() {
+    fn an_import_takes_a_file_and_its_form() {
         let line = "import --from dshackle d.yaml --out r.toml --chain eth";
         let ServerCommand::Import(args) = parse(line).unwrap() else { panic!("import") };
         let (file, out) = ("d.yaml".into(), Some("r.toml".into()));
@@ -199,8 +199,9 @@ mod tests {
         assert_eq!((options.plan, options.config), (Some(Tier::Free), Some("c.toml".into())));
     }
 
+    // Shows (Webhooks).
     #[test]
-    fn the_receiver_of_webhooks_listens_where_it_is_told_or_anywhere() {
+    fn the_receiver_of_webhooks_listens_at_the_given_or_any_address() {
         for (line, expected) in [
             ("demo", None),
             ("demo --webhook-echo", Some("127.0.0.1:0")),

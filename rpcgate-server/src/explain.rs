@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_calls_and_tries_are_put_into_words() {
+    fn windows_calls_and_tries_are_described_in_text() {
         let (pools, number) = pools();
         let said = explanation(GatewayId(9), &request(number), &pools);
         let windows: Vec<_> =

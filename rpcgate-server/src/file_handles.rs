@@ -31,6 +31,7 @@ mod tests {
     use rpcgate_config::LogFormat;
     use rpcgate_process::testing::CapturedLog;
 
+    // Shows (Streams).
     #[test]
     fn connections_and_streams_are_bounded_and_never_raised() {
         for limit in [0, 64, 1_024, 20_000, u64::MAX] {
@@ -45,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn the_log_says_what_the_limit_allows_and_what_to_do_about_a_low_one() {
+    fn the_log_states_the_effect_of_the_limit_and_advice_for_a_low_one() {
         for (limit, warns) in [(1_024, true), (20_000, false)] {
             let log = CapturedLog::default();
             let guard = log.capture("info", LogFormat::Text);

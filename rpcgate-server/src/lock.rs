@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_one_process_s_until_its_lock_is_dropped() {
+    fn a_folder_belongs_to_one_process_until_its_lock_is_dropped() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("a/b");
         let first = lock(&path).unwrap();
@@ -83,8 +83,9 @@ mod tests {
     }
 
     /// The system then reports that the file does not exist, although it is about to be created.
+    // Shows (Commands and configuration): A folder that cannot be created is reported with the failing path.
     #[test]
-    fn a_place_that_takes_no_folders_is_named() {
+    fn a_path_where_no_folder_can_be_created_is_named() {
         let path = Path::new("/proc/rpcgate/demo");
         let Err(NotLocked::Unmade(error)) = lock(path) else { panic!("/proc takes no folders") };
         let text = unmade(path, &error);

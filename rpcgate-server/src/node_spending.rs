@@ -219,6 +219,7 @@ mod tests {
         (NodeSpendingStore::run(Some(file), None, spendings.clone(), clock.clone()), spendings)
     }
 
+    // Shows (Nodes and cache).
     #[tokio::test]
     async fn counts_survive_a_restart_within_their_month() {
         let (home, clock) = (tempfile::tempdir().unwrap(), Arc::new(ManualClock::at(NOVEMBER)));
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn counts_are_written_while_the_gateway_runs_and_a_file_that_cannot_be_read_counts_for_nothing() {
+    async fn counts_are_written_while_the_gateway_runs_and_an_unreadable_file_counts_as_empty() {
         let (home, clock) = (tempfile::tempdir().unwrap(), Arc::new(ManualClock::at(NOVEMBER)));
         std::fs::write(home.path().join("node-spending"), "nonsense").unwrap();
         let (_running, spendings) = keeper(home.path(), &clock);
@@ -288,8 +289,9 @@ mod tests {
         Config::read(&input).unwrap_or_else(|errors| panic!("{errors}"))
     }
 
+    // Shows (Nodes and cache).
     #[tokio::test]
-    async fn a_gateway_keeps_what_a_node_has_got_over_reloads_and_restarts_until_the_month_ends() {
+    async fn a_gateway_keeps_a_nodes_count_over_reloads_and_restarts_until_the_month_ends() {
         let (home, node) = (tempfile::tempdir().unwrap(), Node::start().await);
         let clock = Arc::new(ManualClock::at(NOVEMBER));
         let got = |gateway: &Gateway| gateway.nodes()[0].month_calls.unwrap();

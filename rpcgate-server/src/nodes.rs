@@ -60,8 +60,9 @@ mod tests {
     use super::*;
     use rpcgate_core::tally::Transport;
 
+    // Shows (Nodes and cache).
     #[test]
-    fn the_reason_of_a_node_that_cannot_be_used_says_why() {
+    fn the_reason_of_an_unusable_node_names_its_last_failure() {
         let left = Duration::from_millis(1_500);
         let shown = |health, why| reason(health, why, 3);
         let unreachable = shown(NodeHealth::Unreachable { left }, Some("connection refused"));

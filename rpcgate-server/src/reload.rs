@@ -286,6 +286,8 @@ mod tests {
 
     const PROGRAMS: [ConfigProgram; 2] = [ConfigProgram::Gateway, ConfigProgram::Management];
 
+    // Shows (Commands and configuration): The documentation of the configuration lists the keys that are live and those
+    // that need a restart.
     #[test]
     fn settings_that_need_a_restart_are_those_of_the_documentation() {
         let table = ReloadTable::read(include_str!("../../docs/configuring.md"));

@@ -323,8 +323,9 @@ mod tests {
         NodeTrial { kind: "a kind", clients, patience: Duration::from_secs(1) }
     }
 
+    // Shows (Nodes and cache).
     #[tokio::test(start_paused = true)]
-    async fn the_calls_after_the_warm_up_count_and_one_lost_call_of_two_hundred_breaks_the_promise() {
+    async fn calls_count_after_the_warm_up_and_one_lost_call_in_200_breaks_the_promise() {
         for clients in CROWDS {
             let all = |first_bad| (0..clients).map(|_| Failing(first_bad)).collect::<Vec<_>>();
             let good = trial(clients).run(all(usize::MAX)).await;
@@ -338,6 +339,7 @@ mod tests {
         assert!(row(1_000).keeps_the_promise());
     }
 
+    // Shows (Nodes and cache).
     #[tokio::test(start_paused = true)]
     #[should_panic(expected = "a kind")]
     async fn a_kind_that_breaks_the_promise_is_named() {

@@ -176,7 +176,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     #[tokio::test]
-    async fn a_refused_client_reads_why_and_only_so_many_are_kept() {
+    async fn a_refused_client_reads_the_reason_and_a_bounded_number_is_kept() {
         let acceptor = any();
         let mut refused = RefusedConnections::default();
         for _ in 0..REFUSED + 2 {
@@ -232,8 +232,9 @@ mod tests {
         }
     }
 
+    // Shows (Streams).
     #[tokio::test]
-    async fn listeners_share_the_places_of_one_bound() {
+    async fn listeners_share_one_limit_of_connections() {
         let (one, other) = (any(), any());
         let (first, second) = (one.addr(), other.addr());
         let bound = ConnectionBound::new(1);
@@ -262,7 +263,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn when_it_is_stopped_the_socket_is_closed_and_its_connections_go_on() {
+    async fn a_stopped_acceptor_closes_its_socket_and_its_connections_continue() {
         let (acceptor, tasks) = (any(), TaskTracker::new());
         let addr = acceptor.addr();
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();

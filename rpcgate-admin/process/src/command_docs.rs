@@ -68,6 +68,7 @@ mod tests {
         Hidden,
     }
 
+    // Shows (Commands and configuration): Completions and manual pages come from the definitions of the command lines.
     #[test]
     fn every_shell_completes_commands_and_options() {
         for shell in Shell::value_variants() {
@@ -88,6 +89,7 @@ mod tests {
         assert_eq!(failure.code(), 1);
     }
 
+    // Shows (Commands and configuration).
     #[test]
     fn every_command_that_is_not_hidden_has_a_page() {
         let dir = tempfile::tempdir().unwrap();

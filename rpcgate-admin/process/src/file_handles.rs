@@ -84,6 +84,8 @@ fn soft() -> u64 {
 mod tests {
     use super::*;
 
+    // Shows (Streams): Connections and streams stay below the limit of open files; one more gets 503 with
+    // `Retry-After`.
     #[test]
     fn all_connections_fit_below_the_limit_and_leave_handles_for_the_rest() {
         for limit in [0, 1, 64, 256, 1_024, 4_096, 20_000, 65_536, 1 << 20, u64::MAX] {

@@ -206,12 +206,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_answer_of_http_is_not_well() {
+    async fn a_response_that_is_not_http_is_unhealthy() {
         for answer in [&b""[..], b"SSH-2.0-OpenSSH_9.2\r\n", b"200 OK"] {
             assert_eq!(asked(answer).await, Err("127.0.0.1:8080/readyz: the answer is not HTTP".into()));
         }
     }
 
+    // Shows (Commands and configuration).
     #[tokio::test]
     async fn no_more_than_the_bound_is_read_of_an_endless_answer() {
         // The request fits into the buffer, although it is not read.
@@ -229,6 +230,7 @@ mod tests {
         assert!((LONGEST..=LONGEST + 256).contains(&sent), "{sent}");
     }
 
+    // Shows (Commands and configuration).
     #[tokio::test(start_paused = true)]
     async fn silence_ends_in_time() {
         let (ours, _theirs) = duplex(1_024);

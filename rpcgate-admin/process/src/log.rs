@@ -92,8 +92,9 @@ mod tests {
         }
     }
 
+    // Shows (Commands and configuration): The log of a first start does not list the steps of a schema.
     #[test]
-    fn the_steps_of_a_schema_do_not_drown_the_log_unless_they_are_asked_for() {
+    fn the_steps_of_a_schema_are_logged_only_on_request() {
         for (filter, steps, own) in [
             ("info", 1, true),
             ("debug", 1, true),

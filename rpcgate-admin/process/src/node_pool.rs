@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_node_takes_and_whether_it_is_drained_comes_with_it() {
+    fn the_methods_and_the_drain_state_of_a_node_come_with_it() {
         let text = "[[chains.eth.nodes]]\nurl = \"http://a/\"\nexcept = [\"trace_*\"]\narchive = true\n";
         let chain_settings = chain(text);
         let node = node(&chain_settings, &chain_settings.nodes[0]).unwrap().unwrap();
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn the_count_of_a_node_outlasts_its_pool_and_nodes_of_the_same_name_have_counts_of_their_own() {
+    fn a_nodes_count_outlasts_its_pool_and_nodes_of_one_name_count_separately() {
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(Time::from_secs(1_793_491_200)));
         let (drains, spendings) = (NodeDrains::default(), NodeSpendings::default());
         let facts = rpcgate_chains::eth::adapter();
@@ -335,6 +335,7 @@ mod tests {
         }
     }
 
+    // Shows (Nodes and cache).
     #[test]
     fn a_node_is_lost_if_no_node_of_the_new_list_is_the_same() {
         let two = "[[chains.eth.nodes]]\nurl = \"http://a/\"\n[[chains.eth.nodes]]\nurl = \"http://b/\"\n";
@@ -353,6 +354,7 @@ mod tests {
         assert!(!lost("[chains.eth]\nenabled = false\nnodes = [\"http://a/\"]\n", "[chains.eth]\n"));
     }
 
+    // Shows (Nodes and cache).
     #[test]
     fn authorities_are_those_of_the_node_or_else_of_its_chain_and_a_bad_file_is_named() {
         let dir = tempfile::tempdir().unwrap();

@@ -76,8 +76,9 @@ mod tests {
         }
     }
 
+    // Shows (Commands and configuration): A command whose reader leaves early ends quietly.
     #[test]
-    fn a_reader_that_goes_early_is_no_error_and_a_full_disk_is_one() {
+    fn a_reader_that_leaves_early_is_not_an_error_but_a_full_disk_is() {
         let mut out = CommandOutput::to(Pipe { left: 3, then: io::ErrorKind::BrokenPipe });
         for _ in 0..3 {
             out.write_all(b"completions").unwrap();

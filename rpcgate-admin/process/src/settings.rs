@@ -125,8 +125,9 @@ mod tests {
         warnings(&file, &config).into_iter().map(shown).collect()
     }
 
+    // Shows (Commands and configuration).
     #[test]
-    fn names_of_methods_and_transports_that_a_chain_does_not_have_are_warnings_with_their_lines() {
+    fn unknown_methods_and_transports_of_a_chain_are_warnings_with_their_lines() {
         let node = "nodes = [\"http://10.0.0.1:1\"]\n";
         for (text, warning) in [
             (

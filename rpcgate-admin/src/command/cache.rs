@@ -37,7 +37,7 @@ mod tests {
     use rpcgate_core::backend::changes::{Change, ChangeFeed};
 
     #[tokio::test]
-    async fn gateways_are_told_to_empty_the_cache_of_a_chain_that_exists() {
+    async fn gateways_are_asked_to_empty_the_cache_of_an_existing_chain() {
         let site = Site::new().await;
         let done = run(&site, None, "cache clear --chain eth --json").await;
         assert_eq!((done.code, &done.json()[0]["chain"]), (0, &"eth".into()), "{}", done.messages);

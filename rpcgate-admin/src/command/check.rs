@@ -74,8 +74,9 @@ mod tests {
         assert!(!shown.contains("0123456789abcdef"), "{shown}");
     }
 
+    // Shows (Commands and configuration).
     #[test]
-    fn every_fault_has_a_line_with_its_place() {
+    fn every_fault_has_a_line_with_its_location() {
         let text = check("[admin]\nlisen = 1\nauth_per_minute = 0\n").unwrap_err();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 2, "{text}");
@@ -114,14 +115,14 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_that_cannot_be_read_is_a_fault_with_its_place() {
+    fn an_unreadable_certificate_is_a_fault_with_its_location() {
         let text = "[admin.tls]\ncert = \"/none/c.pem\"\nkey = \"/none/k.pem\"\n";
         let fault = check(text).unwrap_err();
         assert!(fault.starts_with("DIR/rpcgate.toml:2: admin.tls.cert: /none/c.pem: "), "{fault}");
     }
 
     #[test]
-    fn a_certificate_that_is_ordered_may_be_missing_but_what_its_orders_need_may_not() {
+    fn an_ordered_certificate_may_be_missing_but_the_settings_of_its_orders_may_not() {
         let folder = tempfile::tempdir().unwrap();
         let text = |more: &str| {
             let dir = folder.path().join("acme");

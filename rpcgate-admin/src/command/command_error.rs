@@ -99,6 +99,7 @@ mod tests {
         (error.exit_code(), String::from_utf8(out).unwrap())
     }
 
+    // Shows (Commands and configuration).
     #[test]
     fn an_error_has_the_exit_code_of_its_kind() {
         for (error, code, text) in [

@@ -457,8 +457,9 @@ mod tests {
         [before, site.app.store.record_config(&now, NOON).await.unwrap()]
     }
 
+    // Shows (Commands and configuration).
     #[tokio::test]
-    async fn promise_90_no_secret_of_a_nodes_url_is_in_a_version_a_difference_or_a_rollback() {
+    async fn no_secret_of_a_nodes_url_is_in_a_version_a_difference_or_a_rollback() {
         let site = Site::new().await;
         let [before, now] = accept_planted(&site).await;
         assert!(before < now, "two versions");
@@ -492,8 +493,9 @@ mod tests {
         }
     }
 
+    // Shows (Commands and configuration).
     #[tokio::test]
-    async fn a_file_is_written_with_places_for_secrets() {
+    async fn a_file_is_written_with_placeholders_for_secrets() {
         let site = Site::new().await;
         let secret = "one secret of thirty-two bytes or so";
         let number = accept(&site, 77, secret).await;

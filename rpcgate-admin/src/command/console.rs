@@ -181,8 +181,10 @@ pub(super) mod tests {
         Outcome { out: text(out), messages: text(messages), code }
     }
 
+    // Shows (Commands and configuration): A destructive command asks at a terminal, and needs `--yes` elsewhere; an
+    // ambiguous name is refused with the matching identifiers.
     #[tokio::test]
-    async fn a_question_is_asked_at_a_terminal_alone_and_only_yes_goes_on() {
+    async fn a_question_is_asked_only_at_a_terminal_and_only_yes_continues() {
         let site = Site::new().await;
         let ask = async |typed: Option<&'static str>, yes: bool| {
             let confirm = async |console: &mut Console<'_>| console.confirm(Confirmation { yes }, "Suspend?");

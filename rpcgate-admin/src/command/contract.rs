@@ -101,6 +101,7 @@ mod tests {
     use serde_json::{Value, json};
     use std::time::Duration;
 
+    // Shows (Commands and configuration).
     #[tokio::test]
     async fn a_contract_is_made_prolonged_and_ended() {
         let site = Site::new().await;

@@ -85,8 +85,9 @@ mod tests {
     use crate::management::app_state::tests::Site;
     use serde_json::json;
 
+    // Shows (Commands and configuration).
     #[tokio::test]
-    async fn tenants_are_moved_to_plans_of_operators_own_by_name() {
+    async fn tenants_are_moved_to_custom_plans_by_name() {
         let site = Site::new().await;
         let tenant = site.tenant().await;
         let line = "custom-plan create startup --base standard --visible --per-minute 77 --json";

@@ -199,6 +199,8 @@ mod tests {
         (code, String::from_utf8(out).unwrap())
     }
 
+    // Shows (Commands and configuration): Operators check what the service depends on and get advice; nothing is
+    // changed.
     #[tokio::test]
     async fn warnings_end_with_0_and_failures_with_the_code_of_their_own() {
         let dir = place("").await;
@@ -211,6 +213,7 @@ mod tests {
         assert!(code == FAILED && text.contains("failure  nodes"), "{text}");
     }
 
+    // Shows (Commands and configuration).
     #[tokio::test]
     async fn every_group_has_a_line_and_programs_get_an_object_for_each() {
         let dir = place("").await;
@@ -237,6 +240,7 @@ mod tests {
         }
     }
 
+    // Shows (Commands and configuration).
     #[tokio::test]
     async fn nothing_is_changed_in_the_folder() {
         let dir = place("").await;
@@ -264,6 +268,7 @@ mod tests {
         assert!(text.contains("rpcgate.toml:2: unknown key gateway.lisen"), "{text}");
     }
 
+    // Shows (Commands and configuration).
     #[tokio::test(start_paused = true)]
     async fn a_group_that_does_not_end_is_a_failure_and_the_others_are_kept() {
         let fine = Finding::ok(CheckGroup::Files, "a", "b");

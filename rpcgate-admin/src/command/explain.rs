@@ -164,6 +164,7 @@ mod tests {
         (request, tenant.to_string())
     }
 
+    // Shows (Traces, logs and metrics): Operators on the machine get the API's explanation of a request.
     #[tokio::test]
     async fn an_operator_on_the_machine_gets_the_answer_of_the_api_with_the_nodes() {
         let site = Site::new().await;
@@ -187,8 +188,9 @@ mod tests {
         }
     }
 
+    // Shows (Traces, logs and metrics).
     #[tokio::test]
-    async fn what_no_gateway_remembers_and_what_is_no_identifier_have_codes_of_their_own() {
+    async fn an_unknown_request_and_an_invalid_identifier_have_codes_of_their_own() {
         let site = Site::new().await;
         let unknown = RequestId::new(site.app.now());
         let outcome = run(&site, None, &format!("explain {unknown}")).await;

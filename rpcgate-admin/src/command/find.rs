@@ -141,8 +141,9 @@ mod tests {
         project.id
     }
 
+    // Shows (Commands and configuration).
     #[tokio::test]
-    async fn a_name_stands_for_a_thing_as_long_as_no_other_has_it() {
+    async fn a_name_identifies_a_resource_if_no_other_has_it() {
         let site = Site::new().await;
         let first = site.tenant().await;
         let shown = run(&site, None, "tenant show Site --json").await;
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_does_not_exist_is_reported_with_its_name() {
+    async fn a_missing_resource_is_reported_with_its_name() {
         let site = Site::new().await;
         let nothing = TenantId(7).to_string();
         for (line, text) in [
@@ -188,6 +189,7 @@ mod tests {
         assert_eq!(done.messages, "{\"error\":\"there is no tenant `bank`\",\"code\":\"not_found\"}\n");
     }
 
+    // Shows (Commands and configuration).
     #[tokio::test]
     async fn the_text_of_a_key_is_refused_and_not_repeated() {
         let site = Site::new().await;

@@ -47,6 +47,7 @@ mod tests {
     use rpcgate_process::tls::{Certificate, CertificatePaths};
     use std::sync::Arc;
 
+    // Shows (Commands and configuration).
     #[tokio::test]
     async fn the_api_at_the_configured_address_is_asked() {
         let site = Site::new().await;
@@ -79,9 +80,9 @@ mod tests {
         }
     }
 
+    // Shows (Commands and configuration).
     #[tokio::test]
-    async fn an_api_with_tls_is_asked_over_tls_and_its_handshake_is_enough_where_clients_need_a_certificate()
-    {
+    async fn an_api_with_tls_is_asked_over_tls_and_with_client_auth_a_handshake_suffices() {
         let (site, dir) = (Site::new().await, tempfile::tempdir().unwrap());
         let pair = rcgen::KeyPair::generate().unwrap();
         let params = rcgen::CertificateParams::new(vec!["admin.example".into()]).unwrap();

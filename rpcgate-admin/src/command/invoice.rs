@@ -222,6 +222,7 @@ mod tests {
         assert!(table.ends_with(&expected), "{table}");
     }
 
+    // Shows (Commands and configuration).
     #[tokio::test]
     async fn invoices_are_paid_cancelled_and_credited_once_by_the_rules_of_the_api() {
         let site = Site::new().await;

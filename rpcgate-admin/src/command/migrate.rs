@@ -35,6 +35,8 @@ mod tests {
         }
     }
 
+    // Shows (Commands and configuration): The schema is updated at start-up or by `rpcgate-admin migrate`; an older or
+    // a newer one is refused.
     #[tokio::test]
     async fn a_database_that_was_refused_as_outdated_is_opened_afterwards() {
         let dir = tempfile::tempdir().unwrap();

@@ -81,6 +81,7 @@ mod tests {
     use crate::management::app_state::tests::Site;
     use rpcgate_store::{GatewayReport, NodeState};
 
+    // Shows (Nodes and cache).
     #[tokio::test]
     async fn a_node_is_drained_and_resumed_by_the_name_that_the_list_shows() {
         let site = Site::new().await;

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_password_that_is_typed_is_not_shown_and_holds() {
+    async fn a_typed_password_is_not_shown_and_works() {
         let fixture = Fixture::new();
         let password = "correct horse battery staple";
         let out = fixture.create("Ops@Example.com", Some(&format!("{password}\r\nmore\n"))).await.unwrap();
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_password_that_is_made_is_shown_once_and_holds() {
+    async fn a_generated_password_is_shown_once_and_works() {
         let fixture = Fixture::new();
         let out = fixture.create("ops@example.com", None).await.unwrap();
         let made = out.lines().nth(1).unwrap().strip_prefix("password: ").unwrap();

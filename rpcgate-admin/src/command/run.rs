@@ -267,6 +267,7 @@ mod tests {
         );
     }
 
+    // Shows (Traces, logs and metrics).
     #[tokio::test]
     async fn metrics_have_an_address_of_their_own_and_one_that_is_taken_is_named() {
         let site = Site::new().await;
@@ -329,6 +330,7 @@ mod tests {
         assert!(get(&service, "/openapi.json").await.contains("https://api.example.com"));
     }
 
+    // Shows (Commands and configuration).
     #[tokio::test]
     async fn the_certificate_is_loaded_at_the_start_replaced_by_a_reload_and_in_the_metrics() {
         let (site, dir) = (Site::new().await, tempfile::tempdir().unwrap());

@@ -291,6 +291,8 @@ mod tests {
         found
     }
 
+    // Shows (Import and transfer): The export of a tenant has all of its data in the shapes of the API, none of another
+    // tenant's, and no secret.
     #[tokio::test]
     async fn all_data_of_one_tenant_are_in_the_file_without_secrets() {
         let site = Site::new().await;

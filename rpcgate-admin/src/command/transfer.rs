@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_moved_is_refused_with_its_exit_code() {
+    async fn data_that_cannot_be_moved_is_refused_with_its_exit_code() {
         let dir = tempfile::tempdir().unwrap();
         let url = |name: &str| url_of(&dir.path().join(name));
         let (code, text) = run(&args("postgres://u:hunter2@h/db", &url("a.db"))).await.unwrap_err();

@@ -109,6 +109,7 @@ mod tests {
     use rpcgate_store::{AuditSubject, Role};
     use serde_json::json;
 
+    // Shows (Commands and configuration).
     #[tokio::test]
     async fn users_are_found_disabled_reset_and_enabled_by_their_address() {
         let site = Site::new().await;

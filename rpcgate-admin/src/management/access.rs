@@ -531,8 +531,9 @@ mod tests {
         }
     }
 
+    // Shows (Traces, logs and metrics).
     #[tokio::test]
-    async fn the_request_of_a_user_is_marked_as_such_and_no_other_is() {
+    async fn only_the_request_of_a_user_is_marked_as_such() {
         let site = Site::new().await;
         let token = site.member(Role::Viewer).await.token;
         for (header, is_users) in [(format!("Bearer {token}"), true), ("Bearer x".to_owned(), false)] {
@@ -543,8 +544,10 @@ mod tests {
         }
     }
 
+    // Shows (Management): A user has 600 management requests a minute, an address 60 unauthenticated ones; then 429
+    // with `Retry-After` (promise 68).
     #[tokio::test]
-    async fn a_user_makes_600_requests_a_minute_and_others_go_on() {
+    async fn a_user_makes_600_requests_a_minute_and_others_are_not_affected() {
         let site = Site::new().await;
         let (busy, other) = (site.member(Role::Viewer).await, site.member(Role::Viewer).await);
         for _ in 0..600 {
@@ -558,6 +561,7 @@ mod tests {
         assert_eq!(plans(&site, &busy).await, StatusCode::OK);
     }
 
+    // Shows (Management).
     #[tokio::test]
     async fn an_address_asks_60_times_a_minute_without_being_logged_in() {
         let site = Site::new().await;
@@ -575,6 +579,7 @@ mod tests {
         assert_eq!(plans(&site, &member).await, StatusCode::OK, "a user who is logged in there is served");
     }
 
+    // Shows (Accounts and second factors).
     #[tokio::test]
     async fn a_token_ends_with_its_time() {
         let site = Site::new().await;
@@ -610,7 +615,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_database_that_is_away_is_no_refusal() {
+    async fn an_unreachable_database_is_not_a_refusal() {
         let site = Site::new().await;
         let visitor = site.member(Role::Viewer).await;
         site.app.close().await;
@@ -659,6 +664,7 @@ mod tests {
         }
     }
 
+    // Shows (Management): Unknown query parameters of the management API get 400.
     #[tokio::test]
     async fn a_parameter_that_the_document_does_not_list_is_refused() {
         let site = Site::new().await;

@@ -31,8 +31,9 @@ mod tests {
     use super::*;
     use rpcgate_store::{FailedStep, StoreError};
 
+    // Shows (Accounts and second factors).
     #[test]
-    fn each_kind_of_rows_that_stays_is_counted_by_itself() {
+    fn each_kind_of_remaining_rows_is_counted_separately() {
         let failures = CleanupFailures::default();
         let step = |step| FailedStep { step, error: StoreError::NotFound("row") };
         failures.report(&SweepFailed { steps: vec![step("accounts"), step("sessions")] });

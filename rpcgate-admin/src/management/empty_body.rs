@@ -80,8 +80,9 @@ mod tests {
         (answer.status.as_u16(), answer.body)
     }
 
+    // Shows (Management): An operation without a body accepts nothing or `{}`, and names an unknown field.
     #[tokio::test]
-    async fn an_operation_without_a_body_takes_none_or_an_empty_object_and_names_what_else_it_gets() {
+    async fn an_operation_without_a_body_takes_nothing_or_an_empty_object_and_names_the_rest() {
         let site = Site::new().await;
         let owner = site.member(Role::Owner).await;
         let other = format!("/auth/sessions/{}", site.visitor(owner.user.tenant, Role::Owner).await.session);

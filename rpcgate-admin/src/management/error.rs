@@ -438,6 +438,8 @@ pub(crate) mod tests {
         (head.status.as_u16(), head.headers, serde_json::from_slice(&body).unwrap())
     }
 
+    // Shows (Management): Errors are `{error, code, field?}`: every refusal has a stable code of its status, which the
+    // OpenAPI document lists with its meaning, and names the wrong field.
     #[tokio::test]
     async fn an_error_is_a_status_a_code_and_a_text() {
         for (error, status, code, text) in [
@@ -485,6 +487,7 @@ pub(crate) mod tests {
         }
     }
 
+    // Shows (Management).
     #[tokio::test]
     async fn an_error_about_a_field_names_it() {
         for (error, field, text) in [
@@ -501,6 +504,7 @@ pub(crate) mod tests {
         }
     }
 
+    // Shows (Management): Every 429 and 503 has `Retry-After`.
     #[tokio::test]
     async fn every_code_has_a_word_a_meaning_and_the_headers_of_its_status() {
         for code in ErrorCode::ALL {
@@ -514,6 +518,7 @@ pub(crate) mod tests {
         }
     }
 
+    // Shows (Usage).
     #[tokio::test]
     async fn errors_of_the_database_are_not_shown_to_clients() {
         let taken = StoreError::Taken { what: "user", value: "e-mail address" };

@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_that_never_ends_is_given_up() {
+    async fn a_body_that_never_ends_is_abandoned() {
         let endless = axum::body::Body::new(UnsizedBody(None));
         let refused =
             "{\"error\":\"the request took too long to arrive\",\"code\":\"request_timeout\"}".to_owned();
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_file_that_arrives_too_slowly_is_given_up_and_a_steady_one_is_read() {
+    async fn a_file_that_arrives_too_slowly_is_abandoned_and_a_steady_one_is_read() {
         const MAX: usize = 10 << 20;
         let begin = Instant::now();
         assert!(matches!(read_file(arriving(16 << 10, 60), MAX, None).await, Err(ActionError::TooSlow)));
@@ -356,11 +356,13 @@ mod tests {
         }
     }
 
+    // Shows (Management): Weights are set by percent-encoded path.
     #[tokio::test]
     async fn a_path_parameter_may_contain_an_escaped_slash() {
         assert_eq!(get_of("/weights/cardano/a%2Fb").await, (StatusCode::OK, "cardano a/b".into()));
     }
 
+    // Shows (Accounts and second factors).
     #[tokio::test]
     async fn the_address_of_a_client_comes_from_the_trusted_proxies() {
         let site = Site::of("[gateway]\ntrusted_proxies = [\"10.0.0.0/8\"]\n").await;

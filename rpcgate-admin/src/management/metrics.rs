@@ -169,8 +169,9 @@ mod tests {
         assert!(memory || !cfg!(target_os = "linux"), "{text}");
     }
 
+    // Shows (Traces, logs and metrics).
     #[tokio::test]
-    async fn the_dashboard_and_the_alerts_use_what_the_management_side_says() {
+    async fn the_dashboard_and_the_alerts_use_metrics_of_the_management_side() {
         let mut site = Site::of("[telemetry.otlp]\nurl = \"http://127.0.0.1:1\"\n").await;
         let _traces = Arc::get_mut(&mut site.app).unwrap().start_traces().unwrap();
         let app = &site.app;

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_dashboards_origin_may_call_and_no_other() {
+    async fn only_the_dashboards_origin_may_call() {
         let site = site().await;
         let from = |origin| http::Request::get("/api/v1/plain").header(ORIGIN, origin);
         let (_, headers, _) = call(&site, from(DASH)).await;

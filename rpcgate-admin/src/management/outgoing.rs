@@ -297,7 +297,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_may_be_secret_leaves_this_machine_encrypted_alone() {
+    fn secrets_leave_this_machine_only_encrypted() {
         for url in [
             "https://api.example.com/x?y=1",
             "https://[2001:db8::1]:8443/",

@@ -299,8 +299,9 @@ mod tests {
         of_object(body.as_bytes()).map_err(|error| error.to_string())
     }
 
+    // Shows (Management): A NUL character is refused with 400 on both databases.
     #[test]
-    fn a_nul_character_is_refused_wherever_it_stands() {
+    fn a_nul_character_is_refused_in_every_field() {
         for body in [r#"{"email":"a\u0000@b"}"#, r#"{"email":"a@b","tags":["x","\u0000"]}"#] {
             assert!(form(body).unwrap_err().ends_with("` must not hold a NUL character"), "{body}");
         }
@@ -357,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_gives_texts_and_numbers_and_may_hold_more() {
+    fn a_query_returns_texts_and_numbers_and_ignores_more() {
         let read = of_query::<Query>("period=24%68&limit=5&utm=x&utm=y&all=true");
         assert_eq!(read.unwrap(), Query { period: Some("24h".into()), limit: Some(5), all: true });
         assert_eq!(of_query::<Query>("").unwrap(), Query::default());

@@ -81,8 +81,9 @@ mod tests {
         assert!(all.begin(UserId(99)).is_ok(), "and this one was dropped at once");
     }
 
+    // Shows (Plans, bills and payments).
     #[tokio::test]
-    async fn work_that_nobody_waits_for_counts_until_its_end() {
+    async fn abandoned_work_occupies_its_slot_until_its_end() {
         let all = WhatIfSlots::default();
         let slot = all.begin(UserId(1)).unwrap();
         let (end, ended) = std::sync::mpsc::channel::<()>();

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_connection_that_is_still_sending_is_not_idle_however_long_it_takes() {
+    async fn a_connection_that_is_still_sending_is_never_idle() {
         let activity = answering();
         let sending = async {
             for _ in 0..20 {
@@ -227,12 +227,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_connection_without_a_request_is_idle_soon_whatever_was_written() {
+    async fn a_connection_without_a_request_is_soon_idle_even_after_writes() {
         let activity = Activity::default();
         activity.written.fetch_add(1, Relaxed);
         tokio::time::timeout(HEAD_TIMEOUT * 2, activity.idle()).await.unwrap();
     }
 
+    // Shows (Hostile and odd traffic).
     #[tokio::test]
     async fn a_short_request_over_http2_that_is_answered_before_its_end_is_not_reset() {
         const RST_STREAM: u8 = 3;
@@ -269,7 +270,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_client_reads_counts_as_activity() {
+    async fn reading_by_the_client_counts_as_activity() {
         const BYTES: usize = 16 << 20;
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();

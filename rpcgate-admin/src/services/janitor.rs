@@ -120,6 +120,8 @@ mod tests {
         janitor.stop().await;
     }
 
+    // Shows (Webhooks): Events are kept for `webhooks.retention`, and the newest 100,000 deliveries of an endpoint;
+    // data of a deleted endpoint is removed.
     #[tokio::test]
     async fn events_are_kept_as_long_as_configured() {
         let site = Site::of("[webhooks]\nretention = \"2d\"\n").await;

@@ -91,8 +91,9 @@ mod tests {
         AcceptedConfig::new(&config, scope, origin, is_start, Time::from_secs(1))
     }
 
+    // Shows (Commands and configuration).
     #[tokio::test]
-    async fn what_is_accepted_before_the_database_is_open_is_stored_in_its_order() {
+    async fn configurations_accepted_before_the_database_opens_are_stored_in_order() {
         let site = TestDatabase::of(module_path!());
         let (recorder, recording) = ConfigRecorder::new();
         for bytes in [0, 1, 1, 2] {

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_that_was_ended_is_made_anew() {
+    async fn a_closed_connection_is_opened_again() {
         let site = TestDatabase::server();
         let store = store(site.url()).await;
         let listener = Listener::new(&store, QUIET).await;

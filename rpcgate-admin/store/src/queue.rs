@@ -92,8 +92,10 @@ mod tests {
 
     const TIMEOUT: Duration = Duration::from_millis(450);
 
+    // Shows (Management).
+    // Shows (Reliability).
     #[tokio::test(start_paused = true)]
-    async fn a_full_queue_refuses_at_once_and_a_dropped_call_makes_room() {
+    async fn a_full_queue_refuses_at_once_and_a_dropped_call_frees_its_slot() {
         let queue = Queue::new(1);
         let held = queue.wait(TIMEOUT).await.unwrap();
         let mut context = Context::from_waker(Waker::noop());

@@ -203,6 +203,8 @@ mod tests {
 
     const KEY: &str = "[gateway]\nkey_secret = \"a secret of keys\"\n";
 
+    // Shows (Commands and configuration): `check` shows what a reload would change and what needs a restart, also after
+    // a reload that left a setting waiting.
     #[tokio::test]
     async fn each_setting_that_differs_is_shown_with_what_a_reload_does() {
         let fixture = Fixture::new().await;
@@ -222,8 +224,9 @@ mod tests {
         assert!(shown.contains("unused   admin.auth_per_minute: 10 -> 9\n"), "{shown}");
     }
 
+    // Shows (Commands and configuration).
     #[tokio::test]
-    async fn what_waits_for_a_restart_is_not_in_force() {
+    async fn a_setting_that_waits_for_a_restart_is_not_in_force() {
         let fixture = Fixture::new().await;
         let reloaded = format!("{KEY}listen = \"0.0.0.0:80\"\n[plans.free]\nper_minute = 20\n");
         fixture.accept("one", KEY, true).await;
@@ -237,6 +240,7 @@ mod tests {
         assert_eq!(fixture.check(Some("one"), &reloaded).await.0, Some(ReloadPlan::Nothing));
     }
 
+    // Shows (Commands and configuration).
     #[tokio::test]
     async fn a_changed_secret_is_seen_and_not_shown_also_in_a_rotation() {
         let fixture = Fixture::new().await;
@@ -255,6 +259,7 @@ mod tests {
         assert!(shown.contains("secrets that cannot be compared: 2 "), "{shown}");
     }
 
+    // Shows (Commands and configuration).
     #[tokio::test]
     async fn a_process_that_is_not_known_or_not_the_only_one_is_reported() {
         let fixture = Fixture::new().await;

@@ -95,8 +95,9 @@ mod tests {
         work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending()
     }
 
+    // Shows (Usage).
     #[tokio::test(start_paused = true)]
-    async fn a_tenant_runs_two_queries_at_a_time_and_others_run_theirs_meanwhile() {
+    async fn a_tenant_runs_two_queries_at_a_time_and_others_run_theirs() {
         let all = UsagePermits::default();
         let held = (all.acquire(TenantId(1)).await.unwrap(), all.acquire(TenantId(1)).await.unwrap());
         let mut third = Box::pin(all.acquire(TenantId(1)));
@@ -106,6 +107,7 @@ mod tests {
         assert!(third.await.is_ok());
     }
 
+    // Shows (Usage).
     #[tokio::test(start_paused = true)]
     async fn a_tenant_with_sixteen_waiting_queries_is_refused_at_once_and_long_waits_end() {
         let all = UsagePermits::default();
@@ -118,6 +120,7 @@ mod tests {
         assert!(matches!(first.err(), Some(StoreError::Busy)), "its patience is over");
     }
 
+    // Shows (Usage).
     #[tokio::test(start_paused = true)]
     async fn two_large_queries_run_at_a_time_and_at_most_one_of_a_tenant() {
         let all = UsagePermits::default();
@@ -137,6 +140,7 @@ mod tests {
         assert!(second.await.is_ok());
     }
 
+    // Shows (Usage).
     #[tokio::test]
     async fn a_tenant_without_running_queries_is_forgotten() {
         let all = UsagePermits::default();

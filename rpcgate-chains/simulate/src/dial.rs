@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rates_hold_and_every_fault_occurs() {
+    fn faults_occur_at_their_rates_and_every_fault_occurs() {
         let mut dial = Dial { error_rate: 0.3, hang_rate: 0.1, ..Dial::new(5) };
         let row: Vec<_> = (0..10_000).map(|_| dial.next()).collect();
         let share = |f: fn(&Disturbance) -> bool| row.iter().filter(|d| f(d)).count() as f64 / 10_000.0;

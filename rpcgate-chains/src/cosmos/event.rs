@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transfer_is_told_once_for_each_coin() {
+    fn a_transfer_is_reported_once_for_each_coin() {
         let both = event(
             "transfer",
             &[("recipient", B), ("sender", A), ("amount", "5uatom,007ibc/27A"), ("msg_index", "0")],
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn fees_and_what_is_no_transfer_are_left_out() {
+    fn fees_and_other_movements_are_not_reported_as_transfers() {
         for (kind, pairs) in [
             ("transfer", &[("recipient", FEES[0]), ("sender", A), ("amount", "5uatom")][..]),
             ("transfer", &[("recipient", A), ("sender", FEES[1]), ("amount", "5uatom")]),

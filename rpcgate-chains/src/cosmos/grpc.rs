@@ -148,6 +148,7 @@ mod tests {
         assert!(broadcast.has(Flags::BROADCAST) && broadcast.has(Flags::COMMANDS));
     }
 
+    // Shows (Limits, budget and quota).
     #[test]
     fn a_broadcast_that_waits_for_a_block_is_closed() {
         let chain = at(Cosmos, 0);

@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn receipts_transactions_and_blocks_are_cached_for_ever_once_final() {
+    fn receipts_transactions_and_blocks_are_cached_forever_once_final() {
         let chain = at(TOY, 164);
         for (method, member) in [
             ("eth_getTransactionReceipt", "blockNumber"),
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operators_class_is_followed_as_far_as_it_can_be_judged() {
+    fn an_operators_class_is_followed_where_it_can_be_judged() {
         let changes = ChainOverrides::default()
             .with_cache("eth_getBlockByNumber", CacheRule::secs(1))
             .with_cache("eth_getCode", CacheRule::immutable(2));
@@ -547,6 +547,7 @@ mod tests {
         assert_eq!(wrong(&chain, &reads, Flags::BROADCAST, false), [""; 0]);
     }
 
+    // Shows (Nodes and cache).
     #[test]
     fn the_calls_of_filters_are_marked_and_never_cached() {
         let makes =

@@ -23,7 +23,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_say_that_they_have_a_transaction_already() {
+    fn nodes_that_already_have_a_transaction_are_recognised() {
         let knows =
             |chain: &str, answer: &str| by_path(chain).unwrap().is_known_transaction(answer.as_bytes());
         for (chain, answer) in [
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_say_in_many_ways_that_they_lack_history() {
+    fn all_messages_of_nodes_without_history_are_recognised() {
         let lacks = |chain: &str, answer: &str| by_path(chain).unwrap().lacks_history(answer.as_bytes());
         for (chain, answer) in [
             (

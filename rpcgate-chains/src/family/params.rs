@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_is_looked_up_wherever_a_node_might_look_it_up() {
+    fn a_parameter_is_looked_up_in_every_position_that_a_node_reads() {
         let seven = |value: &[u8]| value == b"7";
         for params in [
             "[0, 7]",

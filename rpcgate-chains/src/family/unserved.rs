@@ -96,8 +96,9 @@ mod tests {
         by_path(chain).unwrap().cannot_serve(&error)
     }
 
+    // Shows (Nodes and cache).
     #[test]
-    fn nodes_say_in_many_ways_that_they_cannot_serve_a_call_now() {
+    fn all_messages_of_nodes_that_cannot_serve_a_call_now_are_recognised() {
         use Unserved::{Data, Method, Node};
         for (chain, status, answer, why) in [
             (
@@ -182,8 +183,9 @@ mod tests {
         }
     }
 
+    // Shows (Nodes and cache).
     #[test]
-    fn an_error_of_the_callers_own_is_no_failure_of_the_node() {
+    fn an_error_of_the_caller_is_not_a_failure_of_the_node() {
         for (chain, status, answer) in [
             ("eth", 200, r#"{"code":3,"message":"execution reverted","data":"0x08c379a0"}"#),
             ("eth", 200, r#"{"code":-32000,"message":"execution reverted"}"#),
@@ -219,6 +221,7 @@ mod tests {
         assert_eq!(why, Some(Unserved::UnknownMethod), "perhaps the caller's invention");
     }
 
+    // Shows (Nodes and cache).
     #[test]
     fn a_block_that_a_node_does_not_have_is_known_by_its_number() {
         let missing = |chain: &str, method: &str, params: &str, answer: &str| {

@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operators_class_is_followed_as_far_as_it_can_be_judged() {
+    fn an_operators_class_is_followed_where_it_can_be_judged() {
         let changes = ChainOverrides::default()
             .with_cache("getblock", CacheRule::secs(3))
             .with_cache("getmininginfo", CacheRule::immutable(10));

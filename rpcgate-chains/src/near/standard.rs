@@ -180,8 +180,9 @@ mod tests {
         );
     }
 
+    // Shows (Events of chains).
     #[test]
-    fn what_a_contract_invents_is_no_transfer() {
+    fn an_invented_event_of_a_contract_is_no_transfer() {
         for data in [
             "null",
             "{}",

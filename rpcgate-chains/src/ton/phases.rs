@@ -95,6 +95,7 @@ mod tests {
         [&[0xb5, 0xee, 0x9c, 0x72, 0x01, 0x01, 3, 1, 0, length, 0][..], &cells].concat()
     }
 
+    // Shows (Webhooks).
     #[test]
     fn a_transaction_succeeds_if_its_contract_and_its_actions_do() {
         // A storage phase with a fee of 77 and nothing due, and a credit phase with 5.
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn other_transactions_and_other_cells_say_nothing() {
+    fn other_transactions_and_other_cells_have_no_phases() {
         assert_eq!(succeeded(&transaction("001 1 0000 0 0 1 100 0000 0 0 0")), Some(true), "by the clock");
         for other in ["0001 0000 0 0", "0100 0", "0110 0"] {
             assert_eq!(succeeded(&transaction(other)), None, "{other}");

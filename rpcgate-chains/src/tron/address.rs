@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_has_no_form() {
+    fn an_invalid_address_has_no_form() {
         for wrong in [
             "",
             "T",

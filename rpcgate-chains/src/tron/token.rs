@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn transfers_are_told_apart_by_their_topics() {
+    fn transfers_are_distinguished_by_their_topics() {
         let amount = format!("{:0>64}", "64");
         let coin = log(&[TRANSFER, FROM, TO], &amount).transfer().unwrap();
         assert_eq!((coin.standard, coin.number.as_str()), ("trc20", "100"));
@@ -159,8 +159,9 @@ mod tests {
         assert_eq!((item.standard, item.number.as_str()), ("trc721", "100"));
     }
 
+    // Shows (Events of chains).
     #[test]
-    fn a_log_that_only_resembles_a_transfer_is_none() {
+    fn a_log_that_only_resembles_a_transfer_is_not_a_transfer() {
         let amount = format!("{:0>64}", "64");
         for (topics, data) in [
             (&[TRANSFER, FROM][..], amount.as_str()),

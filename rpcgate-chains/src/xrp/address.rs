@@ -69,6 +69,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    // Shows (Events of chains).
     #[test]
     fn an_x_address_is_its_classic_address() {
         // From the tests of the official clients.

@@ -24,8 +24,9 @@ fn shown(reading: &Reading<SimulatedNode>, height: u64) -> Vec<(Value, Value, Va
     transfers.map(row).collect()
 }
 
+// Shows (Events of chains): Events of Aptos: every type from simulated blocks.
 #[test]
-fn a_simulated_block_of_aptos_is_told_as_new_without_reading_its_transactions() {
+fn a_simulated_block_of_aptos_is_reported_as_new_without_reading_its_transactions() {
     let reading = simulated();
     let blocks = reading.follow(&[EventType::NewBlock], 10, 250);
     for pair in blocks.windows(2) {
@@ -45,8 +46,9 @@ fn a_simulated_block_of_aptos_is_told_as_new_without_reading_its_transactions() 
     assert_eq!(reading.after(&above, &Wanted::default()), Ok(None));
 }
 
+// Shows (Events of chains).
 #[test]
-fn activity_of_addresses_in_a_simulated_block_of_aptos_is_told_once_for_each_transaction() {
+fn address_activity_in_a_simulated_aptos_block_is_reported_once_per_transaction() {
     let reading = simulated();
     let blocks = reading.follow(&[EventType::AddressActivity], 8, 250);
     let mut seen = 0;
@@ -82,8 +84,9 @@ fn activity_of_addresses_in_a_simulated_block_of_aptos_is_told_once_for_each_tra
     assert_eq!(text(&only.events[0], "address"), watched);
 }
 
+// Shows (Events of chains).
 #[test]
-fn transfers_in_a_simulated_block_of_aptos_are_told_with_both_sides() {
+fn transfers_in_a_simulated_block_of_aptos_are_reported_with_both_sides() {
     let reading = simulated();
     let mut seen = 0;
     for block in reading.follow(&[EventType::TokenTransfer], 8, 250) {
@@ -99,6 +102,7 @@ fn transfers_in_a_simulated_block_of_aptos_are_told_with_both_sides() {
     assert!(seen > 3);
 }
 
+// Shows (Events of chains).
 #[test]
 fn events_of_contracts_in_a_simulated_block_of_aptos_have_their_data_flat() {
     let blocks = simulated().follow(&[EventType::ContractEvent], 4, 250);
@@ -187,8 +191,10 @@ fn known() -> BlockRef {
     BlockRef::new(7, "0xb7", "", 0)
 }
 
+// Shows (Events of chains): Events of Aptos: fungible assets, coins of handles, failed transactions, cut blocks,
+// bounds.
 #[test]
-fn fungible_assets_of_aptos_are_told_by_the_owners_of_their_stores() {
+fn fungible_assets_of_aptos_are_reported_by_the_owners_of_their_stores() {
     let stores = |owners: &[(u8, u8)]| -> Value {
         let rows = owners.iter().flat_map(|(store, owner)| {
             let metadata = json!({ "balance": "1", "frozen": false, "metadata": { "inner": "0xA" } });
@@ -236,6 +242,7 @@ fn fungible_assets_of_aptos_are_told_by_the_owners_of_their_stores() {
     assert!(row(0x54).is_none());
 }
 
+// Shows (Events of chains).
 #[test]
 fn coins_of_aptos_are_found_by_the_handles_of_their_stores() {
     let store = |account: u8, withdraw: u64, deposit: u64| {
@@ -275,6 +282,7 @@ fn coins_of_aptos_are_found_by_the_handles_of_their_stores() {
     );
 }
 
+// Shows (Events of chains).
 #[test]
 fn a_failed_transaction_of_aptos_transfers_nothing() {
     let events = || {
@@ -293,6 +301,7 @@ fn a_failed_transaction_of_aptos_transfers_nothing() {
     assert_eq!(reading.events(&known(), EventType::ContractEvent).len(), 2);
 }
 
+// Shows (Events of chains).
 #[test]
 fn the_rest_of_a_cut_block_of_aptos_is_read_by_versions() {
     let rows: Vec<_> = (100..107)
@@ -312,8 +321,9 @@ fn the_rest_of_a_cut_block_of_aptos_is_read_by_versions() {
     assert_eq!(next, Err(ReadError::Unreadable("transactions of a block")));
 }
 
+// Shows (Events of chains).
 #[test]
-fn what_an_event_of_aptos_can_hold_is_bounded() {
+fn the_size_of_an_aptos_event_is_bounded() {
     let members: serde_json::Map<String, Value> =
         (0..100).map(|n| (format!("m{n:03}{}", "x".repeat(3_000)), json!("y".repeat(5_000)))).collect();
     let events = json!([event("0x7::m::E", members.into()), event("0x7::m::F", json!("z".repeat(5_000)))]);
@@ -324,7 +334,7 @@ fn what_an_event_of_aptos_can_hold_is_bounded() {
 }
 
 #[test]
-fn what_an_event_of_aptos_does_not_have_is_left_out() {
+fn members_that_an_aptos_event_lacks_are_omitted() {
     let events =
         json!([event("0x7::m::E", json!({ "none": null, "one": 1 })), event("0x7::m::F", Value::Null),]);
     let told =
@@ -333,6 +343,7 @@ fn what_an_event_of_aptos_does_not_have_is_left_out() {
     assert_eq!((&told[0].data["data_one"], told[1].data.contains_key("data")), (&json!(1), false));
 }
 
+// Shows (Events of chains).
 #[test]
 fn a_block_of_aptos_with_more_transactions_than_blocks_can_have_is_unreadable() {
     for (first, last) in [("1", "100001"), ("2", "1"), ("0", "18446744073709551615")] {
@@ -350,8 +361,9 @@ fn a_block_of_aptos_with_more_transactions_than_blocks_can_have_is_unreadable() 
     }
 }
 
+// Shows (Events of chains).
 #[test]
-fn blocks_that_a_node_of_aptos_lacks_are_none_or_errors() {
+fn blocks_that_a_node_of_aptos_lacks_are_missing_or_errors() {
     let reading = node(Vec::new(), 0);
     let head = reading.head();
     // A block has at least one transaction, its metadata.
@@ -369,6 +381,7 @@ fn blocks_that_a_node_of_aptos_lacks_are_none_or_errors() {
     assert_eq!(Reading::new("aptos", wrong).at(&known()), Err(ReadError::Unreadable("a block's height")));
 }
 
+// Shows (Events of chains): Filters of Aptos, TON, Solana and Cardano are compared in the chain's own form.
 #[test]
 fn filters_of_aptos_have_one_form() {
     let reader = Reader::of("aptos");

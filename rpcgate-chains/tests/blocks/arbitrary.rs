@@ -142,6 +142,7 @@ fn read(chain: &str, node: &dyn NodeCalls, known: &BlockRef) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
+    // Shows (Events of chains): No answer of a node on any chain causes a panic or an event that is not flat.
     #[test]
     fn no_answer_makes_a_reader_panic(
         answers in prop::collection::vec(value(), 1..6),
@@ -158,6 +159,7 @@ proptest! {
         }
     }
 
+    // Shows (Events of chains).
     #[test]
     fn no_bytes_make_a_reader_panic(answer in ".{0,200}") {
         for &chain in CHAINS.iter() {
@@ -167,6 +169,7 @@ proptest! {
         }
     }
 
+    // Shows (Events of chains).
     #[test]
     fn no_changed_answer_makes_a_reader_panic(
         chain in 0..CHAINS.len(),
@@ -189,6 +192,7 @@ proptest! {
         read(CHAINS[chain], &node, known(chain));
     }
 
+    // Shows (Events of chains).
     #[test]
     fn filters_are_never_changed_twice(
         key in prop_oneof!["address|from|to|token|tx_hash|block_hash|value|program|type|x", ".{0,5}"],
@@ -203,6 +207,7 @@ proptest! {
     }
 }
 
+// Shows (Events of chains).
 #[test]
 fn the_unbroken_answers_of_every_simulated_node_have_events_of_every_type() {
     for (place, chain) in CHAINS.iter().copied().enumerate() {

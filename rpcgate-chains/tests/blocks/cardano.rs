@@ -10,8 +10,9 @@ fn simulated() -> Reading<SimulatedNode> {
     Reading::simulated("cardano")
 }
 
+// Shows (Events of chains): Events of Cardano: every type from simulated blocks.
 #[test]
-fn a_simulated_block_of_cardano_is_told_as_new() {
+fn a_simulated_block_of_cardano_is_reported_as_new() {
     let reading = simulated();
     let blocks = reading.follow(&[EventType::NewBlock], 20, 20_000);
     for pair in blocks.windows(2) {
@@ -31,8 +32,9 @@ fn a_simulated_block_of_cardano_is_told_as_new() {
     assert!(asked.iter().all(|call| !call.contains("utxo")));
 }
 
+// Shows (Events of chains).
 #[test]
-fn activity_in_a_simulated_block_of_cardano_is_told_by_outputs() {
+fn activity_in_a_simulated_block_of_cardano_is_reported_by_outputs() {
     let reading = simulated();
     let blocks = reading.follow(&[EventType::AddressActivity], 8, 20_000);
     assert_flat(&events_in(&blocks));
@@ -52,8 +54,9 @@ fn activity_in_a_simulated_block_of_cardano_is_told_by_outputs() {
     assert_eq!((&only.block, &only.events), (&blocks[1].block, &vec![blocks[1].events[0].clone()]));
 }
 
+// Shows (Events of chains).
 #[test]
-fn coins_and_tokens_in_a_simulated_block_of_cardano_are_told_by_outputs() {
+fn coins_and_tokens_in_a_simulated_block_of_cardano_are_reported_by_outputs() {
     let blocks = simulated().follow(&[EventType::TokenTransfer], 8, 20_000);
     let events = events_in(&blocks);
     assert_flat(&events);
@@ -64,6 +67,7 @@ fn coins_and_tokens_in_a_simulated_block_of_cardano_are_told_by_outputs() {
     assert_eq!(amount(tokens[1]), amount(tokens[0]) + 1_000);
 }
 
+// Shows (Events of chains).
 #[test]
 fn minting_in_a_simulated_block_of_cardano_is_an_event_of_a_contract() {
     let blocks = simulated().follow(&[EventType::ContractEvent], 8, 20_000);
@@ -187,6 +191,8 @@ fn read_on(reading: &Reading<ScriptedNode<'static>>, mut known: BlockRef) -> Vec
     found
 }
 
+// Shows (Events of chains): Events of Cardano: rollbacks of depth 1 to 10 and deeper ones, spent outputs, tokens,
+// failed scripts.
 #[test]
 fn a_rollback_on_cardano_is_found_by_the_ancestors_of_the_known_block() {
     for depth in 1..=10 {
@@ -211,6 +217,7 @@ fn a_rollback_on_cardano_is_found_by_the_ancestors_of_the_known_block() {
     }
 }
 
+// Shows (Events of chains).
 #[test]
 fn a_fork_of_cardano_that_is_shorter_has_no_block_yet() {
     let (ogmios, reading) = reading(&["a0", "a1"]);
@@ -224,8 +231,9 @@ fn a_fork_of_cardano_that_is_shorter_has_no_block_yet() {
     assert_eq!(reading.at(&known).unwrap().map(|other| other.hash).as_deref(), Some("b5"));
 }
 
+// Shows (Events of chains).
 #[test]
-fn a_fork_of_cardano_that_is_deeper_than_all_known_ancestors_shows_by_the_head_alone() {
+fn a_cardano_fork_deeper_than_all_known_ancestors_is_detected_by_the_head_alone() {
     let (ogmios, reading) = reading(&["a0", "a1"]);
     let start = reading.head().unwrap();
     ogmios.lock().unwrap().chain = chain("b", 0..5);
@@ -234,6 +242,7 @@ fn a_fork_of_cardano_that_is_deeper_than_all_known_ancestors_shows_by_the_head_a
     assert!(head.height > start.height && head.hash != start.hash);
 }
 
+// Shows (Events of chains).
 #[test]
 fn a_rollback_on_cardano_while_blocks_are_read_is_followed() {
     let (ogmios, reading) = reading(&["a0"]);
@@ -268,6 +277,7 @@ fn spent(id: &str, index: u64) -> Value {
     json!({ "transaction": { "id": id }, "index": index })
 }
 
+// Shows (Events of chains).
 #[test]
 fn an_input_of_cardano_has_an_address_if_its_output_is_of_the_same_block() {
     let ada = |lovelace: u64| json!({ "ada": { "lovelace": lovelace } });
@@ -300,8 +310,9 @@ fn an_input_of_cardano_has_an_address_if_its_output_is_of_the_same_block() {
     );
 }
 
+// Shows (Events of chains).
 #[test]
-fn tokens_of_cardano_are_told_with_their_policy_and_name() {
+fn tokens_of_cardano_are_reported_with_their_policy_and_name() {
     let policy = "ab".repeat(28);
     let value =
         json!({ "ada": { "lovelace": 2 }, policy.clone(): { "": 1, "4d": 18_446_744_073_709_551_615u64 } });
@@ -330,8 +341,9 @@ fn tokens_of_cardano_are_told_with_their_policy_and_name() {
     );
 }
 
+// Shows (Webhooks).
 #[test]
-fn what_a_sender_nests_in_its_metadata_does_not_stop_the_chain() {
+fn deeply_nested_metadata_of_a_sender_does_not_stop_the_chain() {
     let (ogmios, _) = reading(&["a0", "a1"]);
     ogmios.lock().unwrap().transactions = vec![json!({
         "id": "t1", "spends": "inputs", "inputs": [], "metadata": "deep",
@@ -346,6 +358,7 @@ fn what_a_sender_nests_in_its_metadata_does_not_stop_the_chain() {
     assert_eq!(told.len(), 1);
 }
 
+// Shows (Events of chains).
 #[test]
 fn a_failed_transaction_of_cardano_spends_its_collateral_alone() {
     let ada = |lovelace: u64| json!({ "ada": { "lovelace": lovelace } });
@@ -375,8 +388,9 @@ fn a_failed_transaction_of_cardano_spends_its_collateral_alone() {
     );
 }
 
+// Shows (Events of chains).
 #[test]
-fn what_is_no_block_of_cardano_is_unreadable() {
+fn an_invalid_block_of_cardano_is_unreadable() {
     for (name, value) in
         [("height", json!(7)), ("ancestor", json!("x")), ("slot", json!(-1)), ("transactions", json!([{}]))]
     {
@@ -409,6 +423,7 @@ fn what_is_no_block_of_cardano_is_unreadable() {
     assert_eq!(next, Err(ReadError::Unreadable("an intersection")));
 }
 
+// Shows (Events of chains).
 #[test]
 fn filters_of_cardano_have_one_form() {
     let reader = Reader::of("cardano");

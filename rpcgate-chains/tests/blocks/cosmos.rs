@@ -17,6 +17,7 @@ fn found(node: &SimulatedNode, event: &ChainEvent) -> Value {
     node.body(&Method::GET, &path, "").unwrap()["tx_response"].clone()
 }
 
+// Shows (Events of chains).
 #[test]
 fn a_new_block_has_its_parent_and_the_number_of_its_transactions() {
     let (reader, node) = (Reader::of("cosmos"), SimulatedNode::of("cosmos"));
@@ -32,6 +33,7 @@ fn a_new_block_has_its_parent_and_the_number_of_its_transactions() {
     );
 }
 
+// Shows (Events of chains).
 #[test]
 fn an_address_that_sends_coins_has_activity() {
     let (reader, node) = (Reader::of("cosmos"), SimulatedNode::of("cosmos"));
@@ -44,8 +46,9 @@ fn an_address_that_sends_coins_has_activity() {
     assert_eq!((&event.data["token"], &event.data["success"]), (&json!("uatom"), &json!(true)));
 }
 
+// Shows (Events of chains).
 #[test]
-fn a_transfer_of_coins_is_told_with_its_parties() {
+fn a_transfer_of_coins_is_reported_with_its_parties() {
     let (reader, node) = (Reader::of("cosmos"), SimulatedNode::of("cosmos"));
     let (_, event) = reader.first(&node, EventType::TokenTransfer);
     assert_eq!(names(&event), ["from", "index", "to", "token", "tx_hash", "value"]);
@@ -54,8 +57,9 @@ fn a_transfer_of_coins_is_told_with_its_parties() {
     assert_eq!(json!({ "denom": event.data["token"], "amount": event.data["value"] }), message["amount"][0]);
 }
 
+// Shows (Events of chains).
 #[test]
-fn every_event_of_a_module_is_told_with_its_attributes() {
+fn every_event_of_a_module_is_reported_with_its_attributes() {
     let (reader, node) = (Reader::of("cosmos"), SimulatedNode::of("cosmos"));
     let (_, event) = reader.first(&node, EventType::ContractEvent);
     assert_eq!(names(&event), ["attributes", "index", "tx_hash", "type"]);
@@ -129,8 +133,10 @@ fn events(response: Value) -> Vec<ChainEvent> {
     next.events
 }
 
+// Shows (Events of chains): Cosmos: every message reports its own events, also coins of other chains; a block waits for
+// the node's index.
 #[test]
-fn every_message_of_a_transaction_tells_its_own_events() {
+fn every_message_of_a_transaction_reports_its_own_events() {
     let events = events(response(
         0,
         &[
@@ -159,6 +165,7 @@ fn every_message_of_a_transaction_tells_its_own_events() {
     assert_eq!(data_of(&events, EventType::ContractEvent).len(), 11);
 }
 
+// Shows (Events of chains).
 #[test]
 fn a_failed_transaction_moves_nothing_but_its_fee() {
     let failed = response(
@@ -180,6 +187,7 @@ fn a_failed_transaction_moves_nothing_but_its_fee() {
     assert_eq!(data_of(&events, EventType::ContractEvent).len(), 6);
 }
 
+// Shows (Events of chains).
 #[test]
 fn coins_from_another_chain_arrive_as_transfers_of_their_denomination() {
     let denom = "ibc/27394FB092D2ECCD56123C74F36E4C1F926001CEADA9CA97EA622B25F41E5EB2";
@@ -211,6 +219,7 @@ fn coins_from_another_chain_arrive_as_transfers_of_their_denomination() {
     assert_eq!(told[6]["attributes"], json!([{ "key": "no_value", "value": "" }]));
 }
 
+// Shows (Events of chains).
 #[test]
 fn a_block_waits_until_its_transactions_are_indexed() {
     let (reader, known) = (Reader::of("cosmos"), BlockRef::new(7, "h", "p", 0));
@@ -228,8 +237,9 @@ fn a_block_waits_until_its_transactions_are_indexed() {
     assert!(matches!(wrong, Err(ReadError::Unreadable(_))), "{wrong:?}");
 }
 
+// Shows (Events of chains).
 #[test]
-fn an_answer_that_is_no_block_is_unreadable() {
+fn an_answer_without_a_block_is_unreadable() {
     let reader = Reader::of("cosmos");
     let with = |pointer: &str, value: Value| {
         let mut block = block(8, 0);
@@ -256,6 +266,7 @@ fn an_answer_that_is_no_block_is_unreadable() {
     assert_eq!(reader.head(&node).unwrap().parent, "", "the first block");
 }
 
+// Shows (Events of chains).
 #[test]
 fn values_of_filters_are_compared_in_one_form() {
     let reader = Reader::of("cosmos");

@@ -22,8 +22,10 @@ fn eth() -> Reader {
     Reader::of("eth")
 }
 
+// Shows (Events of chains): EVM chains: every type of event is read from simulated blocks; transactions of every type,
+// created contracts.
 #[test]
-fn simulated_chains_tell_of_new_blocks() {
+fn simulated_chains_report_new_blocks() {
     for &chain in CHAINS.iter() {
         let events = events_of(chain, EventType::NewBlock);
         assert_eq!(events.len(), 40, "one a block");
@@ -32,8 +34,9 @@ fn simulated_chains_tell_of_new_blocks() {
     }
 }
 
+// Shows (Events of chains).
 #[test]
-fn simulated_chains_tell_of_the_activity_of_addresses() {
+fn simulated_chains_report_the_activity_of_addresses() {
     for &chain in CHAINS.iter() {
         let events = events_of(chain, EventType::AddressActivity);
         let names = [
@@ -66,8 +69,9 @@ fn simulated_chains_tell_of_the_activity_of_addresses() {
     }
 }
 
+// Shows (Events of chains).
 #[test]
-fn simulated_chains_tell_of_transfers_of_every_standard() {
+fn simulated_chains_report_transfers_of_every_standard() {
     for &chain in CHAINS.iter() {
         let events = events_of(chain, EventType::TokenTransfer);
         for standard in ["erc20", "erc721", "erc1155"] {
@@ -88,8 +92,9 @@ fn simulated_chains_tell_of_transfers_of_every_standard() {
     }
 }
 
+// Shows (Events of chains).
 #[test]
-fn simulated_chains_tell_of_events_of_contracts() {
+fn simulated_chains_report_events_of_contracts() {
     for &chain in CHAINS.iter() {
         let events = events_of(chain, EventType::ContractEvent);
         let names = ["Transfer", "TransferBatch", "TransferSingle"];
@@ -102,8 +107,9 @@ fn simulated_chains_tell_of_events_of_contracts() {
     }
 }
 
+// Shows (Events of chains).
 #[test]
-fn transactions_of_every_type_and_a_created_contract_are_told() {
+fn transactions_of_every_type_and_a_created_contract_are_reported() {
     let signed: Value = serde_json::from_str(SIGNED).unwrap();
     for &chain in CHAINS.iter() {
         let reader = Reader::of(chain);
@@ -181,8 +187,10 @@ fn activity(
     Ok(read?.unwrap().events)
 }
 
+// Shows (Webhooks): A failed transaction has no value on any chain; TON events show the failure.
+// Shows (Events of chains).
 #[test]
-fn what_failed_has_moved_nothing_and_created_nothing() {
+fn a_failed_transaction_moves_and_creates_nothing() {
     let txs = json!([written_tx(1, address(2).into()), written_tx(2, Value::Null)]);
     let receipts = json!([receipt(1, 8, "0x0", Value::Null), receipt(2, 8, "0x0", address(3).into())]);
     let events = activity(written_block(8, txs), Ok(receipts), json!([])).unwrap();
@@ -195,8 +203,9 @@ fn what_failed_has_moved_nothing_and_created_nothing() {
     assert!(!events[2].data.contains_key("to"));
 }
 
+// Shows (Webhooks): An answer that lacks receipts or logs is rejected, as is a block that Avalanche has not accepted.
 #[test]
-fn a_list_of_receipts_that_lacks_one_is_no_answer() {
+fn an_incomplete_list_of_receipts_is_rejected() {
     let txs = || json!([written_tx(1, address(2).into()), written_tx(2, address(3).into())]);
     let lacks = Err(ReadError::Unreadable("the node lacks a receipt of the block"));
     for receipts in [json!([]), json!([receipt(1, 8, "0x1", Value::Null)])] {
@@ -206,6 +215,7 @@ fn a_list_of_receipts_that_lacks_one_is_no_answer() {
     assert_eq!(activity(written_block(8, txs()), Ok(both), json!([])).map(|events| events.len()), Ok(4));
 }
 
+// Shows (Webhooks).
 #[test]
 fn a_block_with_logs_is_not_read_without_them() {
     let told = |bloom: &str, logs: Value| {
@@ -224,8 +234,9 @@ fn a_block_with_logs_is_not_read_without_them() {
     assert_eq!(told("", json!([written_log(8, 0, 0)])), Ok(1), "of a transaction that the chain made itself");
 }
 
+// Shows (Webhooks).
 #[test]
-fn a_block_that_avalanche_has_not_accepted_yet_is_none() {
+fn a_block_that_avalanche_has_not_accepted_yet_is_missing() {
     let node = ScriptedNode::new(|_, _| Err(refused(-32_000, "cannot query unfinalized data")));
     let reader = Reader::of("avax");
     let known = BlockRef::new(7, hash(7), hash(6), 0);
@@ -234,7 +245,7 @@ fn a_block_that_avalanche_has_not_accepted_yet_is_none() {
 }
 
 #[test]
-fn a_node_without_receipts_is_asked_for_logs_and_does_not_say_what_failed() {
+fn a_node_without_receipts_is_asked_for_logs_and_failures_are_unknown() {
     for lack in [
         refused(-32601, "Method not found"),
         refused(-32004, "Method eth_getBlockReceipts is not supported"),
@@ -297,6 +308,8 @@ fn events_have_their_order_in_the_block() {
     assert_eq!(events[0].data["gas_used"], 21_000);
 }
 
+// Shows (Events of chains): EVM chains: a block that is reorganised while it is read is an error or has its other
+// parent; logs of another block are never reported.
 #[test]
 fn logs_and_receipts_of_another_block_are_an_error() {
     let logs = |log: Value| {
@@ -339,8 +352,9 @@ fn logs_and_receipts_of_another_block_are_an_error() {
     assert!(matches!(gone, Err(ReadError::Unreadable(_))));
 }
 
+// Shows (Events of chains).
 #[test]
-fn a_block_on_another_parent_is_told_with_it() {
+fn a_block_on_another_parent_is_reported_with_that_parent() {
     let node = ScriptedNode::of_texts(|_: &str, _: &str| Ok(written_block(8, json!([])).to_string()));
     let (reader, wanted) = (eth(), Wanted::new([EventType::NewBlock]));
     let known = BlockRef::new(7, hash(77), hash(6), 0);
@@ -410,6 +424,8 @@ fn a_real_development_node_is_read() {
 }
 
 proptest! {
+    // Shows (Events of chains): No damaged block makes a reader panic or invent an event (EVM, UTXO, XRP), and no other
+    // bytes do, on any chain.
     #[test]
     fn no_answer_is_too_strange(at in 0usize..60, which in 0usize..3, by in prop_oneof![
         Just(Value::Null), Just(json!(-1)), Just(json!("0x")), Just(json!({})), Just(json!([[]])),

@@ -44,6 +44,8 @@ fn parent<'a>(chain: &str, hash: &'a str) -> &'a str {
     if chain == "aptos" { "" } else { hash }
 }
 
+// Shows (Events of chains): A block always reads the same; one that follows another than the known block names its own
+// parent; heights above the head have no block.
 #[test]
 fn every_simulated_block_follows_the_one_before_it_and_is_found_again() {
     for &chain in BY_HEIGHT.iter() {
@@ -80,6 +82,7 @@ fn a_filter_may_name_every_scalar_of_every_event_as_it_is() {
     }
 }
 
+// Shows (Events of chains).
 #[test]
 fn nothing_is_above_the_newest_block() {
     for &chain in BY_HEIGHT.iter() {
@@ -92,6 +95,7 @@ fn nothing_is_above_the_newest_block() {
     }
 }
 
+// Shows (Events of chains).
 #[test]
 fn a_block_that_follows_another_than_the_known_one_names_its_own_parent() {
     for &chain in BY_HEIGHT.iter() {
@@ -104,6 +108,7 @@ fn a_block_that_follows_another_than_the_known_one_names_its_own_parent() {
     }
 }
 
+// Shows (Events of chains): Only subscribed events are fetched and made.
 #[test]
 fn only_what_is_wanted_is_fetched_and_made() {
     for (chain, alone, with_transactions) in
@@ -127,8 +132,9 @@ fn only_what_is_wanted_is_fetched_and_made() {
     }
 }
 
+// Shows (Events of chains).
 #[test]
-fn activity_of_watched_addresses_alone_is_told() {
+fn activity_is_reported_only_for_watched_addresses() {
     for &chain in BY_HEIGHT.iter() {
         let (reader, node) = (Reader::of(chain), SimulatedNode::of(chain));
         let every = reader.first(&node, EventType::AddressActivity).1;
@@ -148,6 +154,7 @@ fn activity_of_watched_addresses_alone_is_told() {
     }
 }
 
+// Shows (Events of chains).
 #[test]
 fn an_error_of_the_node_is_handed_on() {
     for &chain in CHAINS.iter() {

@@ -14,6 +14,7 @@ fn status(node: &SimulatedNode, event: &ChainEvent) -> Value {
     node.result("EXPERIMENTAL_tx_status", &params).unwrap()
 }
 
+// Shows (Events of chains).
 #[test]
 fn a_new_block_has_its_parent_and_the_number_of_its_chunks() {
     let (reader, node) = (Reader::of("near"), SimulatedNode::of("near"));
@@ -24,6 +25,7 @@ fn a_new_block_has_its_parent_and_the_number_of_its_chunks() {
     assert_eq!(event.data["chunks"], raw["header"]["chunks_included"]);
 }
 
+// Shows (Events of chains).
 #[test]
 fn an_account_that_sends_coins_has_activity() {
     let (reader, node) = (Reader::of("near"), SimulatedNode::of("near"));
@@ -36,8 +38,9 @@ fn an_account_that_sends_coins_has_activity() {
     assert_eq!(event.data["address"], event.data[party]);
 }
 
+// Shows (Events of chains).
 #[test]
-fn a_transfer_of_a_token_is_told_with_its_parties() {
+fn a_transfer_of_a_token_is_reported_with_its_parties() {
     let (reader, node) = (Reader::of("near"), SimulatedNode::of("near"));
     let (_, event) = reader.first(&node, EventType::TokenTransfer);
     assert_eq!(
@@ -56,6 +59,7 @@ fn a_transfer_of_a_token_is_told_with_its_parties() {
     );
 }
 
+// Shows (Events of chains).
 #[test]
 fn a_standard_event_in_a_log_is_an_event_of_its_contract() {
     let (reader, node) = (Reader::of("near"), SimulatedNode::of("near"));
@@ -123,6 +127,8 @@ fn at(height: u64) -> BlockRef {
     BlockRef::new(height, format!("block{height}"), format!("block{}", height - 1), 1_700_000_000)
 }
 
+// Shows (Events of chains): NEAR: heights without a block are skipped, others never; a block waits for its receipts,
+// within a bound.
 #[test]
 fn heights_without_a_block_are_skipped() {
     let reader = Reader::of("near");
@@ -138,6 +144,7 @@ fn heights_without_a_block_are_skipped() {
     assert_eq!(reader.after(&node, &at(40), &wanted), Ok(None));
 }
 
+// Shows (Events of chains).
 #[test]
 fn a_block_that_the_node_cannot_show_is_not_taken_for_a_skipped_one() {
     let reader = Reader::of("near");
@@ -154,6 +161,7 @@ fn a_block_that_the_node_cannot_show_is_not_taken_for_a_skipped_one() {
     assert_eq!(reader.at(&broken, &at(8)), Err(missing()));
 }
 
+// Shows (Events of chains).
 #[test]
 fn the_search_for_the_next_block_ends() {
     let reader = Reader::of("near");
@@ -213,7 +221,7 @@ fn rows(events: &[ChainEvent]) -> Vec<(String, String, Value)> {
 }
 
 #[test]
-fn receipts_are_told_with_the_transaction_that_made_them() {
+fn receipts_are_reported_with_the_transaction_that_made_them() {
     let node = node(&[7, 8, 20], called(json!({ "SuccessValue": "" }), "FINAL"));
     let events = Reader::of("near").after(&node, &at(7), &all()).unwrap().unwrap().events;
     let row =
@@ -237,8 +245,9 @@ fn receipts_are_told_with_the_transaction_that_made_them() {
     assert_eq!(data_of(&events, EventType::ContractEvent).len(), 1);
 }
 
+// Shows (Webhooks).
 #[test]
-fn equal_transfers_in_one_log_are_told_apart() {
+fn equal_transfers_in_one_log_are_distinguished() {
     let item = json!({ "old_owner_id": "a.near", "new_owner_id": "d.near", "amount": "7" });
     let log =
         json!({ "standard": "nep141", "version": "1.0.0", "event": "ft_transfer", "data": [item, item] });
@@ -251,6 +260,7 @@ fn equal_transfers_in_one_log_are_told_apart() {
     assert_eq!(indexes, [json!(0), json!(1)]);
 }
 
+// Shows (Events of chains).
 #[test]
 fn a_failed_receipt_moves_nothing() {
     let failure = json!({ "Failure": { "ActionError": { "index": 0, "kind": {} } } });
@@ -269,7 +279,7 @@ fn a_failed_receipt_moves_nothing() {
 }
 
 #[test]
-fn a_payment_to_oneself_whose_receipt_is_not_listed_is_told() {
+fn a_payment_to_oneself_whose_receipt_is_not_listed_is_reported() {
     let mut status = called(json!({ "SuccessValue": "" }), "FINAL");
     status["transaction"]["actions"] = json!([{ "Transfer": { "deposit": "3" } }]);
     status["transaction"]["receiver_id"] = json!("a.near");
@@ -282,7 +292,7 @@ fn a_payment_to_oneself_whose_receipt_is_not_listed_is_told() {
 }
 
 #[test]
-fn the_coins_of_a_deleted_account_are_told() {
+fn the_coins_of_a_deleted_account_are_reported() {
     let mut status = called(json!({ "SuccessValue": "" }), "FINAL");
     status["transaction"]["actions"] = json!([{ "DeleteAccount": { "beneficiary_id": "z.near" } }]);
     status["transaction"]["receiver_id"] = json!("a.near");
@@ -301,8 +311,9 @@ fn the_coins_of_a_deleted_account_are_told() {
     assert!(told(status).iter().all(|row| row.0 != "z.near"), "it was not deleted");
 }
 
+// Shows (Events of chains).
 #[test]
-fn a_block_waits_for_its_receipts_and_not_for_ever() {
+fn a_block_waits_for_its_receipts_for_a_bounded_time() {
     let reader = Reader::of("near");
     let after = |head: u64, stage: &str| {
         let node = node(&[7, 8, head], called(json!({ "SuccessValue": "" }), stage));
@@ -326,7 +337,7 @@ fn a_block_waits_for_its_receipts_and_not_for_ever() {
 }
 
 #[test]
-fn the_status_of_another_transaction_is_no_answer() {
+fn the_status_of_another_transaction_is_rejected() {
     let (asked, mut other) = (called(json!({ "SuccessValue": "" }), "FINAL"), Value::Null);
     other.clone_from(&asked);
     other["transaction"]["hash"] = json!("other");
@@ -339,6 +350,7 @@ fn the_status_of_another_transaction_is_no_answer() {
     assert_eq!(told, Err(ReadError::Unreadable("the status is another transaction's")));
 }
 
+// Shows (Events of chains).
 #[test]
 fn an_answer_that_is_not_the_apis_is_unreadable() {
     let reader = Reader::of("near");
@@ -367,6 +379,7 @@ fn an_answer_that_is_not_the_apis_is_unreadable() {
     }
 }
 
+// Shows (Events of chains).
 #[test]
 fn values_of_filters_are_compared_in_one_form() {
     let reader = Reader::of("near");

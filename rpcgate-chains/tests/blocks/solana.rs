@@ -21,8 +21,9 @@ fn shown(reading: &Reading<SimulatedNode>, slot: u64) -> Vec<Value> {
     block["transactions"].as_array().unwrap().clone()
 }
 
+// Shows (Events of chains): Events of Solana: every type from simulated blocks.
 #[test]
-fn a_simulated_block_of_solana_is_told_as_new_without_its_transactions() {
+fn a_simulated_block_of_solana_is_reported_as_new_without_its_transactions() {
     let reading = simulated();
     let blocks = reading.follow(&[EventType::NewBlock], 10, 400);
     for pair in blocks.windows(2) {
@@ -40,8 +41,9 @@ fn a_simulated_block_of_solana_is_told_as_new_without_its_transactions() {
     assert_eq!((reading.at(&above), reading.after(&above, &Wanted::default())), (Ok(None), Ok(None)));
 }
 
+// Shows (Events of chains).
 #[test]
-fn activity_in_a_simulated_block_of_solana_is_told_by_the_changes_of_balances() {
+fn activity_in_a_simulated_block_of_solana_is_reported_by_balance_changes() {
     let reading = simulated();
     let blocks = reading.follow(&[EventType::AddressActivity], 20, 400);
     assert_flat(&events_in(&blocks));
@@ -74,8 +76,9 @@ fn activity_in_a_simulated_block_of_solana_is_told_by_the_changes_of_balances() 
     assert_eq!(reading.after(&known, &wanted).unwrap().unwrap().events, [blocks[0].events[1].clone()]);
 }
 
+// Shows (Events of chains).
 #[test]
-fn transfers_of_coins_and_tokens_in_a_simulated_block_of_solana_are_told() {
+fn transfers_of_coins_and_tokens_in_a_simulated_block_of_solana_are_reported() {
     let reading = simulated();
     let blocks = reading.follow(&[EventType::TokenTransfer], 10, 400);
     for block in &blocks {
@@ -96,6 +99,7 @@ fn transfers_of_coins_and_tokens_in_a_simulated_block_of_solana_are_told() {
     }
 }
 
+// Shows (Events of chains).
 #[test]
 fn instructions_and_logs_in_a_simulated_block_of_solana_are_events_of_contracts() {
     let blocks = simulated().follow(&[EventType::ContractEvent], 5, 400);
@@ -167,6 +171,8 @@ fn known(slot: u64, hash: &str) -> BlockRef {
     BlockRef::new(slot, hash, "", 0)
 }
 
+// Shows (Events of chains): Events of Solana: skipped slots, failed transactions, tokens, called programs, nodes
+// without HTTP.
 #[test]
 fn skipped_slots_of_solana_are_passed() {
     let reading = Reading::new("solana", node(vec![transaction(Value::Null, json!({}))]));
@@ -187,6 +193,7 @@ fn skipped_slots_of_solana_are_passed() {
     assert_eq!(reading.at(&known(9, "")), Ok(Some(nine)));
 }
 
+// Shows (Events of chains).
 #[test]
 fn a_failed_transaction_of_solana_has_activity_alone() {
     let error = json!({ "InstructionError": [0, { "Custom": 1 }] });
@@ -204,6 +211,7 @@ fn a_failed_transaction_of_solana_has_activity_alone() {
     }
 }
 
+// Shows (Events of chains).
 #[test]
 fn tokens_of_solana_are_moved_from_those_who_have_less_to_those_who_have_more() {
     let meta = json!({
@@ -238,8 +246,9 @@ fn tokens_of_solana_are_moved_from_those_who_have_less_to_those_who_have_more() 
     );
 }
 
+// Shows (Events of chains).
 #[test]
-fn coins_that_a_called_program_moves_on_solana_are_told_in_their_place() {
+fn coins_that_a_called_program_moves_on_solana_are_reported_in_order() {
     // Transfer of 7 lamports, in base58.
     let moves = |from: u64, to: u64| json!({ "programIdIndex": 2, "accounts": [from, to], "data": "3Bxs422ZxaDKgeiB" });
     let meta = json!({
@@ -259,6 +268,7 @@ fn coins_that_a_called_program_moves_on_solana_are_told_in_their_place() {
     assert_eq!(active.iter().map(|row| row["address"].clone()).collect::<Vec<_>>(), [key(1), key(2), key(8)]);
 }
 
+// Shows (Events of chains).
 #[test]
 fn balances_without_accounts_are_no_answer_of_solana() {
     let reading = Reading::new("solana", node(vec![transaction(Value::Null, json!({ "preBalances": [1] }))]));
@@ -306,6 +316,7 @@ impl NodeCalls for StreamAlone {
     }
 }
 
+// Shows (Events of chains).
 #[test]
 fn a_node_of_solana_without_an_http_address_is_asked_over_its_websocket() {
     let reading = Reading::new("solana", StreamAlone(SimulatedNode::of("solana")));
@@ -318,6 +329,7 @@ fn a_node_of_solana_without_an_http_address_is_asked_over_its_websocket() {
     assert_eq!(Reading::new("solana", away).head(), Err(ReadError::Unreachable("away".into())));
 }
 
+// Shows (Events of chains).
 #[test]
 fn filters_of_solana_are_public_keys() {
     let reader = Reader::of("solana");

@@ -17,6 +17,7 @@ fn found(node: &SimulatedNode, event: &ChainEvent) -> Value {
     node.result("sui_getTransactionBlock", &json!([event.data["tx_hash"], options])).unwrap()
 }
 
+// Shows (Events of chains).
 #[test]
 fn a_new_checkpoint_has_its_parent_and_the_number_of_its_transactions() {
     let (reader, node) = (Reader::of("sui"), SimulatedNode::of("sui"));
@@ -28,6 +29,7 @@ fn a_new_checkpoint_has_its_parent_and_the_number_of_its_transactions() {
     assert_eq!(raw["digest"], block.hash.as_str());
 }
 
+// Shows (Events of chains).
 #[test]
 fn an_address_that_sends_coins_has_activity() {
     let (reader, node) = (Reader::of("sui"), SimulatedNode::of("sui"));
@@ -43,6 +45,7 @@ fn an_address_that_sends_coins_has_activity() {
     assert_eq!(event.data["token"], SUI);
 }
 
+// Shows (Events of chains).
 #[test]
 fn a_change_of_balances_is_a_transfer_without_the_gas() {
     let (reader, node) = (Reader::of("sui"), SimulatedNode::of("sui"));
@@ -55,8 +58,9 @@ fn a_change_of_balances_is_a_transfer_without_the_gas() {
     assert_eq!((&event.data["value"], &event.data["token"]), (&to["amount"], &to["coinType"]));
 }
 
+// Shows (Events of chains).
 #[test]
-fn a_move_event_is_told_with_its_scalars() {
+fn a_move_event_is_reported_with_its_scalars() {
     let (reader, node) = (Reader::of("sui"), SimulatedNode::of("sui"));
     let (_, event) = reader.first(&node, EventType::ContractEvent);
     assert_eq!(
@@ -128,6 +132,7 @@ fn told(transactions: Vec<Value>) -> Result<Vec<ChainEvent>, ReadError> {
     Ok(next.events)
 }
 
+// Shows (Events of chains).
 #[test]
 fn a_failed_transaction_moves_nothing() {
     let failed = transaction("a", "failure", vec![change(owned("a"), SUI, "-1200")], Vec::new());
@@ -140,7 +145,7 @@ fn a_failed_transaction_moves_nothing() {
 }
 
 #[test]
-fn a_transaction_of_the_system_is_nobodys_activity() {
+fn a_transaction_of_the_system_is_no_address_activity() {
     let events = told(vec![transaction("0", "success", Vec::new(), Vec::new())]).unwrap();
     assert_eq!(events.len(), 1, "the checkpoint alone");
     let reward = transaction("0", "success", vec![change(owned("b"), SUI, "70")], Vec::new());
@@ -171,6 +176,7 @@ fn coins_of_every_kind_of_owner_count() {
     assert_eq!((&activity[0]["value"], &activity[0]["token"]), (&json!("30"), &json!(token)));
 }
 
+// Shows (Events of chains): A contract cannot give its events the members of others, or stop the reading.
 #[test]
 fn a_move_event_cannot_pass_for_another() {
     let fields = json!({
@@ -214,6 +220,7 @@ fn transactions_come_in_pages() {
     assert_eq!(told(many.collect()).unwrap().len(), 1 + 120);
 }
 
+// Shows (Events of chains).
 #[test]
 fn an_answer_that_is_not_the_apis_is_unreadable() {
     let with = |pointer: &str, value: Value| {
@@ -239,6 +246,7 @@ fn an_answer_that_is_not_the_apis_is_unreadable() {
     }
 }
 
+// Shows (Events of chains).
 #[test]
 fn values_of_filters_are_compared_in_one_form() {
     let reader = Reader::of("sui");

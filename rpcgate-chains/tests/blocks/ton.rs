@@ -29,8 +29,9 @@ fn shown(reading: &Reading<SimulatedNode>, height: u64) -> Vec<Value> {
     rows.iter().map(whole).collect()
 }
 
+// Shows (Events of chains): Events of TON: every type from simulated blocks.
 #[test]
-fn a_simulated_block_of_the_masterchain_is_told_as_new_without_reading_shards() {
+fn a_simulated_masterchain_block_is_reported_as_new_without_reading_shards() {
     let reading = simulated();
     let blocks = reading.follow(&[EventType::NewBlock], 5, 5_000);
     for pair in blocks.windows(2) {
@@ -42,8 +43,9 @@ fn a_simulated_block_of_the_masterchain_is_told_as_new_without_reading_shards() 
     assert_eq!(reading.at(&above), Ok(None));
 }
 
+// Shows (Events of chains).
 #[test]
-fn activity_in_a_simulated_block_of_ton_is_told_for_both_sides_of_a_message() {
+fn activity_in_a_simulated_block_of_ton_is_reported_for_both_sides_of_a_message() {
     let reading = simulated();
     let block = reading.follow(&[EventType::AddressActivity], 3, 5_000).remove(2);
     assert_flat(&block.events);
@@ -69,8 +71,9 @@ fn activity_in_a_simulated_block_of_ton_is_told_for_both_sides_of_a_message() {
     assert_eq!(reading.after(&known, &wanted).unwrap().unwrap().events.len(), 2);
 }
 
+// Shows (Events of chains).
 #[test]
-fn coins_in_a_simulated_block_of_ton_are_told_where_they_arrive() {
+fn coins_in_a_simulated_block_of_ton_are_reported_where_they_arrive() {
     let reading = simulated();
     for block in reading.follow(&[EventType::TokenTransfer], 3, 5_000) {
         let shown = shown(&reading, block.block.height);
@@ -85,6 +88,7 @@ fn coins_in_a_simulated_block_of_ton_are_told_where_they_arrive() {
     }
 }
 
+// Shows (Events of chains).
 #[test]
 fn messages_to_the_outside_in_a_simulated_block_of_ton_are_events_of_contracts() {
     let reading = simulated();
@@ -214,6 +218,7 @@ fn confirmed(height: u64) -> Vec<String> {
     told.iter().map(|event| BLOCKS[event.data["lt"].as_u64().unwrap() as usize].0.to_owned()).collect()
 }
 
+// Shows (Events of chains): Events of TON: shards that split and merge, pages, another chain, jettons.
 #[test]
 fn blocks_of_shards_that_split_and_merge_are_each_read_once() {
     assert_eq!(confirmed(10), ["m10", "w5"]);
@@ -222,6 +227,7 @@ fn blocks_of_shards_that_split_and_merge_are_each_read_once() {
     assert_eq!(confirmed(13), ["m13", "w8"]);
 }
 
+// Shows (Events of chains).
 #[test]
 fn a_chain_of_blocks_of_a_shard_without_end_is_unreadable() {
     let id = |workchain: i64, seqno: i64| {
@@ -250,6 +256,7 @@ fn a_chain_of_blocks_of_a_shard_without_end_is_unreadable() {
     assert_eq!(next, Err(ReadError::Unreadable("the blocks of shards")));
 }
 
+// Shows (Events of chains).
 #[test]
 fn the_block_after_one_of_another_chain_names_its_own_parent() {
     let reading = node(|_| Vec::new());
@@ -260,6 +267,7 @@ fn the_block_after_one_of_another_chain_names_its_own_parent() {
     assert_eq!(reading.head().map(|head| head.height), Ok(13));
 }
 
+// Shows (Events of chains).
 #[test]
 fn all_pages_of_a_block_of_ton_are_read() {
     let rows =
@@ -316,8 +324,9 @@ fn jettons(operation: u32) -> String {
     )
 }
 
+// Shows (Events of chains).
 #[test]
-fn jettons_are_told_where_they_arrive_unless_the_message_is_returned() {
+fn jettons_are_reported_where_they_arrive_unless_the_message_is_returned() {
     let arrives = || message(&account(2), &account(1), "0", &jettons(0x178d_4519));
     let notified = message(&account(1), &account(3), "1", &jettons(0x7362_d09c));
     let returned = message(&account(1), &account(2), "0", "te6cckEBAQEABgAACP/////btDe4");
@@ -347,8 +356,9 @@ fn phases(is_success: bool) -> Value {
     STANDARD.encode([&[0xb5, 0xee, 0x9c, 0x72, 1, 1, 3, 1, 0, 12, 0][..], &cells].concat()).into()
 }
 
+// Shows (Webhooks).
 #[test]
-fn a_transaction_of_ton_says_whether_it_succeeded_and_a_failed_one_moves_no_jettons() {
+fn a_ton_transaction_shows_its_success_and_a_failed_one_moves_no_jettons() {
     for (data, success, jettons_told) in [
         (phases(true), json!(true), 1),
         (phases(false), json!(false), 0),
@@ -372,8 +382,9 @@ fn a_transaction_of_ton_says_whether_it_succeeded_and_a_failed_one_moves_no_jett
     }
 }
 
+// Shows (Events of chains).
 #[test]
-fn an_address_of_ton_that_cannot_be_read_is_no_answer() {
+fn an_unreadable_address_of_ton_is_rejected() {
     let reading = node(|_| vec![transaction(1, 4, message("0:zz", "", "1", ""), json!([]))]);
     let next = reading.after(&BlockRef::new(9, "m9", "", 0), &Wanted::new([EventType::TokenTransfer]));
     assert_eq!(next, Err(ReadError::Unreadable("an address")));
@@ -383,6 +394,7 @@ fn an_address_of_ton_that_cannot_be_read_is_no_answer() {
     assert_eq!(Reading::new("ton", fails).head(), Err(expected));
 }
 
+// Shows (Events of chains).
 #[test]
 fn filters_of_ton_have_one_form() {
     let reader = Reader::of("ton");

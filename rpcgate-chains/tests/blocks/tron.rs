@@ -31,6 +31,8 @@ fn raw_transaction(node: &SimulatedNode, block: &BlockRef, tx_hash: &Value) -> V
     all.into_iter().find(|tx| tx["txID"] == *tx_hash).unwrap()
 }
 
+// Shows (Events of chains): Every type of event of each of these chains occurs in simulated blocks, with the stated
+// members.
 #[test]
 fn a_new_block_has_its_parent_and_the_number_of_its_transactions() {
     let (reader, node) = (Reader::of("tron"), SimulatedNode::of("tron"));
@@ -42,6 +44,7 @@ fn a_new_block_has_its_parent_and_the_number_of_its_transactions() {
     assert_eq!(block.hash, raw["blockID"].as_str().unwrap());
 }
 
+// Shows (Events of chains).
 #[test]
 fn an_address_that_sends_coins_has_activity() {
     let (reader, node) = (Reader::of("tron"), SimulatedNode::of("tron"));
@@ -56,8 +59,9 @@ fn an_address_that_sends_coins_has_activity() {
     assert_eq!(event.data["address"], shown(value[member].as_str().unwrap()));
 }
 
+// Shows (Events of chains).
 #[test]
-fn a_transfer_of_a_token_is_told_with_its_parties() {
+fn a_transfer_of_a_token_is_reported_with_its_parties() {
     let (reader, node) = (Reader::of("tron"), SimulatedNode::of("tron"));
     let (block, event) = reader.first(&node, EventType::TokenTransfer);
     assert_eq!(names(&event), ["from", "log_index", "standard", "to", "token", "tx_hash", "value"]);
@@ -85,6 +89,7 @@ fn below(block: &BlockRef) -> BlockRef {
     BlockRef { height: block.height - 1, ..block.clone() }
 }
 
+// Shows (Events of chains).
 #[test]
 fn a_log_of_a_contract_is_an_event_with_its_topics() {
     let (reader, node) = (Reader::of("tron"), SimulatedNode::of("tron"));
@@ -160,6 +165,7 @@ fn an_empty_block_needs_no_results() {
     assert_eq!(told(Vec::new(), vec![json!("unread")]), Ok(Vec::new()));
 }
 
+// Shows (Events of chains): A failed transaction moves nothing.
 #[test]
 fn a_failed_call_moves_nothing() {
     let call = json!({
@@ -202,8 +208,9 @@ fn a_failed_call_moves_nothing() {
     }
 }
 
+// Shows (Webhooks).
 #[test]
-fn coins_and_tokens_that_a_contract_moves_are_told() {
+fn coins_and_tokens_that_a_contract_moves_are_reported() {
     let call = json!({ "owner_address": A, "contract_address": TOKEN, "call_value": 5 });
     let internal = json!([
         {
@@ -271,8 +278,9 @@ fn a_transfer_of_a_trc10_token_is_a_token_transfer() {
     assert_eq!(events.len(), 3);
 }
 
+// Shows (Webhooks).
 #[test]
-fn coins_and_tokens_that_go_to_a_contract_with_its_call_are_told() {
+fn coins_and_tokens_that_go_to_a_contract_with_its_call_are_reported() {
     let token = json!({
         "token": "1002000", "standard": "trc10", "index": 0, "from": shown(A), "to": USDT, "value": "7", "tx_hash": hash(1),
     });
@@ -327,6 +335,7 @@ fn an_operation_without_a_transfer_has_activity_of_all_its_addresses() {
     assert_eq!(rows, [(json!(shown(A)), None), (json!(shown(B)), None)]);
 }
 
+// Shows (Events of chains).
 #[test]
 fn results_of_another_block_are_not_mixed_in() {
     let value = json!({ "owner_address": A, "to_address": B, "amount": 7 });
@@ -338,8 +347,9 @@ fn results_of_another_block_are_not_mixed_in() {
     assert!(told(vec![one()], vec![result(1, json!({}))]).is_ok());
 }
 
+// Shows (Events of chains): No answer of a node causes a panic or an invented event.
 #[test]
-fn an_answer_that_is_no_block_is_unreadable() {
+fn an_answer_without_a_block_is_unreadable() {
     let reader = Reader::of("tron");
     let known = BlockRef::new(7, hash(7), hash(6), 0);
     let wanted = only(&[EventType::NewBlock]);
@@ -361,6 +371,7 @@ fn an_answer_that_is_no_block_is_unreadable() {
     }
 }
 
+// Shows (Events of chains): Addresses are compared in the chain's own way.
 #[test]
 fn values_of_filters_are_compared_in_one_form() {
     let reader = Reader::of("tron");

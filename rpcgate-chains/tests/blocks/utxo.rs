@@ -21,8 +21,9 @@ const MOST_LOOK_UPS: usize = 2_000;
 /// Liquid's bitcoin.
 const ASSET: &str = "6f0279e9ed041c3d710a9f57d0c02928416460c4b722ae3457a11eec381c526d";
 
+// Shows (Events of chains): UTXO chains: every type of event is read from simulated blocks.
 #[test]
-fn simulated_chains_tell_of_new_blocks() {
+fn simulated_chains_report_new_blocks() {
     for &chain in CHAINS.iter() {
         let events = events_of(chain, EventType::NewBlock);
         assert_eq!(events.len(), 40, "one a block");
@@ -31,8 +32,9 @@ fn simulated_chains_tell_of_new_blocks() {
     }
 }
 
+// Shows (Events of chains).
 #[test]
-fn simulated_chains_tell_of_what_addresses_get_and_spend() {
+fn simulated_chains_report_what_addresses_get_and_spend() {
     for &chain in CHAINS.iter() {
         let events = events_of(chain, EventType::AddressActivity);
         let names =
@@ -49,8 +51,9 @@ fn simulated_chains_tell_of_what_addresses_get_and_spend() {
     }
 }
 
+// Shows (Events of chains).
 #[test]
-fn simulated_chains_tell_of_every_payment() {
+fn simulated_chains_report_every_payment() {
     for &chain in CHAINS.iter() {
         let events = events_of(chain, EventType::TokenTransfer);
         assert_eq!(members(&events), ["coinbase", "index", "to", "token", "tx_hash", "value"], "{chain}");
@@ -61,8 +64,9 @@ fn simulated_chains_tell_of_every_payment() {
     }
 }
 
+// Shows (Events of chains).
 #[test]
-fn simulated_chains_tell_of_data_in_outputs() {
+fn simulated_chains_report_data_in_outputs() {
     for &chain in CHAINS.iter() {
         let events = events_of(chain, EventType::ContractEvent);
         assert_eq!(members(&events), ["data", "event", "index", "script", "tx_hash", "value"], "{chain}");
@@ -135,6 +139,8 @@ fn missing(_: &str) -> Result<Value, ReadError> {
     Err(refused(-5, "No such mempool transaction. Use -txindex"))
 }
 
+// Shows (Events of chains): UTXO chains: inputs are known from the block or looked up within a bound, and unknown ones
+// are marked; amounts are exact.
 #[test]
 fn inputs_are_known_from_the_block_its_own_outputs_and_the_node_in_this_order() {
     let mut shown = spend(50, 0);
@@ -177,8 +183,9 @@ fn inputs_are_known_from_the_block_its_own_outputs_and_the_node_in_this_order() 
     assert_eq!(events[0].data["coinbase"], true);
 }
 
+// Shows (Events of chains).
 #[test]
-fn without_an_index_of_transactions_unknown_inputs_are_said_to_be_unknown() {
+fn unknown_inputs_are_marked_as_unknown_without_a_transaction_index() {
     let asked = Arc::new(Mutex::new(0));
     let count = asked.clone();
     let block =
@@ -196,6 +203,7 @@ fn without_an_index_of_transactions_unknown_inputs_are_said_to_be_unknown() {
     assert_eq!(*asked.lock(), 1, "a node without an index is asked once");
 }
 
+// Shows (Events of chains).
 #[test]
 fn the_inputs_that_are_looked_up_are_bounded() {
     let asked = Arc::new(Mutex::new(0));
@@ -215,6 +223,7 @@ fn the_inputs_that_are_looked_up_are_bounded() {
     assert_eq!((none.len(), *asked.lock()), (1, MOST_LOOK_UPS), "payments need no inputs");
 }
 
+// Shows (Events of chains).
 #[test]
 fn a_node_that_only_lists_ids_is_asked_for_each_transaction() {
     let calls = Arc::new(Mutex::new(Vec::new()));
@@ -268,7 +277,7 @@ fn data_in_an_output_is_what_its_script_pushes() {
 }
 
 #[test]
-fn confidential_amounts_are_left_out() {
+fn confidential_amounts_are_omitted() {
     let sealed = json!({
         "n": 0, "valuecommitment": "08aa", "assetcommitment": "0abb", "commitmentnonce": "",
         "scriptPubKey": {"hex": "76a9", "address": "Q7qMEJcGJ1bXcyjvQsYTfaGfsBhK8CW4vs"},
@@ -290,6 +299,8 @@ fn confidential_amounts_are_left_out() {
     assert_eq!(events.iter().filter(|event| event.data.contains_key("value")).count(), 2);
 }
 
+// Shows (Webhooks): A hidden asset of Liquid is not reported as its coin; a fee paid by a delegate is not a gain;
+// tokens that go to a contract with a call are reported.
 #[test]
 fn an_open_amount_of_a_hidden_asset_does_not_pass_for_the_coin() {
     let mut output = pay(0, "1000.00000000", ALICE);
@@ -306,7 +317,7 @@ fn an_open_amount_of_a_hidden_asset_does_not_pass_for_the_coin() {
 }
 
 #[test]
-fn tokens_of_bitcoin_cash_are_told_beside_the_coins_and_addresses_in_one_form() {
+fn tokens_of_bitcoin_cash_are_reported_next_to_coins_with_one_form_of_address() {
     let mut output = pay(0, "0.00001000", "1BpEi6DfDAUFd7GtittLSdBeYJvcoaVggu");
     output["tokenData"] = json!({"category": id(9), "amount": "12345678901234567890", "nft": {"capability": "none", "commitment": "00FF"}});
     let node = node_with(written_block(8, json!([tx(2, json!([]), json!([output]))])), missing);
@@ -323,7 +334,7 @@ fn tokens_of_bitcoin_cash_are_told_beside_the_coins_and_addresses_in_one_form() 
 }
 
 #[test]
-fn what_is_in_litecoins_extension_block_is_not_told() {
+fn the_content_of_litecoins_extension_block_is_not_reported() {
     let vin = json!([{"ismweb": true, "output_id": id(4)}]);
     let mut open = pay(1, "1.0", "LVuDpNCSSj6pQ7t9Pv6d6sUkLKoqDEVUnJ");
     open["ismweb"] = false.into();
@@ -341,7 +352,7 @@ fn a_script_of_several_addresses_pays_none_of_them() {
 }
 
 #[test]
-fn a_block_on_another_parent_is_told_with_it() {
+fn a_block_on_another_parent_is_reported_with_that_parent() {
     let node = ScriptedNode::of_texts(|method: &str, params: &str| match method {
         "getblockhash" if params == "[9]" => Err(refused(-8, "Block height out of range")),
         "getblockhash" | "getbestblockhash" => Ok(format!("\"{}\"", id(8))),
@@ -414,6 +425,7 @@ fn filters_are_compared_with_values_in_their_form() {
 }
 
 proptest! {
+    // Shows (Events of chains).
     #[test]
     fn no_answer_is_too_strange(at in 0usize..70, by in prop_oneof![
         Just(Value::Null), Just(json!(-1)), Just(json!("0x")), Just(json!({})), Just(json!([[]])), Just(json!(1e300)),

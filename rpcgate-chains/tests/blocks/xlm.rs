@@ -4,8 +4,9 @@ use crate::node::{ScriptedNode, SimulatedNode, refused};
 use crate::reading::{Reader, all, at_height, only};
 use rpcgate_core::event::{ChainEvent, EventType, ReadError};
 
+// Shows (Events of chains): Stellar: the newest ledger is a new block.
 #[test]
-fn a_simulated_node_tells_of_its_newest_ledger() {
+fn a_simulated_node_reports_its_newest_ledger() {
     let (reader, node) = (Reader::of("xlm"), SimulatedNode::of("xlm"));
     let head = reader.head(&node).unwrap();
     assert_eq!(reader.after(&node, &head, &all()), Ok(None));
@@ -22,7 +23,7 @@ fn a_simulated_node_tells_of_its_newest_ledger() {
 }
 
 #[test]
-fn a_status_that_is_not_as_its_api_says_is_an_error() {
+fn a_status_that_violates_its_api_is_an_error() {
     let reader = Reader::of("xlm");
     for wrong in [
         "",

@@ -11,6 +11,8 @@ const ALICE: &str = "rHb9CJAWyB4rj91VRWn96DkukG4bwdtyTh";
 const BOB: &str = "r9cZA1mLK5R5Am25ArfXFmqgNwjZgnfk59";
 const CAROL: &str = "rrrrrrrrrrrrrrrrrrrrBZbvji";
 
+// Shows (Events of chains): XRP: every type of event is read from simulated ledgers; a partial payment is reported with
+// the delivered amount.
 #[test]
 fn a_simulated_ledger_is_a_new_block() {
     let events = events_of("xrp", EventType::NewBlock);
@@ -19,6 +21,7 @@ fn a_simulated_ledger_is_a_new_block() {
     assert!(events.iter().all(|event| event.data["transactions"].as_u64() >= Some(4)));
 }
 
+// Shows (Events of chains).
 #[test]
 fn both_sides_of_a_simulated_payment_are_active() {
     let events = events_of("xrp", EventType::AddressActivity);
@@ -47,6 +50,7 @@ fn both_sides_of_a_simulated_payment_are_active() {
     assert!(events.len() > payments.len(), "what is no payment is activity too");
 }
 
+// Shows (Events of chains).
 #[test]
 fn a_simulated_payment_is_a_transfer_of_what_it_delivered() {
     let events = events_of("xrp", EventType::TokenTransfer);
@@ -55,8 +59,9 @@ fn a_simulated_payment_is_a_transfer_of_what_it_delivered() {
     assert!(events.iter().all(|event| event.data["value"].as_str().unwrap().parse::<u64>().is_ok()));
 }
 
+// Shows (Events of chains).
 #[test]
-fn a_simulated_transaction_that_is_no_payment_is_told_with_its_type() {
+fn a_simulated_transaction_that_is_no_payment_is_reported_with_its_type() {
     let events = events_of("xrp", EventType::ContractEvent);
     assert_eq!(members(&events), ["address", "index", "result", "success", "tx_hash", "tx_type"]);
     for kind in ["AccountSet", "OfferCancel"] {
@@ -130,8 +135,9 @@ fn transfers(tx: Value) -> Vec<Value> {
     events.into_iter().map(|event| event.data.into()).collect()
 }
 
+// Shows (Events of chains).
 #[test]
-fn a_partial_payment_is_told_with_what_it_delivered() {
+fn a_partial_payment_is_reported_with_the_delivered_amount() {
     let usd = |value: &str| json!({"currency": "USD", "issuer": CAROL, "value": value});
     let nodes = json!([root(ALICE, "1000", "988")]);
     let mut partial = payment(usd("1000000"), meta("tesSUCCESS", nodes.clone(), usd("0.01")));
@@ -154,7 +160,7 @@ fn a_partial_payment_is_told_with_what_it_delivered() {
 }
 
 #[test]
-fn the_form_of_version_2_is_read_as_well() {
+fn the_form_of_version_2_is_also_read() {
     let mut tx = payment(json!("2500"), Value::Null);
     let fields = tx.as_object_mut().unwrap();
     let meta = meta("tesSUCCESS", json!([]), json!("2500"));
@@ -203,7 +209,7 @@ fn every_account_that_a_transaction_touches_is_active() {
 }
 
 #[test]
-fn what_a_new_account_gets_and_what_a_check_pays_is_in() {
+fn funds_of_a_new_account_and_a_cashed_check_count_as_received() {
     let created = json!({"CreatedNode": {
         "LedgerEntryType": "AccountRoot", "LedgerIndex": id(1),
         "NewFields": {"Account": BOB, "Balance": "20000000", "Sequence": 8},
@@ -228,8 +234,9 @@ fn what_a_new_account_gets_and_what_a_check_pays_is_in() {
     assert!(events.iter().all(|event| event.data["value"] == "100"));
 }
 
+// Shows (Webhooks).
 #[test]
-fn a_fee_that_a_delegate_pays_is_no_gain_of_the_sender() {
+fn a_fee_paid_by_a_delegate_is_not_a_gain_of_the_sender() {
     let mut tx = payment(
         json!("100"),
         meta(
@@ -252,7 +259,7 @@ fn a_fee_that_a_delegate_pays_is_no_gain_of_the_sender() {
 }
 
 #[test]
-fn a_fee_that_is_not_a_number_is_left_out() {
+fn an_invalid_fee_is_omitted() {
     let fee_of = |sent: &str| {
         let mut tx = payment(json!("2500"), meta("tesSUCCESS", json!([]), Value::Null));
         tx["Fee"] = sent.into();
@@ -267,7 +274,7 @@ fn a_fee_that_is_not_a_number_is_left_out() {
 }
 
 #[test]
-fn transactions_are_told_in_the_order_in_which_they_changed_the_ledger() {
+fn transactions_are_reported_in_the_order_in_which_they_changed_the_ledger() {
     let tx = |n: u64, place: u64| {
         let mut meta = meta("tesSUCCESS", json!([]), Value::Null);
         meta["TransactionIndex"] = place.into();
@@ -287,7 +294,7 @@ fn transactions_are_told_in_the_order_in_which_they_changed_the_ledger() {
 }
 
 #[test]
-fn a_ledger_that_is_not_validated_or_not_there_is_none() {
+fn a_missing_or_unvalidated_ledger_is_reported_as_missing() {
     let kinds = &[EventType::NewBlock][..];
     let mut open = answer(json!([]));
     open["validated"] = false.into();
@@ -306,6 +313,7 @@ fn a_ledger_that_is_not_validated_or_not_there_is_none() {
 }
 
 proptest! {
+    // Shows (Events of chains).
     #[test]
     fn no_answer_is_too_strange(at in 0usize..60, by in prop_oneof![
         Just(Value::Null), Just(json!(-1)), Just(json!("")), Just(json!({})), Just(json!([[]])),

@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_told_from_addresses_and_what_no_authority_checks() {
+    fn names_are_distinguished_from_addresses_and_uncheckable_names() {
         for name in ["rpc.example.com", "a.b", "xn--bcher-kva.example", "1.example"] {
             assert!(is_domain(name), "{name}");
         }

@@ -127,6 +127,7 @@ impl ConfigProgram {
 mod tests {
     use super::*;
 
+    // Shows (Commands and configuration).
     #[test]
     fn every_known_key_is_in_the_list() {
         for key in Config::known_keys() {
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_key_decides_and_a_name_that_only_begins_alike_does_not() {
+    fn the_longest_key_decides_and_a_shared_prefix_does_not() {
         assert!(ConfigProgram::Gateway.keeps("gateway.listen"));
         assert!(!ConfigProgram::Gateway.keeps("gateway.key_secret"));
         assert!(!ConfigProgram::Gateway.keeps("chains.eth.nodes[0].url"));

@@ -268,6 +268,7 @@ mod tests {
         config.lines(SecretFingerprints::of(config).first())
     }
 
+    // Shows (Commands and configuration): No version shows a secret, but each shows that one has changed.
     #[test]
     fn no_secret_is_in_the_lines_and_each_changed_one_is_seen() {
         let first = config(SECRETS);
@@ -315,6 +316,7 @@ mod tests {
         assert_eq!(written.filtered(|key| key == "cache.bytes").to_string(), "cache.bytes = \"256MiB\"\n");
     }
 
+    // Shows (Commands and configuration).
     #[test]
     fn a_text_of_an_earlier_version_is_shown_with_todays_masks() {
         let stored = "chains.eth.nodes[0].url = \"https://h/v2/planted/x?a=***-0123456789ab&b=planted\"\n\
@@ -331,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn as_a_file_it_reads_back_once_the_secrets_are_there() {
+    fn the_written_file_is_read_back_once_the_secrets_are_set() {
         let first = config(SECRETS);
         let file = lines(&first).to_toml();
         let again = |text: &str| {

@@ -121,7 +121,7 @@ mod tests {
     use std::net::SocketAddr;
 
     #[test]
-    fn a_url_says_how_private_the_connection_is() {
+    fn a_url_states_how_private_the_connection_is() {
         use MailEncryption::{Private, StartTls, Tls};
         for (url, tls, encryption, port) in [
             ("smtps://u:p@mail.example.com", MailTls::Auto, Tls, 465),
@@ -165,6 +165,7 @@ mod tests {
         }
     }
 
+    // Shows (Mails and notifications).
     #[test]
     fn without_tls_an_address_is_private() {
         for (address, expected) in [

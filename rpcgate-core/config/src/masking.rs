@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn fingerprints_are_removed_wherever_they_occur() {
+    fn fingerprints_are_removed_everywhere() {
         let (marked, plain) =
             ("http://u:***-0123456789ab@h/?key=***-fedcba987654", "http://u:***@h/?key=***");
         assert_eq!(without_fingerprints(marked), plain);

@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_which_a_third_differs_are_alike() {
+    fn words_that_differ_in_a_third_are_similar() {
         for (a, b) in [("etc", "eth"), ("etherum", "ethereum"), ("eth_cal", "eth_call")] {
             assert!(similar(a, b), "{a} {b}");
         }

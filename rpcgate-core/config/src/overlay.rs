@@ -83,7 +83,7 @@ mod tests {
     use rpcgate_core::plan::{Plan, PlanQuota, QuotaChange};
 
     #[test]
-    fn streams_that_operators_set_override_those_of_the_file_and_a_key_has_no_more_than_its_project() {
+    fn operators_stream_limits_override_the_file_and_a_key_has_no_more_than_its_project() {
         let of = |ws_connections, ws_connections_per_key| {
             let mut plan = Plan::of(Tier::Free).with_ws_connections(10).with_ws_connections_per_key(4);
             PlanChange { ws_connections, ws_connections_per_key, ..PlanChange::default() }.apply(&mut plan);
@@ -133,6 +133,7 @@ mod tests {
         assert_eq!(overlay.over(&Config::default()).plans.free.per_minute, 5, "not before it is due");
     }
 
+    // Shows (Management): Settings of operators override the file; a chain is served only if both enable it.
     #[test]
     fn operators_override_the_file_and_neither_alone_enables_a_chain() {
         let text = "[chains.eth]\ncu = { a = 1, b = 2 }\n[chains.btc]\nenabled = false\n";

@@ -117,6 +117,7 @@ fn kinds<T>(item: &Item, r: &mut Reading<'_>) -> Option<T> {
 mod tests {
     use super::*;
 
+    // Shows (Keys): Only the visible part of a secret is ever shown.
     #[test]
     fn a_secret_is_never_shown() {
         let secret = Secret::new("hunter2");

@@ -628,8 +628,9 @@ fn a_printed_configuration_without_secrets_reads_back_unchanged() {
     assert_eq!(read(&read("").to_toml_masked()), read(""));
 }
 
+// Shows (Commands and configuration): The variables of a service called `rpcgate` are no settings.
 #[test]
-fn the_variables_of_a_service_called_rpcgate_are_no_settings_and_misspelled_ones_are_errors() {
+fn variables_of_a_service_called_rpcgate_are_no_settings_and_typos_are_errors() {
     let config = with_env(
         &[
             ("RPCGATE_PORT", "tcp://10.0.0.1:8080"),
@@ -649,6 +650,8 @@ fn the_variables_of_a_service_called_rpcgate_are_no_settings_and_misspelled_ones
     }
 }
 
+// Shows (Commands and configuration): An entry in the form `::ffff:10.0.0.7` is refused with the form to write (promise
+// 92).
 #[test]
 fn an_ipv4_address_in_the_form_of_ipv6_is_refused_with_the_form_to_write() {
     const ADDRESS: &str = "which is an IPv4 address in the form of IPv6: write ";
@@ -677,6 +680,7 @@ fn an_ipv4_address_in_the_form_of_ipv6_is_refused_with_the_form_to_write() {
     }
 }
 
+// Shows (Routes and bodies): A host belongs to one chain.
 #[test]
 fn a_host_belongs_to_one_chain_and_is_a_name_without_a_port() {
     let of = |eth: &str, btc: &str| format!("[chains.eth]\nhosts = [{eth}]\n[chains.btc]\nhosts = [{btc}]\n");

@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_masked_wherever_they_occur() {
+    fn secrets_are_masked_everywhere() {
         for (given, shown) in [
             ("postgres://u:p@ss@h/db", "postgres://u:***@h/db"),
             ("postgres://h/db?host=/run/pg&Password=x", "postgres://h/db?host=/run/pg&Password=***"),

@@ -74,6 +74,7 @@ mod tests {
     use crate::chain::ChainOverrides;
     use crate::toy::Toy;
 
+    // Shows (Routes and bodies).
     #[test]
     fn a_host_is_found_in_any_spelling_and_only_as_a_whole() {
         let own = ChainOverrides::default().with_host("Toy.example.com").with_host("10.0.0.7");

@@ -352,6 +352,7 @@ mod tests {
         }
     }
 
+    // Shows (Nodes and cache).
     #[test]
     fn a_method_that_no_node_takes_is_closed() {
         let some = |only: &[&str]| NodeMethods::new(only.iter().copied(), [""; 0]);

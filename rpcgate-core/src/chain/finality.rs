@@ -110,8 +110,9 @@ mod tests {
         assert!(finality.is_final(100) && !finality.is_final(101));
     }
 
+    // Shows (Nodes and cache).
     #[test]
-    fn what_was_final_before_does_not_become_so_by_later_blocks_and_never_by_a_head_that_is_gone() {
+    fn finality_never_comes_from_later_blocks_or_from_a_head_that_is_gone() {
         let finality = Finality::new(Arc::default(), 6);
         finality.head().set(106);
         for (before, last) in [(None, None), (Some(0), None), (Some(105), Some(99)), (Some(106), Some(100))] {

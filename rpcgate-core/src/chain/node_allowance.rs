@@ -159,8 +159,9 @@ mod tests {
     }
 
     proptest! {
+        // Shows (Nodes and cache).
         #[test]
-        fn a_node_that_is_used_only_while_it_is_not_ahead_lasts_for_the_whole_month_and_leaves_little(
+        fn a_node_used_only_when_not_ahead_lasts_the_whole_month_and_leaves_little_unused(
             calls in 1_000_u64..20_000,
             steps in 200_u64..2_000,
             first in 0_u16..1_200,

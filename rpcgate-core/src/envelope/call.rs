@@ -529,6 +529,7 @@ mod tests {
         }
     }
 
+    // Shows (Hostile and odd traffic).
     #[test]
     fn names_with_a_nul_or_in_another_case_are_refused_where_a_node_may_read_a_command() {
         let limits = Limits::default().with_commands();

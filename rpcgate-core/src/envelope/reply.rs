@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn the_id_of_a_message_is_found_wherever_it_stands_and_pushes_have_none() {
+    fn the_id_of_a_message_is_found_in_every_position_and_pushes_have_none() {
         let read = |text: &str| {
             reply_id(text.as_bytes()).map(|reply| {
                 let id = String::from_utf8(reply.id.of(text.as_bytes()).to_vec()).unwrap();

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_id_is_replaced_wherever_it_is() {
+    fn the_id_is_replaced_in_every_position() {
         for (reply, expected) in [
             (
                 r#"{"jsonrpc":"2.0","id":640,"result":{"id":1}}"#,
@@ -238,6 +238,7 @@ mod tests {
     }
 
     proptest! {
+        // Shows (Nodes and cache).
         #[test]
         fn a_streamed_reply_is_accepted_where_a_whole_one_is(
             members in vec(prop::sample::select(vec![

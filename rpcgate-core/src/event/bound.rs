@@ -80,6 +80,7 @@ mod tests {
         (body.len(), parsed["data"]["data"].take())
     }
 
+    // Shows (Webhooks): A body has at most 256 KiB; the largest data of a larger event are cut and marked.
     #[test]
     fn a_body_of_the_largest_size_stays_whole_and_one_byte_more_is_cut() {
         let event = |size: usize| ChainEvent::new(EventType::ContractEvent).with("data", "x".repeat(size));
@@ -91,6 +92,7 @@ mod tests {
         assert_eq!(cut, json!({"data": "x".repeat(KEPT), "truncated": true}));
     }
 
+    // Shows (Webhooks).
     #[test]
     fn the_largest_members_are_cut_and_the_others_stay() {
         let event = ChainEvent::new(EventType::ContractEvent)
@@ -112,8 +114,9 @@ mod tests {
         assert_eq!(cut.get("attributes"), None);
     }
 
+    // Shows (Webhooks).
     #[test]
-    fn whatever_an_event_has_its_body_is_bounded() {
+    fn the_body_of_any_event_is_bounded() {
         let many = (0..2_000).fold(ChainEvent::new(EventType::ContractEvent), |event, number| {
             event.with(&format!("name{number}"), "v".repeat(1_000))
         });

@@ -159,6 +159,7 @@ mod tests {
         shape.fits(data.as_object().unwrap())
     }
 
+    // Shows (Webhooks).
     #[test]
     fn a_value_is_of_the_form_of_its_member_or_no_event_has_it() {
         for (name, good, bad) in [

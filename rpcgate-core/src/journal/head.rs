@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_is_read_as_it_was_written_whatever_follows_it() {
+    fn a_header_is_read_as_it_was_written_with_anything_after_it() {
         let mut bytes = head().to_bytes().to_vec();
         assert_eq!(SegmentHeader::read(&bytes), Ok(head()));
         bytes.extend_from_slice(b"frames");

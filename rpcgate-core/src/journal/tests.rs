@@ -214,13 +214,13 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_without_a_panic_and_said_again(bytes in vec(any::<u8>(), 0..300)) {
+    fn any_bytes_are_read_without_a_panic_and_round_trip(bytes in vec(any::<u8>(), 0..300)) {
         read(&bytes);
         says_the_same_again(&framed(&bytes))?;
     }
 
     #[test]
-    fn a_changed_payload_with_a_fitting_checksum_reads_without_a_panic_and_is_said_again(
+    fn a_changed_payload_with_a_valid_checksum_reads_without_a_panic_and_round_trips(
         records in vec(records(), 1..6),
         changes in vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
     ) {

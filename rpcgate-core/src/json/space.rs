@@ -71,6 +71,7 @@ mod tests {
     }
 
     proptest! {
+        // Shows (Nodes and cache).
         #[test]
         fn the_remaining_text_has_the_same_tokens(text in json_text()) {
             let mut bytes = text.as_bytes().to_vec();

@@ -303,6 +303,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(1_000))]
 
+        // Shows (Nodes and cache).
         #[test]
         fn a_text_in_chunks_is_accepted_where_the_cursor_accepts_the_whole(
             text in json_text(),
@@ -328,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_cut_or_goes_on_is_not_complete() {
+    fn a_text_that_is_cut_or_continues_is_not_complete() {
         let whole = br#"{"id":1,"result":["x\u00e9",-1.5e+3,true,false,null,{}]}"#;
         assert!(streamed(whole, &[]));
         for end in 0..whole.len() {

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_usual_follows_slowly_without_load_quickly_alone_and_not_at_all_under_load() {
+    fn the_baseline_adapts_slowly_when_idle_quickly_when_alone_and_not_under_load() {
         for (how, after) in [
             (Learning::Calm, 15..25),
             (Learning::Alone, 39..41),
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn two_kinds_of_one_slot_do_not_mix_and_a_forgotten_one_makes_room() {
+    fn two_kinds_of_one_slot_do_not_mix_and_a_forgotten_one_frees_its_slot() {
         let all = learned(7, 10 * MILLI);
         let other = 7 + (3 << 48);
         (0..100).for_each(|n| all.learn(other, MILLI, n, Learning::Calm));

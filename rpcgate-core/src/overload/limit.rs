@@ -285,6 +285,7 @@ mod tests {
     }
 
     proptest! {
+        // Shows (Hostile and odd traffic).
         #[test]
         fn the_limit_stays_between_the_least_and_open_and_opens_within_five_seconds(
             least in 1..64_u32,

@@ -130,8 +130,9 @@ impl Simulation {
 
 const FREE: Tier = Tier::Free;
 
+// Shows (Hostile and odd traffic).
 #[test]
-fn at_three_times_capacity_as_much_is_answered_as_before_and_not_much_later() {
+fn three_times_the_capacity_changes_neither_throughput_nor_latency_much() {
     for (places, millis) in [(16, 60), (32, 50), (64, 100), (256, 100)] {
         let mut node = Simulation::new(places, millis);
         let capacity = node.capacity();
@@ -149,7 +150,7 @@ fn at_three_times_capacity_as_much_is_answered_as_before_and_not_much_later() {
 }
 
 #[test]
-fn a_modest_project_is_served_while_a_greedy_one_is_turned_away() {
+fn a_modest_project_is_served_while_a_greedy_one_is_refused() {
     let mut node = Simulation::new(32, 50);
     let capacity = node.capacity();
     node.run(10, &[(capacity / 4, FREE), (capacity / 8, FREE)]);
@@ -160,6 +161,7 @@ fn a_modest_project_is_served_while_a_greedy_one_is_turned_away() {
     assert!(node.refused[0] > 1_000, "{}", node.refused[0]);
 }
 
+// Shows (Hostile and odd traffic).
 #[test]
 fn projects_of_higher_tiers_have_larger_shares() {
     let mut node = Simulation::new(32, 50);
@@ -172,8 +174,9 @@ fn projects_of_higher_tiers_have_larger_shares() {
     assert!(of(0) > 100, "a lower one is not shut out: {}", of(0));
 }
 
+// Shows (Hostile and odd traffic).
 #[test]
-fn ordinary_changes_turn_nobody_away() {
+fn ordinary_changes_refuse_no_call() {
     // A much slower node replaces one, as its answers show.
     let mut node = Simulation::new(100_000, 2);
     node.run(5, &[(1_000, FREE)]);
@@ -197,8 +200,9 @@ fn ordinary_changes_turn_nobody_away() {
     assert_eq!((node.all_refused(), node.load.limit()), (0, None));
 }
 
+// Shows (Hostile and odd traffic).
 #[test]
-fn what_a_load_has_left_holds_for_nobody_once_the_chain_was_idle() {
+fn the_state_of_a_past_load_has_no_effect_after_an_idle_time() {
     let after_load = || {
         let mut node = Simulation::new(32, 50);
         let capacity = node.capacity();
@@ -233,7 +237,7 @@ fn a_node_that_has_become_slow_for_good_is_used_fully_again() {
 }
 
 #[test]
-fn whatever_ends_its_place_is_free() {
+fn a_slot_is_free_after_every_kind_of_end() {
     let load = Arc::new(ChainLoad::new(LoadRules::default().with_least(8)));
     let enter = |at| load.enter(ProjectId(1), Tier::Premium, Duration::from_secs(at)).unwrap();
     enter(0).answered(1, Duration::from_secs(1));
@@ -244,7 +248,7 @@ fn whatever_ends_its_place_is_free() {
 }
 
 #[test]
-fn a_wait_that_is_given_up_counts_as_late_and_never_as_usual() {
+fn an_abandoned_wait_counts_as_late_and_never_as_usual() {
     let load = Arc::new(ChainLoad::new(LoadRules::default()));
     let mut now = Duration::ZERO;
     let mut round = |ends: fn(LoadSlot, Duration), takes: Duration| {
@@ -265,6 +269,7 @@ fn a_wait_that_is_given_up_counts_as_late_and_never_as_usual() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
+    // Shows (Hostile and odd traffic).
     #[test]
     fn after_any_load_everybody_is_admitted_again_within_five_seconds(
         places in 4..200_usize,

@@ -249,6 +249,8 @@ mod tests {
         assert_eq!(names(&recent, 4), None);
     }
 
+    // Shows (Traces, logs and metrics): Stored requests and queries about them are bounded, and no request waits for
+    // them.
     #[test]
     fn the_oldest_are_forgotten_and_the_bound_is_never_passed() {
         for (limit, threads) in [(1, 1), (7, 1), (64, 1), (100, 4), (10_000, 1)] {
@@ -266,8 +268,9 @@ mod tests {
         }
     }
 
+    // Shows (Traces, logs and metrics).
     #[test]
-    fn batches_take_the_place_of_single_requests_and_no_more() {
+    fn batches_replace_older_requests_within_the_bound() {
         let recent = RecentRequests::new(64, 1);
         for request in 0..500 {
             put(&recent, request, &["some_method"; 100], 64);
@@ -291,8 +294,9 @@ mod tests {
         assert!(names(&recent, 2).is_some());
     }
 
+    // Shows (Traces, logs and metrics).
     #[test]
-    fn a_writer_waits_for_nobody() {
+    fn a_writer_never_waits_for_a_lock() {
         let recent = RecentRequests::new(64, 1);
         let held = recent.shards[0].0.lock();
         put(&recent, 1, &["a"], 0);

@@ -12,8 +12,9 @@ fn headers(rows: &[(HeaderName, &str)]) -> HeaderMap {
     headers
 }
 
+// Shows (Traces, logs and metrics).
 #[test]
-fn a_valid_traceparent_is_read_and_any_other_is_none() {
+fn a_valid_traceparent_is_read_and_any_other_is_ignored() {
     let read = |text: &str| TraceContext::parse(text.as_bytes());
     let context = read(&format!("00-{TRACE}-{SPAN}-01")).unwrap();
     assert_eq!(context.trace.bytes()[..2], [0x0a, 0xf7]);
@@ -57,8 +58,9 @@ fn a_client_with_two_traceparents_has_none() {
     assert_eq!(none.begin(RequestId(7), &headers(&two)), None);
 }
 
+// Shows (Traces, logs and metrics).
 #[test]
-fn a_client_may_refuse_to_be_traced_and_gets_no_more_traces_than_the_ratio_and_its_node_is_told() {
+fn a_client_may_refuse_tracing_but_cannot_exceed_the_ratio_and_its_node_is_notified() {
     let begin = |millionths: u32, flags: &str| {
         let text = format!("00-{TRACE}-{SPAN}-{flags}");
         let rows = [(TRACEPARENT, text.as_str()), (TRACESTATE, "a=1,b@c=2")];
@@ -94,8 +96,9 @@ fn a_trace_of_its_own_has_the_number_of_the_request_and_no_state() {
     assert_eq!(all.begin(RequestId(0), &HeaderMap::new()).unwrap().context.trace.bytes()[15], 1);
 }
 
+// Shows (Traces, logs and metrics).
 #[test]
-fn as_many_calls_are_traced_as_the_ratio_says() {
+fn the_share_of_traced_calls_equals_the_ratio() {
     let count = |millionths: u32| {
         let sampling = TraceSampling::of_millionths(millionths);
         let request = |_| RequestId::new(crate::clock::Time::from_secs(1_800_000_000));
@@ -114,6 +117,7 @@ fn as_many_calls_are_traced_as_the_ratio_says() {
     assert!(count(1_000).abs_diff(20) < 27);
 }
 
+// Shows (Traces, logs and metrics): A client cannot have more of its calls traced than the operator's ratio.
 #[test]
 fn a_client_that_wants_all_of_its_calls_traced_gets_the_ratio() {
     let text = format!("00-{TRACE}-{SPAN}-01");
@@ -126,6 +130,7 @@ fn a_client_that_wants_all_of_its_calls_traced_gets_the_ratio() {
     assert!(TraceSampling::of_millionths(0).begin_as_asked(RequestId(7), &wanted).unwrap().is_sampled());
 }
 
+// Shows (Traces, logs and metrics).
 #[test]
 fn a_state_is_passed_on_as_a_whole_or_not_at_all() {
     let read = |lines: &[&str]| {
@@ -165,7 +170,7 @@ fn a_state_is_passed_on_as_a_whole_or_not_at_all() {
 
 proptest! {
     #[test]
-    fn what_is_read_is_written_as_it_was(trace in 1_u128.., span in 1_u64.., flags in 0_u8..4) {
+    fn a_read_value_is_written_unchanged(trace in 1_u128.., span in 1_u64.., flags in 0_u8..4) {
         let text = format!("00-{trace:032x}-{span:016x}-{flags:02x}");
         let context = TraceContext::parse(text.as_bytes()).unwrap();
         prop_assert_eq!(&context.text()[..], text.as_bytes());
@@ -174,7 +179,7 @@ proptest! {
     }
 
     #[test]
-    fn of_any_bytes_what_is_read_is_valid(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
+    fn everything_read_from_any_bytes_is_valid(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
         if let Some(context) = TraceContext::parse(&bytes) {
             prop_assert_eq!(TraceContext::parse(&context.text()), Some(context));
         }

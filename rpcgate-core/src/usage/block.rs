@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_holds_the_records_that_were_added() {
+    fn a_block_contains_the_added_records() {
         let mut one = deed(110, NOW, vec![item("toy_read"), item("toy_scan")]);
         one.items[1].status = 429;
         let other = deed(211, Time::from_micros(NOW.micros() - 5), vec![item(b"a\0\xff")]);

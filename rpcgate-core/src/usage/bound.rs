@@ -149,6 +149,7 @@ mod tests {
         rollups
     }
 
+    // Shows (Usage).
     #[test]
     fn rows_beyond_a_tenants_limit_are_summed_by_key_chain_and_status() {
         let mut rows = KnownRows::default();
@@ -171,6 +172,7 @@ mod tests {
         assert_eq!(told, [("new", 200), ("new", 429), ("newer", 429)]);
     }
 
+    // Shows (Usage).
     #[test]
     fn rows_of_the_database_count_and_are_queried_once() {
         let mut rows = KnownRows::default();
@@ -184,6 +186,7 @@ mod tests {
         assert_eq!(told, [OTHER, "a"]);
     }
 
+    // Shows (Usage).
     #[test]
     fn the_number_of_known_rows_is_bounded() {
         let mut rows = KnownRows::default();

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_are_exact_however_many_they_are() {
+    fn amounts_are_exact_for_any_number_of_charges() {
         let thirds = charged(Tier::Enterprise, 1);
         let sum: Amount = std::iter::repeat_n(thirds.amount(), 3_333_333).sum();
         assert_eq!(sum.to_string(), "666.666600000000");

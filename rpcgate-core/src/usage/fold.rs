@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_shown_alike_are_one_row() {
+    fn names_with_the_same_display_form_are_one_row() {
         let deeds: Vec<_> = methods().into_iter().map(|name| deed(110, NOW, vec![item(name)])).collect();
         let rollups = fold(&deeds);
         assert_eq!(rollups.len(), deeds.len() - 1);
@@ -506,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn taken_sums_are_gone_and_those_of_another_reader_are_not_added() {
+    fn taken_sums_are_removed_and_those_of_another_reader_are_not_added() {
         let mut fold = HourlyFold::new();
         take_in(&frames(&[deed(110, NOW, vec![item("a")])]), &mut fold, &mut Blocks::new());
         assert_eq!((fold.len(), fold.is_full()), (1, false));

@@ -138,6 +138,7 @@ mod tests {
         names.into_iter().map(str::to_owned).collect()
     }
 
+    // Shows (Usage).
     #[test]
     fn existing_methods_stay_and_new_ones_fill_the_rest() {
         let mut there: BTreeSet<String> = (0..MOST - 2).map(|n| format!("m{n:04}")).collect();

@@ -179,6 +179,7 @@ mod tests {
         assert_eq!(twice.values(), numbers.map(|n| 2 * n));
     }
 
+    // Shows (Usage).
     #[test]
     fn without_latencies_their_mean_is_zero() {
         assert_eq!(Metrics::default().avg_latency_ms(), 0.0);
@@ -186,8 +187,10 @@ mod tests {
         assert_eq!(some.avg_latency_ms(), 1.5);
     }
 
+    // Shows (Usage): Usage counts by outcome; billed calls cost at least 1 CU; the mean latency is over answers, and 0
+    // without any.
     #[test]
-    fn each_outcome_counts_as_the_specification_says() {
+    fn each_outcome_counts_as_specified() {
         let counted = |outcome, cached| {
             let mut metrics = Metrics::default();
             metrics.count(2, 10, outcome, cached);

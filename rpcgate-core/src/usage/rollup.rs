@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn streams_are_at_the_place_of_their_code() {
+    fn streams_are_indexed_by_their_code() {
         for (place, stream) in Stream::ALL.into_iter().enumerate() {
             assert_eq!(usize::from(stream.code()), place);
         }

@@ -150,6 +150,7 @@ mod tests {
         (window.from().secs(), window.to().secs())
     }
 
+    // Shows (Usage).
     #[test]
     fn each_period_ends_with_the_hour_of_now() {
         let now = Time::from_micros((MARCH + 5 * HOUR) * 1_000_000 + 1);
@@ -181,6 +182,7 @@ mod tests {
         }
     }
 
+    // Shows (Usage).
     #[test]
     fn a_window_widens_to_whole_hours() {
         let at =

@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_bad_item_is_refused_in_its_place() {
+    async fn a_bad_item_is_refused_in_position() {
         let fixture = Fixture::new();
         let (status, body) = send(&fixture, r#"[{"id":1,"method":"toy_id"},7,{"id":2,"Method":"x"}]"#).await;
         assert_eq!(status, 200);
@@ -515,7 +515,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_height_that_a_client_has_seen_is_in_the_account_and_one_that_is_no_number_is_refused() {
+    async fn the_height_a_client_has_seen_is_recorded_and_an_invalid_one_is_refused() {
         for (given, least) in [(None, Some(None)), (Some("7"), Some(Some(7))), (Some("latest"), None)] {
             let mut request =
                 http::Request::new(Full::new(Bytes::from_static(b"{\"id\":1,\"method\":\"a\"}")));
@@ -535,7 +535,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_that_says_it_is_too_large_is_refused_unread() {
+    async fn a_body_with_a_too_large_stated_length_is_refused_unread() {
         let fixture = Fixture::new();
         let limits = BodyLimits { bytes: 10, ..BodyLimits::default() };
         let request = http::Request::new(Full::new(Bytes::from_static(b"{\"id\":1,\"method\":\"a\"}")));

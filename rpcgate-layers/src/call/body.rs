@@ -256,6 +256,7 @@ mod tests {
         assert_eq!(outcome.unwrap().len(), 66_000);
     }
 
+    // Shows (Hostile and odd traffic): A body must arrive completely within `body_timeout` (promise 60).
     #[tokio::test(start_paused = true)]
     async fn a_body_that_is_fast_enough_still_has_only_a_minute() {
         let piece: &'static str = Box::leak("x".repeat(1_100).into_boxed_str());
@@ -291,7 +292,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn bodies_share_one_room() {
+    async fn bodies_share_one_memory_budget() {
         let room = MemoryBudget::new(8 * COPIES);
         let (mut one, mut two) = (MemoryPermit::of(room.clone()), MemoryPermit::of(room.clone()));
         let body = || Full::new(Bytes::from_static(b"12345"));

@@ -194,7 +194,7 @@ mod tests {
     use tower::service_fn;
 
     #[tokio::test]
-    async fn a_service_of_one_call_passes_answers_and_refuses_in_place() {
+    async fn a_service_of_single_calls_answers_refuses_or_passes_in_order() {
         let layer = EachLayer::new(service_fn(async |call: OwnedCall| match call.method.as_str() {
             "toy_id" => Ok(Some(call.params)),
             "toy_send" => Err(Refusal::Closed),

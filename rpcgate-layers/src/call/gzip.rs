@@ -155,6 +155,7 @@ mod tests {
         assert_eq!(decoded(packed(b""), 0, none).await.unwrap(), "");
     }
 
+    // Shows (Hostile and odd traffic).
     #[tokio::test]
     async fn a_bomb_takes_no_more_memory_than_its_limit() {
         let bomb = packed(&vec![b'x'; 64 << 20]);
@@ -170,8 +171,9 @@ mod tests {
         );
     }
 
+    // Shows (Hostile and odd traffic).
     #[tokio::test]
-    async fn what_is_not_exactly_one_member_is_no_body() {
+    async fn a_body_with_anything_but_one_gzip_member_is_invalid() {
         let whole = packed(b"hello");
         let mut wrong = whole.clone();
         *wrong.last_mut().unwrap() ^= 1;

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn without_being_swept_it_keeps_no_more_than_the_projects_of_a_minute() {
+    fn an_unswept_limiter_keeps_at_most_the_projects_of_a_minute() {
         let heavy = Heavy::default();
         for minute in 0..50 {
             for project in 0..1_000 {
@@ -160,6 +160,7 @@ mod tests {
         }
     }
 
+    // Shows (Limits, budget and quota).
     #[test]
     fn a_request_of_long_ago_brings_no_budget_back() {
         let (heavy, caller) = (Heavy::default(), suite::caller(1));

@@ -366,8 +366,9 @@ mod tests {
         String::from_utf8(pieces.concat()).unwrap()
     }
 
+    // Shows (Hostile and odd traffic).
     #[test]
-    fn answers_that_find_no_room_in_their_batch_are_refused_in_their_places_and_not_charged() {
+    fn answers_beyond_the_memory_of_their_batch_are_refused_in_position_and_not_charged() {
         const NO_ROOM: &str = r#""error":{"code":-32005,"message":"batch response too large"}}"#;
         for (bytes, most, room) in
             [(30_000, 70_000, usize::MAX), (30_000, usize::MAX, 70_000), (9_000, 20_000, 1 << 20)]
@@ -389,6 +390,7 @@ mod tests {
         }
     }
 
+    // Shows (Hostile and odd traffic).
     #[test]
     fn large_answers_are_held_and_not_copied() {
         let (pending, _, room) = three(30_000, usize::MAX, 1 << 20);
@@ -399,8 +401,9 @@ mod tests {
         assert_eq!(room.held(), 0, "small ones are not counted");
     }
 
+    // Shows (Hostile and odd traffic).
     #[test]
-    fn a_large_answer_to_one_call_without_room_is_refused_with_retry_after() {
+    fn a_large_answer_beyond_the_memory_budget_is_refused_with_retry_after() {
         let fixture = Fixture::new();
         let mut calls: Calls<Parsed> = fixture.calls(br#"{"id":1,"method":"a"}"#);
         calls.tally_mut().room = MemoryPermit::of(MemoryBudget::new(20_000));

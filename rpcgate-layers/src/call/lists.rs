@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_forbidden_method_is_refused_whatever_the_lists_say() {
+    fn a_forbidden_method_is_refused_for_any_lists() {
         let mut caller = suite::caller(1);
         caller.lists.allowed.insert(Box::from(&b"toy_read"[..]));
         assert_eq!(decide(&caller, Flags::FORBIDDEN), Err(Refusal::DebugForbidden));

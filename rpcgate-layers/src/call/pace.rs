@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn without_being_swept_it_keeps_no_more_than_the_keys_of_a_minute() {
+    fn an_unswept_limiter_keeps_at_most_the_keys_of_a_minute() {
         let pace = Pace::default();
         for minute in 0..50 {
             for key in 0..1_000 {
@@ -139,6 +139,7 @@ mod tests {
         }
     }
 
+    // Shows (Limits, budget and quota).
     #[test]
     fn a_request_of_long_ago_brings_no_call_back() {
         let (pace, caller) = (Pace::default(), suite::caller(1));

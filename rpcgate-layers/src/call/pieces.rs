@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_contents_are_copied_and_large_ones_shared_in_their_places() {
+    fn small_contents_are_copied_and_large_ones_shared_in_order() {
         let (small, large) = (Bytes::from_static(b"12"), Bytes::from(vec![b'x'; SHARED]));
         let mut pieces = Pieces::default();
         pieces.text.push(b'[');

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_of_a_named_path_is_metered_by_its_template_and_any_other_by_its_last_segment() {
+    fn a_call_of_a_named_path_is_metered_by_its_template_others_by_their_last_segment() {
         let fixture = Fixture { chain: Arc::new(Chain::deployed(Arc::new(Late))), ..Fixture::new() };
         for (path, name, cu) in [
             ("/accounts/0x1", "/accounts/{address}", 7),

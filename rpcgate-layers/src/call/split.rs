@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_for_which_the_joined_response_has_no_room_is_refused_in_its_place() {
+    async fn an_answer_beyond_the_memory_of_the_joined_response_is_refused_in_position() {
         let long = service_fn(async |_: Request<Bytes>| {
             let answer = format!(r#"{{"jsonrpc":"2.0","id":0,"result":"{}"}}"#, "x".repeat(200));
             Ok::<_, BoxError>(Response::new(Full::<Bytes>::from(answer)))
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn no_more_calls_of_a_batch_are_sent_at_the_same_time_than_is_said_and_all_keep_their_places() {
+    async fn a_batch_sends_at_most_the_configured_calls_at_once_and_keeps_their_order() {
         let (now, peak) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let seen = peak.clone();
         let node = service_fn(move |request: Request<Bytes>| {
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_that_fails_is_an_error_in_its_place_and_a_notification_has_no_answer() {
+    async fn a_failed_call_is_an_error_in_position_and_a_notification_has_no_answer() {
         let node = service_fn(async |request: Request<Bytes>| {
             if request.body().windows(4).any(|part| part == b"fail") {
                 return Err(BoxError::from("out of order"));

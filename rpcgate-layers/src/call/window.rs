@@ -300,6 +300,7 @@ mod tests {
         assert_eq!(calls.tally().counted, 0);
     }
 
+    // Shows (Limits, budget and quota).
     #[tokio::test]
     async fn retry_after_does_not_exceed_the_end_of_scaled_down_limits() {
         let fixture = Fixture::with_caller(|caller| (caller.plan.per_minute, caller.plan.per_day) = (2, 2));

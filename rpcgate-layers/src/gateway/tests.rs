@@ -126,7 +126,7 @@ async fn probes_and_sweeps_stop_with_the_last_clone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn housekeeping_forgets_callers_that_are_long_gone() {
+async fn housekeeping_forgets_inactive_callers() {
     let clock = Arc::new(ManualClock::at(Time::from_secs(1_000_000)));
     let counters = Arc::new(rpcgate_core::backend::counters::MemoryCounters::default());
     let built = builder().open(Plan::of(Tier::Free)).clock(clock.clone()).counters(counters.clone());

@@ -80,7 +80,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn messages_are_counted_in_whatever_pieces_they_come() {
+    fn messages_are_counted_in_pieces_of_any_size() {
         let body = [message(b"one"), message(b""), message(&[7; 300])].concat();
         for size in 1..=body.len() {
             let mut messages = Messages::new(300);
@@ -99,7 +99,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_message_that_says_that_it_is_too_long_is_noticed_before_it_comes() {
+    fn a_message_with_a_too_large_stated_length_is_noticed_before_it_arrives() {
         let mut messages = Messages::new(300);
         assert_eq!(messages.pass(&message(&[7; 300])), Ok(()));
         assert_eq!(messages.pass(&[0, 0, 0, 1, 45]), Err(TooLarge));

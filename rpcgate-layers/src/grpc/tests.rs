@@ -327,6 +327,7 @@ async fn a_unary_call_passes_with_its_metadata_and_trailers_and_is_recorded_once
     assert_eq!(gateway.room.held(), 0);
 }
 
+// Shows (Traces, logs and metrics).
 #[tokio::test]
 async fn a_call_is_remembered_with_its_tries_and_a_long_one_from_its_begin() {
     let refusing = Refusing::new();
@@ -353,6 +354,7 @@ async fn a_call_is_remembered_with_its_tries_and_a_long_one_from_its_begin() {
     }
 }
 
+// Shows (gRPC).
 #[tokio::test]
 async fn a_server_stream_passes_message_by_message_with_a_begin_and_an_end() {
     let (pieces, body) = fed(1);
@@ -419,6 +421,7 @@ async fn the_messages_of_a_client_stream_reach_the_node_as_they_come() {
     assert_eq!((records.len(), records[0].lines[0].bytes_in), (1, 16), "one answer, which came whole");
 }
 
+// Shows (gRPC).
 #[tokio::test]
 async fn messages_of_a_bidirectional_stream_take_turns() {
     let node = Node::serve(|request: Request<Incoming>| async move {
@@ -452,6 +455,8 @@ async fn messages_of_a_bidirectional_stream_take_turns() {
     gateway.quiet().await;
 }
 
+// Shows (gRPC): gRPC refusals are statuses 16, 7, 8 and 12 with headers only; lists match both names; a backend failure
+// is 14; an unknown package and reflection are 12.
 #[tokio::test]
 async fn a_refused_call_is_answered_by_headers_alone_and_reaches_no_node() {
     let node = Node::saying(b"never").await;
@@ -580,6 +585,7 @@ async fn grpc_web_is_not_served() {
     assert_eq!((node.calls(), gateway.records().len()), (0, 0));
 }
 
+// Shows (Streams): A unary gRPC read is tried at another node; a broadcast only if nothing was sent.
 #[tokio::test]
 async fn a_read_is_tried_at_another_node_and_a_broadcast_only_while_nothing_was_sent() {
     let dead = Refusing::new();
@@ -613,8 +619,9 @@ async fn a_read_is_tried_at_another_node_and_a_broadcast_only_while_nothing_was_
     );
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
-async fn a_call_that_no_node_may_get_ends_with_14_and_counts_at_none() {
+async fn a_call_that_every_node_limit_refuses_ends_with_14_and_counts_at_no_node() {
     let node = Node::saying(b"answer").await;
     let allowance = NodeAllowance { monthly_calls: Some(2), ..NodeAllowance::default() };
     let limited = |parts: &mut Parts| {
@@ -656,8 +663,9 @@ async fn statuses_of_a_node_pass_and_are_charged_but_not_those_about_the_gateway
     assert_eq!(gateway.records()[0].lines[0].outcome, Outcome::NodeError);
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
-async fn if_no_node_can_serve_a_call_the_client_gets_the_nodes_own_message_and_trailers_uncharged() {
+async fn a_call_that_no_node_can_serve_gets_the_nodes_message_and_trailers_uncharged() {
     let sick = Node::serve(|_| async {
         let mut all = trailers("14");
         if let Some(trailers) = all.trailers_mut() {
@@ -677,6 +685,7 @@ async fn if_no_node_can_serve_a_call_the_client_gets_the_nodes_own_message_and_t
     assert_eq!((line.cu, line.outcome), (0, Outcome::NodeError));
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn a_read_that_a_node_does_not_answer_for_a_time_is_answered_by_another_one() {
     let (hung, _dropped) = silent().await;
@@ -713,7 +722,7 @@ async fn a_read_that_a_node_does_not_answer_for_a_time_is_answered_by_another_on
 }
 
 #[tokio::test]
-async fn an_answer_that_is_none_is_a_failure_of_the_node() {
+async fn an_invalid_answer_is_a_failure_of_the_node() {
     type Answer = fn() -> Response<NodeBody>;
     let cases: [(&str, Answer); 4] = [
         ("status", || {
@@ -751,6 +760,8 @@ async fn silent() -> (Node, mpsc::UnboundedReceiver<()>) {
     (node, told)
 }
 
+// Shows (Streams): gRPC deadlines and cancellation pass in both directions; a client cannot remove a node from the pool
+// by them.
 #[tokio::test]
 async fn a_deadline_is_passed_on_and_ends_the_call_at_the_node_too() {
     let (node, mut over) = silent().await;
@@ -828,6 +839,7 @@ async fn the_chains_timeout_bounds_the_wait_for_an_answer() {
     assert_eq!(answer.status(), "14");
 }
 
+// Shows (Streams).
 #[tokio::test]
 async fn a_client_that_leaves_ends_the_call_at_the_node() {
     let (node, mut over) = silent().await;
@@ -882,8 +894,9 @@ async fn a_client_that_leaves_ends_the_call_at_the_node() {
     gateway.quiet().await;
 }
 
+// Shows (Streams).
 #[tokio::test]
-async fn a_node_that_breaks_off_ends_the_stream_with_a_status_and_within_a_message_with_a_reset() {
+async fn a_node_that_disconnects_ends_the_stream_with_a_status_or_resets_a_message() {
     for (begun, is_broken) in [(message(b"one"), false), (message(b"one")[..6].to_vec(), true)] {
         let (pieces, body) = fed(1);
         let body = Arc::new(Mutex::new(Some(body)));
@@ -907,6 +920,7 @@ async fn a_node_that_breaks_off_ends_the_stream_with_a_status_and_within_a_messa
     }
 }
 
+// Shows (Streams): A slow gRPC side is buffered within a bound and delays no other call.
 #[tokio::test]
 async fn a_slow_reader_holds_back_its_node_and_no_other_call() {
     let sent = Arc::new(AtomicUsize::new(0));
@@ -948,6 +962,7 @@ async fn a_slow_reader_holds_back_its_node_and_no_other_call() {
     assert!(sent.load(SeqCst) > 512 << 10, "and goes on when it is read");
 }
 
+// Shows (Streams).
 #[tokio::test]
 async fn a_client_that_sends_ahead_is_held_back() {
     let node = Node::serve(|request: Request<Incoming>| async move {

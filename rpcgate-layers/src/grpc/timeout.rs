@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_that_is_left_is_written_as_finely_as_there_is_room() {
+    fn the_remaining_time_is_written_as_finely_as_it_fits() {
         for (left, text) in [
             (Duration::ZERO, "0n"),
             (Duration::from_nanos(99_999_999), "99999999n"),
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_is_there_twice_is_no_time() {
+    fn a_duplicate_header_is_not_a_time() {
         let mut metadata = HeaderMap::new();
         assert_eq!(read(&metadata), Ok(None));
         metadata.append(TIMEOUT, HeaderValue::from_static("1S"));

@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_call_of_a_program_has_a_number_of_its_own_that_a_float_holds() {
+    fn each_call_of_a_program_has_its_own_number_that_fits_a_float() {
         let (one, two) = (next_call_number(), next_call_number());
         assert_ne!(one, two);
         assert!([one, two].iter().all(|number| (FIRST..1 << 53).contains(number)));

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_is_taken_at_once_and_then_as_many_as_the_time_allows() {
+    fn a_burst_is_taken_at_once_and_then_calls_at_the_rate() {
         let used = CallRate::default();
         assert_eq!((taken(&used, millis(0)), taken(&used, millis(0))), (5, 0));
         assert!(!used.has_room(RATE, 1, millis(99)) && used.has_room(RATE, 1, millis(100)));
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_is_taken_whole_or_not_at_all_and_a_larger_one_than_the_burst_delays_what_follows() {
+    fn an_array_is_admitted_whole_and_one_above_the_burst_delays_the_next_calls() {
         let used = CallRate::default();
         assert!(used.take(RATE, 3, millis(0)) && !used.take(RATE, 3, millis(0)));
         assert!(used.take(RATE, 2, millis(0)));
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_may_be_taken_and_what_is_counted_may_not() {
+    fn returned_calls_may_be_taken_again_and_counted_ones_may_not() {
         let used = CallRate::default();
         assert_eq!(taken(&used, millis(0)), 5);
         used.give_back(RATE, 2, millis(0), millis(0));
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_late_has_come_back_by_itself() {
+    fn calls_returned_late_never_exceed_the_burst() {
         let used = CallRate::default();
         assert!(used.take(RATE, 5, millis(0)));
         assert_eq!(taken(&used, millis(9_000)), 5);
@@ -133,6 +133,7 @@ mod tests {
     }
 
     proptest! {
+        // Shows (Nodes and cache).
         #[test]
         fn no_time_has_more_calls_than_the_burst_and_the_rate_allow(
             per_second in 1_u32..5_000,
@@ -152,8 +153,9 @@ mod tests {
             }
         }
 
+        // Shows (Nodes and cache).
         #[test]
-        fn nor_has_any_time_if_calls_are_given_back_late(
+        fn no_period_exceeds_its_limit_if_calls_are_returned_late(
             per_second in 1_u32..5_000,
             burst in 1_u32..20,
             steps in proptest::collection::vec(

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn an_archive_comes_after_the_others_whatever_its_priority_and_before_one_that_is_not_healthy() {
+    fn an_archive_ranks_after_all_healthy_nodes_and_before_an_unhealthy_one() {
         let node = |(index, (is_archive, priority))| {
             let config = NodeConfig::new("http://127.0.0.1:1".parse().unwrap()).with_archive(is_archive);
             Node::new(index, NodeConfig { priority, ..config })
@@ -244,8 +244,9 @@ mod tests {
         assert_eq!(asked(&nodes), [0, 2]);
     }
 
+    // Shows (Nodes and cache): A drained node gets no new call and no new stream, and its streams end with 1012.
     #[test]
-    fn only_a_candidate_is_chosen_and_a_drained_node_is_none_even_if_it_is_alone() {
+    fn only_a_candidate_is_chosen_and_never_a_drained_node() {
         let drains = NodeDrains::default();
         let node = |index: usize| {
             let config = NodeConfig::new(format!("http://127.0.0.1:{}", index + 1).parse().unwrap());
@@ -275,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn if_none_is_healthy_the_one_least_behind_is_used() {
+    fn the_node_least_behind_is_used_if_none_is_healthy() {
         let nodes = nodes(3);
         for (node, height) in nodes.iter().zip([80, 90, 70]) {
             node.health.record_probe(Some(NodeStatus::at(height)));
@@ -307,15 +308,16 @@ mod tests {
         node.health.by(Transport::Http).usefulness()
     }
 
+    // Shows (Nodes and cache).
     #[test]
-    fn a_node_of_which_nothing_is_known_takes_its_turn_and_no_more() {
+    fn an_unknown_node_takes_its_turn_and_no_more() {
         let nodes = nodes(2);
         usefulness(&nodes[0]).record_latency(Duration::from_millis(5));
         assert_eq!(counts(&Rotation::default(), &nodes, 60), [30, 30]);
     }
 
     #[test]
-    fn a_node_that_fails_is_left_for_a_slower_one_and_for_a_fallback() {
+    fn a_failing_node_is_replaced_by_a_slower_one_or_a_fallback() {
         let nodes = nodes(2);
         usefulness(&nodes[0]).record_latency(Duration::from_millis(1));
         usefulness(&nodes[1]).record_latency(Duration::from_millis(200));

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_that_are_gone_are_forgotten_and_those_that_are_held_are_not() {
+    fn removed_nodes_are_forgotten_and_used_ones_are_kept() {
         let drains = NodeDrains::default();
         let held = drains.of(ETH, "held");
         for number in 0..1_000 {

@@ -157,18 +157,20 @@ mod tests {
         assert_eq!(watched(&[r#""result":7"#], 0).await, (Some(7), vec![Some(7)]));
     }
 
+    // Shows (Nodes and cache).
     #[tokio::test]
     async fn the_answer_to_another_call_shows_no_height() {
         assert_eq!(watched(&[r#""id":1,"result":7"#], 5).await, (Some(5), vec![None]));
     }
 
     #[tokio::test]
-    async fn of_two_nodes_the_higher_counts_and_of_three_the_second() {
+    async fn the_head_is_the_higher_of_two_nodes_and_the_second_of_three() {
         let (seven, nine, lie) = (r#""result":7"#, r#""result":9"#, r#""result":1000000"#);
         assert_eq!(watched(&[seven, nine], 0).await.0, Some(9));
         assert_eq!(watched(&[lie, seven, nine], 0).await.0, Some(9));
     }
 
+    // Shows (Routes and bodies).
     #[tokio::test]
     async fn a_node_without_http_is_not_probed_and_neither_silent_nor_behind() {
         let node = node(r#""result":1000"#).await;
@@ -257,8 +259,9 @@ mod tests {
         }
     }
 
+    // Shows (Nodes and cache).
     #[tokio::test]
-    async fn one_absurd_height_is_not_the_head_and_a_head_that_falls_far_drops_the_stored_answers() {
+    async fn one_absurd_height_is_not_the_head_and_a_head_that_falls_far_drops_stored_answers() {
         let heights = Arc::new(parking_lot::Mutex::new(vec![100, i64::MAX as u64, 101]));
         let script = heights.clone();
         let node = ScriptedNode::serve(move |_, mut wire| {
@@ -293,6 +296,7 @@ mod tests {
         assert_eq!(most.into_inner(), 101);
     }
 
+    // Shows (Nodes and cache).
     #[tokio::test]
     async fn the_reason_why_a_node_cannot_be_used_is_known() {
         let refusing = crate::testing::scripted_node::Refusing::new();

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_says_that_it_has_not_caught_up_counts_only_alone() {
+    fn a_node_that_reports_catching_up_counts_only_if_it_is_alone() {
         let mut site = Site::new(2);
         let syncing = NodeHeight { height: 500, is_syncing: true };
         let well = NodeHeight { height: 100, is_syncing: false };
@@ -224,6 +224,8 @@ mod tests {
         assert_eq!(height(&mut Site::new(2), vec![syncing]), 500);
     }
 
+    // Shows (Nodes and cache): One absurd height makes nothing final, and answers stored under a head that falls back
+    // far are dropped (promise 77).
     #[test]
     fn one_absurd_height_is_not_believed_in_a_pool_of_any_size() {
         for nodes in 1..5 {
@@ -241,6 +243,7 @@ mod tests {
         }
     }
 
+    // Shows (Nodes and cache).
     #[test]
     fn a_head_may_grow_as_fast_as_blocks_come_and_after_an_outage_by_all_of_them() {
         let mut site = Site::new(1);
@@ -251,6 +254,7 @@ mod tests {
         assert_eq!(site.round(&[600]), (463, false), "but not as many in a second");
     }
 
+    // Shows (Nodes and cache).
     #[test]
     fn a_node_that_was_cut_off_is_believed_when_it_stays_so_or_another_agrees() {
         let mut site = Site::new(1);
@@ -282,6 +286,7 @@ mod tests {
         assert_eq!(heads[5..], [150, 160, 170, 180, 190, 200, 210], "{heads:?}");
     }
 
+    // Shows (Nodes and cache).
     #[test]
     fn a_head_that_falls_back_far_is_believed_and_reported_once() {
         let mut site = Site::new(1);

@@ -81,8 +81,9 @@ mod tests {
         assert_eq!(requests.wait(|| above(&height, 3)).await, Some(3), "it is known");
     }
 
+    // Shows (Nodes and cache).
     #[tokio::test(start_paused = true)]
-    async fn a_height_that_no_node_reaches_is_waited_for_a_second_and_probed_for_four_times_at_most() {
+    async fn an_unreached_height_is_waited_for_one_second_with_at_most_four_probes() {
         let (requests, probes, began) = (HeadRequests::default(), AtomicU64::new(0), Instant::now());
         let rounds = probe_on_demand(&requests, &probes);
         let waits = async {

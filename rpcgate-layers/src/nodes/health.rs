@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_well_until_something_else_is_known() {
+    fn a_node_is_healthy_until_the_opposite_is_known() {
         assert_eq!(HealthState::default().health(NOW), NodeHealth::Well);
         assert_eq!(grade(&HealthState::default()), Grade::Healthy);
     }
@@ -344,6 +344,7 @@ mod tests {
         assert_eq!(health.health(NOW).name(), "ejected");
     }
 
+    // Shows (Dashboard): Nodes show their failed tries, and no refusals of clients.
     #[test]
     fn faults_are_what_fails_through_the_node_and_not_through_the_call() {
         let health = HealthState::default();
@@ -379,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_node_to_which_no_connection_could_be_made_stays_unreachable_after_the_pause() {
+    fn a_silent_node_that_failed_to_connect_stays_unreachable_after_the_pause() {
         let health = HealthState::default();
         (0..2).for_each(|_| health.record_probe(None));
         health.by(Transport::Http).record_unreachable(NOW);
@@ -391,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_at_height_0_or_that_says_so_is_not_in_sync() {
+    fn a_node_at_height_0_or_that_reports_syncing_is_not_in_sync() {
         let health = HealthState::default();
         for seen in [NodeStatus::at(0), NodeStatus::at(9).with_syncing(true)] {
             health.record_probe(Some(seen));
@@ -416,8 +417,9 @@ mod tests {
         assert_eq!(health.health(NOW), NodeHealth::Well);
     }
 
+    // Shows (Nodes and cache).
     #[test]
-    fn a_transport_that_fails_says_nothing_about_the_others() {
+    fn a_failing_transport_does_not_affect_the_others() {
         let health = HealthState::default();
         let of = |transport| health.grade((transport, MethodIndex::OTHER), || NOW);
         (0..5).for_each(|_| {

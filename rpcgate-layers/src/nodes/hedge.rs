@@ -154,6 +154,7 @@ mod tests {
     static A: &str = "a";
     static B: &str = "b";
 
+    // Shows (Nodes and cache).
     #[test]
     fn hedges_are_a_share_of_the_calls_and_few_are_saved_up() {
         let hedging = Hedging::new(HedgePolicy::default());

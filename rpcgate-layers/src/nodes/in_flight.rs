@@ -80,8 +80,9 @@ mod tests {
         (0..most).map_while(|_| limit.acquire(Some(ProjectId(project))).ok()).collect()
     }
 
+    // Shows (Hostile and odd traffic).
     #[test]
-    fn a_single_project_has_nearly_all_places_and_an_eighth_beside_others() {
+    fn a_single_project_gets_nearly_all_slots_and_an_eighth_next_to_others() {
         let limit = InFlightLimit::new(160);
         let mut one = acquire(&limit, 1, 200);
         assert_eq!(one.len(), 150);
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn few_places_go_to_the_first_calls() {
+    fn a_small_limit_admits_calls_up_to_itself() {
         let limit = InFlightLimit::new(2);
         assert_eq!(acquire(&limit, 1, 3).len(), 2);
         assert_eq!(InFlightLimit::new(0).acquire(None).err(), Some(Full));

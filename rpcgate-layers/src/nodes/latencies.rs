@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn methods_beyond_those_with_a_place_share_one() {
+    fn methods_beyond_the_tracked_number_share_a_slot() {
         let latencies = Latencies::new(95);
         // The address of a name identifies it, so each of these is a method of its own.
         let names: &'static str = Box::leak("x".repeat(4_096).into_boxed_str());

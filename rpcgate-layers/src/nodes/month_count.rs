@@ -81,7 +81,7 @@ mod tests {
     const NOVEMBER: CalendarMonth = CalendarMonth::from_number(682);
 
     #[test]
-    fn a_month_that_begins_has_no_calls_and_a_small_step_back_of_the_clock_does_not_end_it() {
+    fn a_new_month_has_no_calls_and_a_small_backward_clock_step_does_not_end_it() {
         let count = MonthCount::default();
         assert_eq!(count.read(NOVEMBER), (NOVEMBER, 0));
         count.add(NOVEMBER, 7);
@@ -94,6 +94,7 @@ mod tests {
         assert_eq!(count.read(long_before), (long_before, 0), "that clock was wrong");
     }
 
+    // Shows (Nodes and cache).
     #[test]
     fn a_bound_is_kept_to_the_call_by_all_threads() {
         let count = MonthCount::default();
@@ -109,8 +110,9 @@ mod tests {
         );
     }
 
+    // Shows (Nodes and cache).
     #[test]
-    fn calls_are_taken_back_and_raised_in_their_own_month_only() {
+    fn calls_are_returned_and_raised_only_in_their_own_month() {
         let count = MonthCount::default();
         count.add(NOVEMBER, 7);
         count.take_back(NOVEMBER, 3);

@@ -164,6 +164,7 @@ mod tests {
         network
     }
 
+    // Shows (Nodes and cache).
     #[test]
     fn a_node_of_another_network_stays_wrong_until_it_shows_the_right_one() {
         let (network, probe) = (network(), probe(&ExpectedNetwork::OfChain));
@@ -182,8 +183,9 @@ mod tests {
         assert!(!network.is_wrong() && !network.is_unknown() && network.wrong().is_none());
     }
 
+    // Shows (Nodes and cache).
     #[test]
-    fn a_node_that_does_not_show_its_network_is_not_wrong_and_is_asked_again_after_it_was_gone() {
+    fn a_node_that_hides_its_network_is_not_wrong_and_is_asked_again_after_an_outage() {
         for hidden in [None, Some(&b""[..])] {
             let network = network();
             network.record(&probe(&ExpectedNetwork::OfChain), hidden);
@@ -193,6 +195,7 @@ mod tests {
         }
     }
 
+    // Shows (Nodes and cache).
     #[test]
     fn an_operator_names_the_network_as_nodes_show_it_or_by_a_hexadecimal_number() {
         for name in ["97", "0x61"] {

@@ -64,8 +64,9 @@ mod tests {
         NodeConfig::new(url.parse().unwrap())
     }
 
+    // Shows (Nodes and cache).
     #[test]
-    fn a_name_is_the_same_for_ever_and_does_not_depend_on_the_secrets_of_the_address() {
+    fn a_name_never_changes_and_does_not_depend_on_the_secrets_of_the_address() {
         // Ids that clients hold must stay valid across an upgrade.
         assert_eq!(NodeDigits::of("http://10.0.0.1:8545", 0).as_bytes(), b"c9f56a71");
         let digits = |url: &str| node(url).digits;
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_no_id_names_no_node() {
+    fn a_text_that_is_not_an_id_names_no_node() {
         for id in [
             "\"0x12345678\"",
             "\"0x1234567\"",

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_has_its_nodes_and_all_nodes_are_more_than_it_can_name() {
+    fn a_set_contains_the_first_64_nodes_and_all_means_every_node() {
         let some: NodeSet = [NodeIndex(0), NodeIndex(63), NodeIndex(64)].into_iter().collect();
         let places: Vec<_> = (0..100).filter(|place| some.has(NodeIndex(*place))).collect();
         assert_eq!(places, [0, 63]);

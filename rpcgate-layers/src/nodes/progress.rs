@@ -134,7 +134,7 @@ mod tests {
     use rpcgate_core::fault::Cause;
 
     #[test]
-    fn a_listener_is_told_of_changes_alone_and_a_fault_of_what_any_try_has_sent() {
+    fn a_listener_is_notified_of_changes_only_and_a_fault_of_any_sent_try() {
         let sent = [AtomicBool::new(false), AtomicBool::new(false)];
         let mut told = Vec::new();
         let mut on_sent = |is_sent| told.push(is_sent);

@@ -250,6 +250,7 @@ mod tests {
         failures.iter().map(|failure| tries.after(*failure, is_idempotent, &policy)).collect()
     }
 
+    // Shows (Nodes and cache).
     #[test]
     fn a_read_is_retried_once_for_every_kind_of_failure() {
         let timed_out = TryFailure::TimedOut { sent: true };

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hard_budget_is_kept_to_the_call_and_begins_anew_with_the_month() {
+    fn a_hard_budget_is_exact_to_the_call_and_restarts_with_the_month() {
         let (spending, allowance) = (NodeSpending::default(), budget(10));
         assert!(spending.take(&allowance, 8, at(0)) && !spending.take(&allowance, 3, at(0)));
         assert!(spending.take(&allowance, 2, at(0)) && spending.is_spent(&allowance, at(0)));
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_other_gateways_have_sent_is_not_left() {
+    fn calls_of_other_gateways_reduce_the_budget() {
         let spendings = NodeSpendings::default();
         let (spending, allowance) = (spendings.of(ETH, "a"), budget(10));
         let others = |month, calls| NodeMonth { chain: "eth".into(), node: "a".into(), month, calls };
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_over_the_budget_use_nothing_of_the_rate_and_what_was_not_sent_is_given_back() {
+    fn calls_over_the_budget_use_no_rate_and_unsent_calls_are_returned() {
         let rate = Some(NodeRate { per_second: 2, burst: 2 });
         let (spending, allowance) = (NodeSpending::default(), NodeAllowance { rate, ..budget(3) });
         assert!(spending.take(&allowance, 2, at(0)) && !spending.take(&allowance, 1, at(0)));
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_of_configured_nodes_are_restored_however_many_there_are() {
+    fn counts_of_any_number_of_configured_nodes_are_restored() {
         let spendings = NodeSpendings::default();
         let held: Vec<_> = (0..=MOST_REMEMBERED).map(|node| spendings.of(ETH, &node.to_string())).collect();
         let month = CalendarMonth::of(at(0).now);
@@ -365,8 +365,9 @@ mod tests {
     }
 
     proptest! {
+        // Shows (Nodes and cache).
         #[test]
-        fn no_month_has_more_calls_than_its_budget_whatever_is_taken_and_given_back(
+        fn no_month_exceeds_its_budget_for_any_calls_taken_and_returned(
             budget_calls in 1_u64..200,
             steps in proptest::collection::vec(
                 (0_u64..3 * DAY, 1_u32..9, any::<bool>(), any::<bool>()),

@@ -173,6 +173,7 @@ mod tests {
         health.record_answer(verdict, ANY, (Some(Duration::from_millis(1)), || NOW));
     }
 
+    // Shows (Nodes and cache).
     #[test]
     fn only_usable_answers_improve_the_rank_of_a_node() {
         let health = TransportHealth::default();

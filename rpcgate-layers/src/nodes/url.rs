@@ -311,6 +311,7 @@ mod tests {
         assert_eq!(login("http://h"), None);
     }
 
+    // Shows (Keys).
     #[test]
     fn nothing_secret_is_shown() {
         for (text, shown) in [

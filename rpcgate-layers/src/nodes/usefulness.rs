@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_that_leaves_early_says_nothing_about_a_node() {
+    fn a_caller_that_leaves_early_does_not_affect_a_node() {
         let account = Usefulness::default();
         account.record_silence(MILLI * 999);
         assert_eq!(account.expected(ANY), None, "a node that never answered has a second");
@@ -455,8 +455,9 @@ mod tests {
         assert!(!account.is_doubtful(one, at(0)));
     }
 
+    // Shows (Nodes and cache).
     #[test]
-    fn a_doubtful_node_gets_a_trial_after_a_second_and_then_ever_less_often_until_it_is_useful() {
+    fn a_doubtful_node_gets_a_trial_after_a_second_and_then_less_and_less_often() {
         let account = Usefulness::default();
         assert!(!account.takes_trial(ANY, at(0)), "it is not doubtful");
         (0..9).for_each(|_| account.record_failed());
@@ -470,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_of_which_nothing_is_known_has_no_expected_time() {
+    fn an_unknown_node_has_no_expected_time() {
         let account = Usefulness::default();
         assert_eq!(account.expected(ANY), None);
         account.record_failed();

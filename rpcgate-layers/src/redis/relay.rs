@@ -144,6 +144,7 @@ mod tests {
     use super::*;
     use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
 
+    // Shows (Reliability).
     #[test]
     fn published_changes_are_read_and_other_texts_are_not() {
         let changes =

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_possible_number_of_unused_units_never_falls_and_grows_by_units_that_become_unused() {
+    fn the_bound_of_unused_units_never_falls_and_grows_with_units_that_become_unused() {
         let unused = |now, ever| Unused { now, ever };
         let mut most = MostUnused { first: unused(40, 100), reported: 0 };
         assert_eq!(most.grow(unused(40, 100)), 40);

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_loads_no_scripts_says_why() {
+    fn a_server_that_loads_no_scripts_reports_the_reason() {
         let digests = || vec![Value::SimpleString("d".into()); TEXTS.len() - 1];
         let refused = redis::parse_redis_value(b"-NOAUTH Authentication required.\r\n").unwrap();
         let why = BadAnswer::Refused("NOAUTH Authentication required.".into());

@@ -376,8 +376,9 @@ mod tests {
         assert_eq!(busy.used(HOUR), 1_000);
     }
 
+    // Shows (Limits, budget and quota).
     #[test]
-    fn a_slice_of_a_higher_ceiling_is_returned_before_anything_is_reserved_below_a_lower_one() {
+    fn a_slice_of_a_higher_ceiling_is_returned_before_a_lower_one_is_reserved() {
         let mut units = with_slice(100);
         let Spent::No(want) = units.spend(10, 0, 0, NOW) else { panic!("the ceiling is nothing now") };
         assert_eq!(want, Want { slice: 0, back: 100, ceiling: 0 });
@@ -397,6 +398,7 @@ mod tests {
         );
     }
 
+    // Shows (Limits, budget and quota).
     #[test]
     fn alone_a_slice_of_a_higher_ceiling_is_not_spent_below_a_lower_one() {
         let mut units = with_slice(100);
@@ -427,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn unused_units_are_reported_wherever_they_are() {
+    fn all_unused_units_are_reported() {
         let unused = |units: &Units| {
             units.unused().into_iter().filter(|(hour, _)| *hour == HOUR).map(|(_, unused)| unused).next()
         };
@@ -505,6 +507,7 @@ mod tests {
     }
 
     proptest! {
+        // Shows (Reliability).
         #[test]
         fn counts_in_redis_are_recorded_or_unused_once_all_earlier_calls_are_over(
             steps in proptest::collection::vec((0..9_u32, 1..40_u32), 3..200),

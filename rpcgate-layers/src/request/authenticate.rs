@@ -348,6 +348,7 @@ mod tests {
         assert_eq!(pending.refusal, Some(Refusal::Overloaded));
     }
 
+    // Shows (Keys): Either part of Basic credentials may be the key, which a stream or a long call keeps.
     #[tokio::test]
     async fn either_part_of_basic_credentials_may_be_the_key_and_stays_the_key_of_the_request() {
         let fixture = Fixture::new();

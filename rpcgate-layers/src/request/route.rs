@@ -416,6 +416,7 @@ mod tests {
         assert_eq!(send(request("GET", "/ws/toy")).await.refusal, Some(Refusal::NoStream));
     }
 
+    // Shows (Routes and bodies).
     #[test]
     fn a_chain_without_a_stream_is_refused_like_one_that_is_not_known() {
         let still = ToyVariant { facts: Facts::json_rpc("still", "Still"), more: Vec::new() };
@@ -443,6 +444,7 @@ mod tests {
         assert!(matches!(at(Method::POST, "/ws/toy"), RouteMatch::Nowhere(Refusal::NoStream)));
     }
 
+    // Shows (Hostile and odd traffic): gRPC routing cannot be spoofed (promise 47).
     #[test]
     fn a_grpc_call_is_routed_by_the_whole_labels_of_its_package() {
         let facts = Facts::rest("coins", "Coins").with_grpc(&["protocol", "ibc"]);
@@ -505,6 +507,7 @@ mod tests {
         }
     }
 
+    // Shows (Routes and bodies).
     #[tokio::test]
     async fn a_preflight_is_allowed_up_to_64_headers_that_it_requests() {
         let allowed = async |requested: &[&str]| {

@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn inner_services_see_a_key_in_a_storm_with_a_quarter_of_its_limits_until_the_hour_is_over() {
+    async fn inner_services_see_a_stormy_key_with_a_quarter_of_its_limits_for_an_hour() {
         let (fixture, safeguard) = (Fixture::new(), Arc::new(Safeguard::by(Some(RULE))));
         storm(&fixture, &safeguard).await;
         assert_eq!((safeguard.cooled(), safeguard.storms()), (1, 1));
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_caller_that_changes_meanwhile_is_scaled_down_again() {
+    async fn a_caller_that_changes_during_the_call_is_scaled_down_again() {
         let (fixture, safeguard) = (Fixture::new(), Arc::new(Safeguard::by(Some(RULE))));
         storm(&fixture, &safeguard).await;
         assert_eq!(send(&fixture, &safeguard, WINDOW).await.0.plan.per_day, 2_500);
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_lists_the_keys_in_cool_down_with_their_limits_and_its_end() {
+    async fn it_lists_the_throttled_keys_with_their_limits_and_the_end() {
         let (fixture, safeguard) = (Fixture::new(), Arc::new(Safeguard::by(Some(RULE))));
         assert_eq!(safeguard.cooled_keys(fixture.now()), []);
         let other = Fixture { caller: Arc::new(suite::caller(2)), ..fixture.clone() };

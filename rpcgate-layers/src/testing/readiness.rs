@@ -278,7 +278,7 @@ where
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_concurrency_limit_behind_batch_holds_requests_back_and_admits_them_one_after_another() {
+async fn a_concurrency_limit_behind_batch_admits_requests_one_after_another() {
     let (fixture, slow) = (Fixture::new(), Slow::new(2));
     let limited = ConcurrencyLimitLayer::new(2).layer(slow.service());
     let requests = (0..5).map(|_| batch(limited.clone(), &fixture, READ));
@@ -293,7 +293,7 @@ async fn a_concurrency_limit_behind_batch_holds_requests_back_and_admits_them_on
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_leaves_while_its_request_waits_frees_its_place() {
+async fn a_client_that_leaves_while_its_request_waits_frees_its_slot() {
     let (fixture, slow) = (Fixture::new(), Slow::new(1));
     let limited = ConcurrencyLimitLayer::new(1).layer(slow.service::<Parsed>());
     let mut service = BatchLayer::new().layer(limited.clone());
@@ -337,7 +337,7 @@ async fn a_timeout_behind_batch_is_answered_and_the_aborted_call_is_recorded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_buffer_behind_batch_and_cache_serves_and_a_worker_that_is_gone_is_503_with_an_account() {
+async fn a_buffer_behind_batch_and_cache_serves_and_a_dead_worker_is_a_recorded_503() {
     let fixture = Fixture::new();
     let cache = CacheLayer::new(Arc::new(BoundedReplies::new(1 << 20)), fixture.clock.clone());
     let (buffered, worker) =
@@ -419,7 +419,7 @@ async fn an_error_between_the_outer_layers_is_a_refusal_of_the_outermost() {
 }
 
 #[tokio::test]
-async fn a_service_that_failed_to_become_ready_is_not_polled_again_and_its_connection_ends() {
+async fn a_service_that_failed_to_become_ready_is_not_polled_again_and_disconnects() {
     let fixture = Fixture::new();
     let (mock, mut handle) = pair::<Received<()>, PendingResponse>();
     handle.send_error("gone");

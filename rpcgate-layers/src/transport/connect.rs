@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_node_whose_own_certificate_is_named_is_trusted_even_if_it_is_that_of_an_authority() {
+    async fn a_nodes_own_certificate_is_trusted_even_if_it_belongs_to_an_authority() {
         let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().unwrap();
@@ -231,6 +231,7 @@ mod tests {
         assert_eq!(fixture(&node, "127.0.0.1", Some(&certificate.pem())).read().await, Err(NO_CONNECTION));
     }
 
+    // Shows (Reliability): A node may be reached by other transports than TCP, with TLS where its address requires it.
     #[tokio::test]
     async fn a_dialers_connection_has_tls_where_the_address_asks_for_it() {
         let (node, authority) = secure(&["node.invalid"], true).await;
@@ -246,6 +247,8 @@ mod tests {
         assert_eq!(fixture(dialed("http://node.invalid", &plain)).read().await.unwrap(), "plain");
     }
 
+    // Shows (Nodes and cache): Nodes with certificates of a private authority are reached, and the reason of an
+    // unusable node is known.
     #[tokio::test]
     async fn a_certificate_of_an_unknown_authority_or_for_another_name_is_refused() {
         let (node, authority) = secure(&["localhost"], true).await;

@@ -60,6 +60,7 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
+    // Shows (Nodes and cache).
     #[test]
     fn the_reason_of_a_failed_connection_is_a_phrase_that_an_operator_can_act_on() {
         let io = |kind| io::Error::new(kind, "raw");

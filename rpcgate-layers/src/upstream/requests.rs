@@ -205,6 +205,7 @@ mod tests {
     use crate::testing::scripted_node::{PoolFixture, Refusing};
     use rpcgate_core::node_try::NodeChoice;
 
+    // Shows (Nodes and cache): Only single reads are hedged, within a share of the calls.
     #[tokio::test]
     async fn a_single_read_may_be_hedged_and_a_broadcast_or_an_array_may_not() {
         let fixture = PoolFixture::with(&[Refusing::new().url()], PoolLimits::default());
@@ -224,8 +225,9 @@ mod tests {
         assert_eq!(hedges(array, Round::FIRST), [None, None]);
     }
 
+    // Shows (Nodes and cache): Transactions, heavy, large and unusual calls never share an array with those of others.
     #[tokio::test]
-    async fn a_usual_read_may_travel_with_those_of_others_and_nothing_else_may() {
+    async fn only_ordinary_reads_may_share_an_array_with_other_clients() {
         let limits = PoolLimits::default().with_batching(Some(BatchingPolicy::default()));
         let fixture = PoolFixture::with(&[Refusing::new().url()], limits);
         let without = PoolFixture::with(&[Refusing::new().url()], PoolLimits::default());

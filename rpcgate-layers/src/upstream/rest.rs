@@ -441,6 +441,7 @@ mod tests {
         }
     }
 
+    // Shows (Nodes and cache).
     #[tokio::test]
     async fn the_status_of_a_client_error_without_json_passes_and_the_call_is_not_tried_again() {
         for (head, body, status, message) in [
@@ -506,8 +507,10 @@ mod tests {
         assert_eq!(orders(&bad) as u32, failed);
     }
 
+    // Shows (Nodes and cache): A REST read that a node cannot serve now, according to its JSON answer, goes to another
+    // node, and a handshake that a node does not answer is made at another one (promise 74).
     #[tokio::test]
-    async fn a_read_that_a_node_cannot_serve_now_is_asked_of_another_and_not_charged_if_none_can() {
+    async fn a_read_that_a_node_cannot_serve_now_goes_to_another_and_is_free_if_none_can() {
         // JSON, so that the answer is the chain's and not that of a broken proxy.
         let busy = answer(&JSON.replace("200 OK", "503 Later"), r#"{"code":14}"#);
         let (one, well) =
@@ -539,6 +542,7 @@ mod tests {
         assert_eq!(site.response("GET", "/stock", "").await.0, 200, "what may be kept is held whole");
     }
 
+    // Shows (Nodes and cache).
     #[tokio::test]
     async fn a_streamed_answer_whose_json_is_not_whole_has_no_clean_end() {
         let whole = format!(r#"{{"rows":["{}"]}}"#, "x".repeat(40 << 10));

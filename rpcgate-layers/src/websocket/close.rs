@@ -121,7 +121,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn every_reason_has_a_name_of_its_own_and_its_place_in_the_list() {
+    fn every_reason_has_its_own_name_and_position_in_the_list() {
         let names: HashSet<_> = CloseReason::ALL.map(CloseReason::name).into();
         assert_eq!(names.len(), CloseReason::ALL.len());
         for (place, reason) in CloseReason::ALL.into_iter().enumerate() {

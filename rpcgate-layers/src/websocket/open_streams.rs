@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_and_a_project_have_as_many_streams_as_their_plan_says_and_others_are_undisturbed() {
+    fn streams_of_a_key_and_a_project_are_limited_by_their_plan_independently_of_others() {
         let streams = Fixture::new(caller(1, 1)).streams;
         let admit = |key, project| {
             streams.admit(&Arc::new(caller(key, project)), None, ETH, &StreamLimits::default())
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_are_counted_by_reason_and_a_stream_that_was_not_opened_is_no_end() {
+    fn ends_are_counted_by_reason_without_streams_that_never_opened() {
         let fixture = Fixture::new(caller(1, 1));
         let mut permit = fixture.open();
         drop(fixture.open());
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn streams_end_when_their_key_is_revoked_and_later_ones_begin_anew() {
+    async fn streams_end_when_their_key_is_revoked_and_later_ones_start_fresh() {
         let fixture = Fixture::new(caller(1, 1));
         let permit = fixture.open();
         fixture.streams.check().await;
@@ -444,8 +444,9 @@ mod tests {
         assert_eq!(ending(&permit), Some(CloseReason::Suspended));
     }
 
+    // Shows (Streams).
     #[tokio::test]
-    async fn streams_end_on_a_chain_that_their_key_may_no_longer_use_and_go_on_elsewhere() {
+    async fn streams_end_on_a_chain_that_their_key_lost_and_continue_elsewhere() {
         const BSC: ChainName = ChainName::new("bsc");
         let mut narrowed = caller(1, 1);
         narrowed.scope = Scope::Only(["bsc".into()].into());
@@ -457,6 +458,7 @@ mod tests {
         assert_eq!(refused.err(), Some(Refusal::TooManyStreams), "the key has two, on all chains together");
     }
 
+    // Shows (Streams).
     #[test]
     fn a_gateway_has_as_many_streams_as_it_can_hold_and_leaves_some_to_every_project() {
         let streams = Fixture::new(caller(1, 1)).streams;
@@ -477,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shutdown_ends_all_streams_and_admits_none_and_a_revoked_key_does_not_wait_for_it() {
+    fn a_shutdown_ends_all_streams_and_admits_none_and_a_revoked_key_ends_at_once() {
         let fixture = Fixture::new(caller(1, 1));
         let permit = fixture.open();
         fixture.streams.shut_down(Duration::from_secs(9));

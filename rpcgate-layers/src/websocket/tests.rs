@@ -280,6 +280,7 @@ async fn messages_pass_unchanged_both_ways() {
     }
 }
 
+// Shows (Traces, logs and metrics).
 #[tokio::test]
 async fn a_handshake_is_remembered_and_the_messages_of_its_stream_are_not() {
     let node = Node::echo().await;
@@ -334,7 +335,7 @@ async fn messages_that_arrive_together_are_written_together() {
 }
 
 #[tokio::test]
-async fn what_is_written_for_several_streams_in_one_turn_reaches_each_its_own_client() {
+async fn data_for_several_streams_in_one_turn_reaches_the_right_clients() {
     const STREAMS: u8 = 16;
     let all_are_there = Arc::new(Barrier::new(STREAMS.into()));
     let node = Node::serve(move |mut socket| {
@@ -413,7 +414,7 @@ async fn pings_pongs_and_fragments_pass_in_their_order() {
 }
 
 #[tokio::test]
-async fn close_codes_and_reasons_pass_whoever_closes_first() {
+async fn close_codes_and_reasons_pass_from_either_side() {
     let frame = |code, reason: &'static str| CloseFrame { code, reason: reason.into() };
     let node = Node::serve(move |mut socket| async move {
         match socket.next().await {
@@ -493,7 +494,7 @@ async fn an_array_is_decided_entry_by_entry_and_its_answers_are_joined() {
 }
 
 #[tokio::test]
-async fn refused_calls_of_an_array_that_a_node_answers_one_by_one_are_answered_with_its_first_answer() {
+async fn refused_calls_of_an_array_are_answered_with_the_nodes_first_single_answer() {
     const ONE: &str = r#"{"jsonrpc":"2.0","id":3,"result":"0x1"}"#;
     const TWO: &str = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-1}}"#;
     let (node, _) = Node::answering(&[ONE, TWO, r#"{"an":"event"}"#]).await;
@@ -516,7 +517,7 @@ async fn refused_calls_of_an_array_that_a_node_answers_one_by_one_are_answered_w
 }
 
 #[tokio::test]
-async fn every_part_of_a_stream_is_recorded_and_answers_are_told_from_pushes() {
+async fn every_part_of_a_stream_is_recorded_and_answers_are_distinguished_from_pushes() {
     let (node, _) = Node::answering(&[
         r#"{"jsonrpc":"2.0","id":7,"result":"0xsub"}"#,
         r#"{"jsonrpc":"2.0","id":7,"result":{"an":"event"}}"#,
@@ -620,7 +621,7 @@ async fn sub_protocols_are_offered_to_the_node_which_chooses() {
 }
 
 #[tokio::test]
-async fn a_project_has_as_many_streams_as_its_plan_says() {
+async fn streams_of_a_project_are_limited_by_its_plan() {
     let node = Node::echo().await;
     let limit = |caller: &mut Caller| caller.plan = caller.plan.with_ws_connections(2);
     let gateway = Gateway::with(&[&node.url], limit, |_| ()).await;
@@ -676,8 +677,9 @@ async fn a_message_beyond_the_limit_ends_the_stream_with_1009_fragments_added_up
     assert_eq!(end(&mut socket).await, (1009, "message too large".into()));
 }
 
+// Shows (Streams).
 #[tokio::test]
-async fn a_message_beyond_the_limit_is_taken_and_dropped_so_that_its_client_learns_why_the_stream_ends() {
+async fn a_message_beyond_the_limit_is_drained_so_that_its_client_learns_the_reason() {
     let node = Node::echo().await;
     // A masked frame of 16 MiB, much more than all buffers between client and gateway hold.
     let head = [0x82, 0xff, 0, 0, 0, 0, 1, 0, 0, 0, 1, 2, 3, 4];
@@ -754,6 +756,8 @@ fn taking(node: &Node, only: &[&str]) -> NodeConfig {
     NodeConfig::new(url).with_methods(NodeMethods::new(only.iter().copied(), [""; 0]))
 }
 
+// Shows (Nodes and cache): A stream is opened at a node that takes every method; if none does, it refuses the other
+// calls.
 #[tokio::test]
 async fn a_stream_is_opened_where_every_method_is_taken_and_elsewhere_others_are_refused() {
     let answer = r#"{"jsonrpc":"2.0","id":7,"result":1}"#;
@@ -779,6 +783,7 @@ async fn a_stream_is_opened_where_every_method_is_taken_and_elsewhere_others_are
     assert_eq!(*of_some.lock(), [CALL]);
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn a_handshake_that_a_node_does_not_answer_moves_on_to_another_node_within_its_time() {
     // The kernel accepts connections, and nothing answers on them.
@@ -796,6 +801,7 @@ async fn a_handshake_that_a_node_does_not_answer_moves_on_to_another_node_within
     assert!(asked.is_ok(), "the silent node was asked");
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn a_drained_node_gets_no_new_stream_and_its_streams_end_with_1012() {
     let (one, two) = (Node::echo().await, Node::echo().await);
@@ -827,6 +833,7 @@ async fn a_drained_node_gets_no_new_stream_and_its_streams_end_with_1012() {
     while next(&mut again).await != text(CALL) {}
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn ids_of_what_the_node_of_a_stream_makes_name_the_node_as_over_http() {
     let node = Node::serve(|mut socket| async move {
@@ -901,8 +908,9 @@ async fn calls_beyond_the_rate_of_a_stream_are_refused() {
     assert_eq!(next(&mut socket).await, text(r#"{"jsonrpc":"2.0","id":7,"result":1}"#));
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
-async fn an_opening_and_each_call_count_at_the_node_and_calls_beyond_what_it_may_get_are_refused() {
+async fn an_opening_and_each_call_count_at_the_node_and_are_refused_beyond_its_limit() {
     let (node, seen) = Node::answering(&[r#"{"jsonrpc":"2.0","id":7,"result":1}"#]).await;
     let rate = Some(NodeRate { per_second: 1, burst: 3 });
     let allowance = NodeAllowance { rate, ..NodeAllowance::default() };
@@ -981,6 +989,8 @@ const UNCERTAIN: &[&str] = &[
     r#"{"id":7,"command":"toy_read"}"#,
 ];
 
+// Shows (Hostile and odd traffic): No client message reaches a node before it is parsed and admitted: invalid JSON gets
+// -32700, and anything that is not certainly one call gets -32600 (promise 73).
 #[tokio::test]
 async fn a_message_that_cannot_be_read_is_answered_and_never_reaches_the_node() {
     let (node, seen) = Node::answering(&[r#"{"jsonrpc":"2.0","id":7,"result":1}"#]).await;
@@ -1015,6 +1025,7 @@ async fn a_message_that_cannot_be_read_is_answered_and_never_reaches_the_node() 
     assert_eq!(unread.map(|line| line.1 as usize).sum::<usize>(), refused, "{lines:?}");
 }
 
+// Shows (Hostile and odd traffic).
 #[tokio::test]
 async fn items_that_are_not_certainly_calls_are_taken_out_of_an_array() {
     let (node, seen) = Node::answering(&[r#"[{"jsonrpc":"2.0","id":7,"result":1}]"#]).await;
@@ -1027,8 +1038,9 @@ async fn items_that_are_not_certainly_calls_are_taken_out_of_an_array() {
     assert_eq!(*seen.lock(), [format!("[{CALL}]")]);
 }
 
+// Shows (Hostile and odd traffic).
 #[tokio::test]
-async fn what_a_node_gets_on_a_stream_is_what_was_admitted() {
+async fn a_node_receives_on_a_stream_exactly_the_admitted_calls() {
     use proptest::strategy::{Strategy, ValueTree};
     use proptest::test_runner::TestRunner;
 
@@ -1096,7 +1108,7 @@ async fn what_a_node_gets_on_a_stream_is_what_was_admitted() {
 }
 
 #[tokio::test]
-async fn a_client_that_reads_nothing_slows_its_node_and_is_given_up() {
+async fn a_client_that_reads_nothing_slows_its_node_and_is_closed() {
     let sent = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let counter = sent.clone();
     let node = Node::serve(move |mut socket| {
@@ -1125,8 +1137,9 @@ async fn a_client_that_reads_nothing_slows_its_node_and_is_given_up() {
     assert_eq!(gateway.parts.room.held(), 0);
 }
 
+// Shows (Streams).
 #[tokio::test]
-async fn the_memory_of_a_slow_clients_backlog_is_returned_once_it_is_written_and_not_with_the_next_frame() {
+async fn the_memory_of_a_slow_clients_backlog_is_returned_when_it_is_written() {
     const MESSAGES: usize = 150;
     let node = Node::serve(|mut socket| async move {
         let _ = socket.next().await;
@@ -1159,7 +1172,7 @@ async fn the_memory_of_a_slow_clients_backlog_is_returned_once_it_is_written_and
 }
 
 #[tokio::test]
-async fn a_side_that_is_silent_is_pinged_and_given_up() {
+async fn a_silent_peer_is_pinged_and_closed() {
     let node = Node::serve(|mut socket| async move {
         // Tungstenite answers pings only while it reads.
         let _ = socket.next().await;
@@ -1196,8 +1209,9 @@ const THREE: &str = concat!(
 );
 const CLOSED: &str = r#"{"jsonrpc":"2.0","id":2,"error":{"code":-32601,"message":"method not available"}}"#;
 
+// Shows (Streams): Refused calls of an array are answered for any answers of the node to the others.
 #[tokio::test]
-async fn an_array_that_the_node_rejects_as_a_whole_is_answered_with_its_error_and_the_refused_calls() {
+async fn an_array_that_the_node_rejects_is_answered_with_its_error_and_the_refused_calls() {
     const ERROR: &str = r#"{"jsonrpc":"2.0","error":{"code":-32600,"message":"no arrays"},"id":null}"#;
     const ARRAY: &str = r#"[{"jsonrpc":"2.0","error":{"code":-32600,"message":"no arrays"}}]"#;
     const PUSH: &str = r#"{"jsonrpc":"2.0","method":"toy_subscription","params":{}}"#;
@@ -1226,8 +1240,9 @@ async fn an_array_that_the_node_rejects_as_a_whole_is_answered_with_its_error_an
     }
 }
 
+// Shows (Streams).
 #[tokio::test]
-async fn answers_in_fragments_are_joined_with_those_to_refused_calls_and_pass_at_once_otherwise() {
+async fn fragmented_answers_are_joined_with_refused_calls_and_otherwise_pass_at_once() {
     const WHOLE: &str =
         r#"[{"jsonrpc":"2.0","id":1,"result":1},{"jsonrpc":"2.0","id":3,"error":{"code":-1}} ]"#;
     // The id is not in the first fragment of the first message.
@@ -1268,8 +1283,9 @@ async fn answers_in_fragments_are_joined_with_those_to_refused_calls_and_pass_at
     assert_eq!(gateway.parts.room.held(), 0);
 }
 
+// Shows (Streams).
 #[tokio::test]
-async fn refused_calls_of_an_array_that_is_given_up_are_answered_alone() {
+async fn refused_calls_of_an_abandoned_array_are_answered_alone() {
     let (node, seen) = Node::answering(&[]).await;
     let gateway = Gateway::before(&[&node.url]).await;
     let mut socket = gateway.open().await;
@@ -1286,6 +1302,7 @@ async fn refused_calls_of_an_array_that_is_given_up_are_answered_alone() {
     assert_eq!(seen.lock().len(), 12);
 }
 
+// Shows (Streams): An open stream of a chain that is switched off forwards no message, JSON or not.
 #[tokio::test]
 async fn a_chain_that_is_switched_off_gets_no_message_of_any_kind() {
     let (node, seen) = Node::answering(&[]).await;
@@ -1311,6 +1328,7 @@ async fn a_chain_that_is_switched_off_gets_no_message_of_any_kind() {
     assert!(seen.lock().is_empty(), "{seen:?}");
 }
 
+// Shows (Streams).
 #[tokio::test]
 async fn a_gateway_that_can_hold_no_more_streams_refuses_handshakes_with_503() {
     let node = Node::echo().await;
@@ -1329,6 +1347,7 @@ async fn a_gateway_that_can_hold_no_more_streams_refuses_handshakes_with_503() {
     gateway.open().await;
 }
 
+// Shows (Streams).
 #[tokio::test]
 async fn a_message_of_the_node_without_memory_for_it_ends_the_stream_with_1013() {
     let node = Node::serve(|mut socket| async move {
@@ -1374,8 +1393,10 @@ async fn closed_when_full(close_wait: Duration) -> (Gateway, Node, Socket) {
     (gateway, node, socket)
 }
 
+// Shows (Streams): A client that keeps reading gets its close frame; a node's message for which there is no memory
+// closes with 1013.
 #[tokio::test]
-async fn a_client_that_reads_on_gets_its_close_frame_however_much_comes_before_it() {
+async fn a_client_that_keeps_reading_gets_its_close_frame_after_any_backlog() {
     let (gateway, _node, mut socket) = closed_when_full(Duration::from_secs(3)).await;
     // This takes several times the time that a client may read nothing.
     let mut messages = 0;
@@ -1393,6 +1414,7 @@ async fn a_client_that_reads_on_gets_its_close_frame_however_much_comes_before_i
     assert_eq!(gateway.parts.room.held(), 0);
 }
 
+// Shows (Streams).
 #[tokio::test]
 async fn a_client_that_reads_nothing_for_the_time_of_a_close_gets_no_close_frame() {
     let (gateway, _node, mut socket) = closed_when_full(Duration::from_millis(100)).await;

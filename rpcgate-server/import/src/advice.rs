@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_or_empty_needs_no_note() {
+    fn used_or_empty_leaves_need_no_note() {
         assert_eq!(notes("a: ~\nf: 1\n", &["f"]), [""; 0]);
     }
 }

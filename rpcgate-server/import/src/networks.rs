@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn words_name_a_chain_if_they_agree() {
+    fn a_text_identifies_a_chain_if_its_words_agree() {
         for (text, chain) in [
             ("https://eth-mainnet.g.example.com/v2", Some("eth")),
             ("/rpc/ethereum", Some("eth")),

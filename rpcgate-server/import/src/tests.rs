@@ -104,6 +104,8 @@ fn urls(config: &Config, chain: &str) -> Vec<String> {
     nodes.filter_map(|node| node.url.as_ref().map(|url| url.expose().to_owned())).collect()
 }
 
+// Shows (Import and transfer): Files of eRPC, proxyd, dshackle and Kong become a configuration that passes the check;
+// settings that are not carried over are listed with their line; a malformed file is refused with line and column.
 #[test]
 fn the_new_file_of_every_sample_passes_the_check_and_has_no_secret() {
     for form in SourceForm::ALL {
@@ -119,6 +121,7 @@ fn the_new_file_of_every_sample_passes_the_check_and_has_no_secret() {
     }
 }
 
+// Shows (Import and transfer).
 #[test]
 fn erpc_is_carried_over() {
     const FORM: SourceForm = SourceForm::Erpc;
@@ -181,6 +184,7 @@ fn erpc_is_carried_over() {
     note(&imported, line(FORM, "chainId: 42161 }") - 1, "does not serve network 42161 (Arbitrum One)");
 }
 
+// Shows (Import and transfer).
 #[test]
 fn proxyd_is_carried_over() {
     const FORM: SourceForm = SourceForm::Proxyd;
@@ -220,6 +224,7 @@ fn proxyd_is_carried_over() {
     }
 }
 
+// Shows (Import and transfer).
 #[test]
 fn dshackle_is_carried_over() {
     const FORM: SourceForm = SourceForm::Dshackle;
@@ -253,6 +258,7 @@ fn dshackle_is_carried_over() {
     }
 }
 
+// Shows (Import and transfer).
 #[test]
 fn kong_is_carried_over() {
     const FORM: SourceForm = SourceForm::Kong;
@@ -394,6 +400,8 @@ fn kong_service(service: &str) -> Imported {
     import("kong.yaml", &format!("services:\n- {service}\n"), Some(SourceForm::Kong), None).unwrap()
 }
 
+// Shows (Import and transfer): Kong's kept paths, streams and gRPC, and the budgets of eRPC are carried over, or listed
+// with the reason.
 #[test]
 fn a_path_that_kong_keeps_is_in_the_url_of_the_node() {
     for (chain, url, path, node) in [
@@ -460,6 +468,7 @@ fn a_path_that_kong_adds_to_a_url_of_the_environment_is_noted() {
     }
 }
 
+// Shows (Import and transfer).
 #[test]
 fn streams_and_grpc_of_a_kong_file_become_addresses_of_nodes() {
     for (service, chain, line) in [
@@ -504,7 +513,7 @@ fn streams_and_grpc_of_a_kong_file_become_addresses_of_nodes() {
 }
 
 #[test]
-fn how_kong_treats_hosts_and_slashes_is_noted_where_it_differs() {
+fn kongs_treatment_of_hosts_and_slashes_is_noted_where_it_differs() {
     let notes = |route: &str| {
         let imported = kong_service(&format!(
             "{{ name: eth, url: 'http://10.0.0.1:1', routes: [{{ paths: [/eth], {route} }}] }}"
@@ -554,8 +563,9 @@ fn policies_of_erpc_have_the_same_reason_in_a_list_and_in_a_table() {
     }
 }
 
+// Shows (Import and transfer).
 #[test]
-fn what_a_budget_of_erpc_has_in_addition_is_noted_with_its_own_reason() {
+fn additional_settings_of_an_erpc_budget_are_noted_with_their_reason() {
     let rule = |more: &str| format!("{{ method: '*', maxCount: 60, period: 1m{more} }}");
     for (rules, part) in [
         (rule(", waitTime: 100ms"), "rules[0].waitTime: not carried over: no call waits for a limit"),
@@ -594,8 +604,9 @@ fn what_a_budget_of_erpc_has_in_addition_is_noted_with_its_own_reason() {
     assert!(imported.notes.iter().all(|note| note.line != 1), "{:#?}", imported.notes);
 }
 
+// Shows (Commands and configuration).
 #[test]
-fn promise_90_no_secret_of_a_nodes_url_is_in_the_new_file_or_in_a_note() {
+fn no_secret_of_a_nodes_url_is_in_the_new_file_or_in_a_note() {
     for url in [
         "https://planted1User:planted-word@h.example/rpc",
         "https://planted@h.example/",
@@ -691,6 +702,7 @@ fn contains(lines: &[&str], note: &ImportNote, n: usize) -> bool {
     above == n || is_parent || header == Some(above)
 }
 
+// Shows (Import and transfer).
 #[test]
 fn every_value_of_every_sample_is_carried_over_or_noted() {
     let mut lost = Vec::new();
@@ -745,7 +757,7 @@ fn nodes_whose_chain_the_file_does_not_name_need_one() {
 }
 
 #[test]
-fn what_our_configuration_refuses_is_left_out_with_its_reason() {
+fn settings_that_our_configuration_refuses_are_omitted_with_the_reason() {
     let text = "projects:\n  - id: x\n    networks:\n      - { architecture: evm, evm: { chainId: 1 }, failsafe: { timeout: { duration: 9h } } }\n    upstreams:\n      - { endpoint: 'http://h:0/', evm: { chainId: 1 } }\n      - { endpoint: 'http://h:1/', evm: { chainId: 1 }, jsonRpc: { headers: { 'bad name': secret-of-x } } }\n";
     let imported = import("e.yaml", text, None, None).unwrap();
     note(&imported, 4, "rpcgate refuses it: chains.eth.timeout must lie between");
@@ -939,8 +951,10 @@ fn variables_of(toml: &str) -> Vec<(String, String)> {
 }
 
 proptest! {
+    // Shows (Import and transfer): The new configuration is accepted for any imported file, and neither it nor a note
+    // contains a secret; the size is bounded.
     #[test]
-    fn whatever_a_file_has_the_new_one_is_accepted(
+    fn the_new_configuration_is_accepted_for_any_input_file(
         form in proptest::sample::select(vec![SourceForm::Erpc, SourceForm::Dshackle, SourceForm::Kong]),
         mark in proptest::sample::select(vec!["projects", "cluster", "upstreams", "services", "consumers"]),
         marked in value(),
@@ -952,7 +966,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_backends_a_proxyd_file_has_the_new_one_is_accepted(
+    fn the_new_configuration_is_accepted_for_any_proxyd_backends(
         names in proptest::collection::btree_set("[a-z]{1,3}", 1..5),
         urls in proptest::collection::vec(text(), 5),
         keys in proptest::collection::btree_map(text(), text(), 0..4),
@@ -969,6 +983,7 @@ proptest! {
         holds(SourceForm::Proxyd, &text)?;
     }
 
+    // Shows (Import and transfer).
     #[test]
     fn no_secret_of_a_file_is_in_the_new_one_or_in_a_note(secret in "[A-Z][a-z0-9]{24,40}") {
         let erpc = format!(

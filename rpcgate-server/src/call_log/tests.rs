@@ -44,6 +44,7 @@ fn logged(settled: &SettledCalls<'_>) -> Vec<Value> {
     String::from_utf8(out).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
+// Shows (Traces, logs and metrics).
 #[test]
 fn a_line_has_what_is_known_of_a_call_and_no_more() {
     let mut tries = NodeTries::default();
@@ -122,8 +123,10 @@ fn held(one_in: u128, errors: bool) -> (CallLog, SyncSender<bool>, Receiver<Stri
     (CallLog { one_in, errors, slow: 100 * MILLI, queue, counts }, allow, seen)
 }
 
+// Shows (Traces, logs and metrics): The access log is off by default, samples, never delays a call, and contains no
+// secret.
 #[test]
-fn one_request_of_so_many_is_logged_and_every_slow_or_failed_one() {
+fn one_request_in_n_is_logged_and_every_slow_or_failed_one() {
     let logged = |errors: bool| {
         let (log, allow, seen) = held(10, errors);
         (0..100).for_each(|_| allow.send(true).unwrap());
@@ -142,6 +145,7 @@ fn one_request_of_so_many_is_logged_and_every_slow_or_failed_one() {
     assert_eq!((logged(true), logged(false)), (10 + 6, 10 + 2));
 }
 
+// Shows (Traces, logs and metrics).
 #[test]
 fn lines_that_the_disk_cannot_follow_are_dropped_and_counted_and_no_call_waits() {
     let (log, allow, seen) = held(1, true);

@@ -136,7 +136,7 @@ fn calls_of_a_batch_are_events_and_the_failed_ones_are_counted() {
 }
 
 #[test]
-fn what_has_not_ended_ends_with_its_request_and_what_has_not_begun_lasts_no_time() {
+fn an_open_span_ends_with_its_request_and_one_never_begun_has_no_duration() {
     let mut request = traced(vec![call("-", Outcome::Abandoned, 499)]);
     (request.tries[0].began, request.tries[0].took) = (None, None);
     (request.tries[1].took, request.tries[1].end) = (None, TryEnd::Running);

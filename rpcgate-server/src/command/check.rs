@@ -62,6 +62,8 @@ mod tests {
         )
     }
 
+    // Shows (Commands and configuration): `check` prints the effective configuration with masked secrets; a mistake
+    // exits with 2 and its location.
     #[test]
     fn the_effective_configuration_is_printed_without_secrets() {
         let shown =
@@ -85,8 +87,9 @@ mod tests {
         assert!(messages.ends_with(line) && messages.lines().count() == 1, "{messages}");
     }
 
+    // Shows (Commands and configuration).
     #[test]
-    fn every_fault_has_a_line_with_its_place() {
+    fn every_fault_has_a_line_with_its_location() {
         let failure = check("[gateway]\nlisen = 1\n[shutdown]\ngrace = \"soon\"\n").unwrap_err();
         assert_eq!(failure.code(), 2);
         let text = failure.to_string();
@@ -96,6 +99,8 @@ mod tests {
         assert!(lines[1].starts_with("DIR/rpcgate.toml:4: shutdown.grace"), "{text}");
     }
 
+    // Shows (Commands and configuration): An unreadable file that a key names is reported with the configuration's file
+    // and line.
     #[test]
     fn the_error_for_an_unreadable_file_names_the_line_of_its_key() {
         for (text, line) in [
@@ -121,6 +126,7 @@ mod tests {
         assert!(failure.to_string().starts_with("/nowhere/rpcgate.toml: cannot be read: "), "{failure}");
     }
 
+    // Shows (Commands and configuration).
     #[test]
     fn an_impossible_database_or_journal_is_a_configuration_fault() {
         let failure = check("[database]\nurl = \"postgres://u:hunter2@h/db?sslmode=hunter2\"\n").unwrap_err();

@@ -41,8 +41,10 @@ mod tests {
         (gateway, HealthArgs { file: ConfigFile { config }, ready: true })
     }
 
+    // Shows (Commands and configuration): `health` asks the process on the same host, over TLS if it listens with TLS,
+    // with a bound on time and bytes.
     #[tokio::test]
-    async fn a_gateway_that_serves_is_well_and_one_that_is_gone_is_not() {
+    async fn a_serving_gateway_is_healthy_and_a_stopped_one_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let (gateway, args) = started(dir.path(), "").await;
         execute(&args).await.unwrap();
@@ -60,8 +62,9 @@ mod tests {
         assert!(plain.is_err(), "others are not answered");
     }
 
+    // Shows (Commands and configuration).
     #[tokio::test]
-    async fn a_gateway_behind_tls_is_asked_over_tls_whatever_name_its_certificate_has() {
+    async fn a_gateway_behind_tls_is_asked_over_tls_for_any_name_in_its_certificate() {
         let dir = tempfile::tempdir().unwrap();
         let pair = rcgen::KeyPair::generate().unwrap();
         let params = rcgen::CertificateParams::new(vec!["gw.example.com".into()]).unwrap();

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_redis_url_that_the_gateway_cannot_use_is_left_out() {
+    fn a_redis_url_that_the_gateway_cannot_use_is_omitted() {
         let dir = tempfile::tempdir().unwrap();
         let redis = "rateLimiters: { store: { driver: redis, redis: { uri: 'redis://h:1/no-number' } } }\n";
         let (done, out, messages) = run(&dir, format!("{ERPC}{redis}").as_bytes(), None);
@@ -143,6 +143,7 @@ mod tests {
         assert!(messages.contains(reason) && !out.contains("url = \"redis:"), "{out}{messages}");
     }
 
+    // Shows (Import and transfer).
     #[test]
     fn a_malformed_file_is_refused_with_its_line_and_column() {
         let dir = tempfile::tempdir().unwrap();

@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_database_that_is_away_for_a_moment_is_waited_for_and_no_other_is() {
+    fn a_start_retries_only_a_briefly_unreachable_database() {
         let away = DemoError::Store(StoreError::Unavailable("locked".into()));
         let mut patience = RetryCount(ATTEMPTS);
         assert_eq!((1..ATTEMPTS).filter(|_| patience.bears(&away)).count(), 7);

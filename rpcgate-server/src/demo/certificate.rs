@@ -157,6 +157,7 @@ mod tests {
         assert_eq!(mode & 0o777, 0o600);
     }
 
+    // Shows (Commands and configuration).
     #[test]
     fn it_stays_until_its_end_is_near() {
         let home = tempfile::tempdir().unwrap();

@@ -169,6 +169,7 @@ mod tests {
         assert!(!dir.file(".x.new").exists());
     }
 
+    // Shows (Commands and configuration).
     #[test]
     fn an_error_names_the_path_that_is_not_a_folder() {
         let home = tempfile::tempdir().unwrap();

@@ -219,8 +219,9 @@ mod tests {
 
     const BODY: &[u8] = br#"{"chain":"eth","event_type":"new_block","data":{"block_num":7}}"#;
 
+    // Shows (Webhooks): `demo --webhook-echo` prints deliveries and whether their signature is valid.
     #[test]
-    fn a_line_tells_of_a_delivery_and_whether_its_signature_holds() {
+    fn a_line_shows_a_delivery_and_whether_its_signature_is_valid() {
         let now = Time::from_secs(86_400 + 3 * 3_600 + 4 * 60 + 5);
         let secret = b"whsec_0011";
         let sent = signature(secret, BODY);
@@ -234,8 +235,9 @@ mod tests {
         }
     }
 
+    // Shows (Webhooks).
     #[test]
-    fn what_others_send_cannot_write_to_the_terminal() {
+    fn text_sent_by_others_cannot_control_the_terminal() {
         let body = br#"{"chain":"\u001b[2J\nx","event_type":7}"#;
         let line = line(Time::default(), ["\u{7}", "", ""], body, b"s");
         assert!(!line.chars().any(char::is_control) && line.contains("[2Jx 7, block ?"), "{line}");

@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_node_that_hangs_lets_go_when_it_is_dropped() {
+    async fn a_hanging_node_closes_its_connections_when_dropped() {
         let mut dial = Dial::new(3);
         dial.hang_rate = 1.0;
         let (node, address) = node("eth", dial).await;

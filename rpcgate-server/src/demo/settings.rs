@@ -204,8 +204,9 @@ mod tests {
         assert_eq!([urls(&given, "bsc"), urls(&given, "eth")], [["http://f:1"], ["http://o:1"]]);
     }
 
+    // Shows (Traces, logs and metrics): `demo --otlp URL` sends the traces of the demo to a collector.
     #[test]
-    fn traces_are_sent_where_the_option_says_and_else_nowhere() {
+    fn traces_are_sent_only_to_the_address_of_the_option() {
         let home = tempfile::tempdir().unwrap();
         let dir = Dir::open(home.path()).unwrap();
         assert_eq!(config(&options(), &dir).telemetry.otlp.url, None);
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn no_key_stands_in_the_configuration_and_the_secrets_are_those_that_are_kept() {
+    fn the_configuration_contains_no_key_and_the_secrets_are_the_stored_ones() {
         let home = tempfile::tempdir().unwrap();
         let dir = Dir::open(home.path()).unwrap();
         let (config, state) = (config(&options(), &dir), DemoState::open(&dir).unwrap());
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn database_journal_and_outbox_are_in_the_folder_however_it_is_named() {
+    fn database_journal_and_outbox_are_in_the_folder_for_any_spelling_of_it() {
         let home = tempfile::tempdir().unwrap();
         let name = "a demo, 100% #1";
         // The way up to the root and down again, from the working directory.
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_whose_name_is_no_text_is_refused() {
+    fn a_folder_whose_name_is_not_text_is_refused() {
         use std::os::unix::ffi::OsStrExt;
         let home = tempfile::tempdir().unwrap();
         let dir = Dir::open(&home.path().join(std::ffi::OsStr::from_bytes(b"d\xff"))).unwrap();
@@ -264,6 +265,7 @@ mod tests {
         assert!(error.starts_with("--dir ") && error.contains("not UTF-8"), "{error}");
     }
 
+    // Shows (Commands and configuration).
     #[test]
     fn a_simulated_node_has_a_stream_until_it_or_this_part_is_replaced() {
         let home = tempfile::tempdir().unwrap();
@@ -304,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn the_certificate_of_the_demo_is_for_grpc_alone_and_one_of_the_file_for_everything() {
+    fn the_demos_certificate_is_only_for_grpc_and_the_files_for_everything() {
         let home = tempfile::tempdir().unwrap();
         let dir = Dir::open(home.path()).unwrap();
         let own = config(&options(), &dir).gateway;

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_last_line_is_dropped_wherever_it_was_torn() {
+    fn a_torn_last_line_is_dropped_at_every_cut() {
         let (_home, dir) = home();
         let file = dir.file("eth.submissions");
         Submissions::open(&dir, "eth", 7).unwrap().0.add(&submissions(0..2));
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_written_is_given_up() {
+    fn a_file_that_cannot_be_written_is_abandoned() {
         let (_home, dir) = home();
         let (mut kept, _) = Submissions::open(&dir, "eth", 7).unwrap();
         let file = dir.file("eth.submissions");

@@ -177,6 +177,8 @@ async fn every_printed_line_is_answered_with_a_result() {
     assert_eq!(demo.stop().await, Drained { cut: 0 });
 }
 
+// Shows (Commands and configuration): The demo's second start has the same key, ids, usage and blocks; its plan stays
+// until another is set.
 #[tokio::test]
 async fn a_second_start_has_the_same_key_ids_and_blocks() {
     let home = tempfile::tempdir().unwrap();
@@ -220,6 +222,8 @@ async fn demo_json_has_the_address_of_everything() {
     assert_eq!(answer.body()["result"], "0x1");
 }
 
+// Shows (Commands and configuration): The demo serves the streams of eight chains from simulated nodes, or from a real
+// one with `--node CHAIN.ws=URL`.
 #[tokio::test]
 async fn every_stream_is_served_from_its_simulated_node() {
     use futures_util::{SinkExt, StreamExt};
@@ -245,8 +249,9 @@ async fn every_stream_is_served_from_its_simulated_node() {
     }
 }
 
+// Shows (Commands and configuration): `demo.json` exists only once the demo is ready.
 #[tokio::test]
-async fn demo_json_is_there_only_once_the_demo_is_ready() {
+async fn demo_json_exists_only_once_the_demo_is_ready() {
     let home = tempfile::tempdir().unwrap();
     start(&options(home.path())).await.stop().await;
     let file = home.path().join(FILE);
@@ -282,7 +287,7 @@ fn kept(home: &tempfile::TempDir) -> String {
 }
 
 #[tokio::test]
-async fn a_real_node_takes_the_place_of_the_simulated_one() {
+async fn a_real_node_replaces_the_simulated_one() {
     let (elsewhere, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let real = start(&options(elsewhere.path())).await;
     let url = sheet(&real)["nodes"]["eth"].as_str().unwrap().to_owned();
@@ -467,7 +472,7 @@ async fn a_file_of_submissions_that_no_demo_wrote_is_reported() {
 }
 
 #[tokio::test]
-async fn a_folder_in_use_is_refused_and_left_alone() {
+async fn a_folder_in_use_is_refused_and_unchanged() {
     let home = tempfile::tempdir().unwrap();
     let demo = start(&options(home.path())).await;
     let before = sheet(&demo);

@@ -65,6 +65,7 @@ mod tests {
         }]
     }
 
+    // Shows (Commands and configuration).
     #[test]
     fn a_problem_is_reported_once_and_so_is_its_end() {
         let mut watch = NodeWatch::default();

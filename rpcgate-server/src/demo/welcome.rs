@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn each_served_chain_has_a_line_and_no_other() {
+    fn only_served_chains_have_a_line() {
         let all: Vec<_> = rpcgate_chains::catalog().map(|adapter| path(&adapter)).collect();
         let text = super::text(&sheet(&all), "free", Path::new("d/demo.json"));
         for adapter in rpcgate_chains::catalog() {
@@ -202,6 +202,7 @@ mod tests {
         assert!(!super::text(&sheet(&[]), "free", Path::new("d")).contains("curl"));
     }
 
+    // Shows (Commands and configuration).
     #[test]
     fn a_stream_has_a_line_for_each_client_if_there_is_one() {
         let text = super::text(&sheet(&["eth"]), "free", Path::new("d"));

@@ -139,8 +139,10 @@ async fn a_call_goes_to_its_node_and_comes_back() {
     assert!(answer.contains("chain not available at this location"), "{answer}");
 }
 
+// Shows (Routes and bodies): A head that cannot be parsed gets the gateway's error text; `Content-Length` together with
+// `Transfer-Encoding` is 400 and ends the connection, except in bytes sent before the answer to an earlier request.
 #[tokio::test]
-async fn heads_above_the_limits_are_refused_in_words() {
+async fn heads_above_the_limits_are_refused_with_a_message() {
     let fixture = Fixture::new("").await;
     let long = format!("GET /{} HTTP/1.1\r\nhost: x\r\n\r\n", "x".repeat(9 << 10));
     let large = format!("POST /eth HTTP/1.1\r\nhost: x\r\nx: {}\r\n\r\n", "y".repeat(17 << 10));
@@ -165,8 +167,9 @@ async fn heads_above_the_limits_are_refused_in_words() {
     }
 }
 
+// Shows (Routes and bodies).
 #[tokio::test]
-async fn a_request_that_says_in_two_ways_how_long_it_is_is_refused_and_ends_its_connection() {
+async fn a_request_with_two_different_lengths_is_refused_and_ends_its_connection() {
     let fixture = Fixture::new("").await;
     let lines = ["content-length: 4", "Transfer-Encoding: chunked"];
     for [one, other] in [lines, [lines[1], lines[0]]] {
@@ -252,7 +255,7 @@ async fn a_reload_changes_keys_weights_and_chains_at_once() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_wrong_changes_nothing_and_the_log_says_why() {
+async fn an_invalid_file_changes_nothing_and_the_log_has_the_reason() {
     let lines = CapturedLog::default();
     let _listening = lines.capture("info", LogFormat::Json);
     let fixture = Fixture::new("cu = { some_method = 7 }\n").await;
@@ -333,7 +336,7 @@ async fn pools_and_heads_of_chains_that_stay_are_kept() {
 }
 
 #[tokio::test]
-async fn no_log_holds_a_key() {
+async fn no_log_contains_a_key() {
     let lines = CapturedLog::default();
     let _listening = lines.capture("trace", LogFormat::Text);
     let fixture = Fixture::new("[chains.bsc]\nnodes = [\"http://user:hunter2@127.0.0.1:1\"]\n").await;
@@ -349,8 +352,11 @@ async fn no_log_holds_a_key() {
     assert!(!text.contains("secretsecret") && !text.contains("hunter2"), "{text}");
 }
 
+// Shows (Commands and configuration): No secret of a URL (user, password, path key, query key) is shown or stored
+// outside the configuration: not by `check`, and not in versions, differences, history, logs, metrics, pages or imports
+// (promise 90).
 #[tokio::test]
-async fn promise_90_no_secret_of_a_nodes_url_is_in_the_log_the_metrics_or_what_check_prints() {
+async fn no_secret_of_a_nodes_url_is_in_the_log_the_metrics_or_the_output_of_check() {
     let lines = CapturedLog::default();
     let _listening = lines.capture("trace", LogFormat::Text);
     let url = "http://planted1User:planted-word@127.0.0.1:1/v2/planted/rpc/Planted3?apikey=planted&planted";
@@ -386,7 +392,7 @@ async fn a_start_that_fails_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn a_gateway_that_is_dropped_is_gone() {
+async fn a_dropped_gateway_stops_serving() {
     let fixture = Fixture::new("").await;
     let mut client = TcpStream::connect(fixture.gateway.addr()).await.unwrap();
     client.write_all(post("/eth", KEY, "held").as_bytes()).await.unwrap();

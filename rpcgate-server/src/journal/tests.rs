@@ -157,7 +157,7 @@ fn a_set_and_the_parts_of_a_stream_read_as_they_were_appended() {
 }
 
 #[test]
-fn a_stream_reads_from_the_journal_in_its_parts_and_a_begin_is_there_at_once() {
+fn a_stream_reads_from_the_journal_in_parts_and_its_begin_is_visible_at_once() {
     use rpcgate_core::backend::counters::MemoryCounters;
     use rpcgate_core::backend::usage_sink::Phase;
     use rpcgate_core::stream_tally::StreamTally;
@@ -183,7 +183,7 @@ fn a_stream_reads_from_the_journal_in_its_parts_and_a_begin_is_there_at_once() {
 }
 
 #[test]
-fn a_storm_of_refused_handshakes_is_no_storm_of_writes() {
+fn a_storm_of_refused_handshakes_does_not_cause_a_storm_of_writes() {
     use rpcgate_core::backend::usage_sink::Phase;
     use rpcgate_core::tally::Transport;
     let fixture = Fixture::new(|_| {});
@@ -235,6 +235,7 @@ fn many_threads_lose_nothing_and_each_frame_is_whole() {
     assert_eq!(fixture.journal.status().lost_records, 0);
 }
 
+// Shows (Reliability).
 #[test]
 fn it_is_ready_from_its_admission_to_its_end() {
     let fixture = Fixture::new(|_| {});
@@ -297,7 +298,7 @@ fn a_segment_is_sealed_when_it_is_large_or_when_it_is_time() {
 }
 
 #[test]
-fn segments_stand_in_the_order_they_were_opened_also_when_the_clock_steps_back() {
+fn segments_keep_their_order_when_the_clock_steps_back() {
     let fixture = Fixture::new(|_| {});
     for number in 1..=20 {
         append(&fixture.journal, number);
@@ -308,7 +309,7 @@ fn segments_stand_in_the_order_they_were_opened_also_when_the_clock_steps_back()
 }
 
 #[test]
-fn a_forgotten_segment_is_gone_and_an_open_one_stays() {
+fn a_forgotten_segment_is_removed_and_an_open_one_stays() {
     let fixture = Fixture::new(|options| options.shards = 1);
     append(&fixture.journal, 1);
     let open = fixture.journal.segments()[0];

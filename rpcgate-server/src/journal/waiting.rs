@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn one_thread_writes_at_a_time_and_records_meanwhile_wait_for_the_next_write() {
+    fn one_thread_writes_at_a_time_and_new_records_wait_for_the_next_write() {
         let waiting = Waiting::default();
         waiting.add(&record(1, &[]));
         let turn = waiting.turn(Duration::ZERO).unwrap();

@@ -193,6 +193,8 @@ mod tests {
     use tokio::sync::{mpsc, oneshot};
     use tokio::task::yield_now;
 
+    // Shows (Commands and configuration): A drain waits for a call that continues without its client, and ends it after
+    // the grace period.
     #[tokio::test(start_paused = true)]
     async fn a_drain_waits_for_work_without_a_client_and_stops_it_after_the_grace_period() {
         for (takes, ended) in [(10, true), (40, false)] {

@@ -146,6 +146,7 @@ mod tests {
         (0..most).take_while(|_| frames.read(&ping) == Verdict::Fine).count()
     }
 
+    // Shows (Hostile and odd traffic).
     #[tokio::test(start_paused = true)]
     async fn pings_are_bounded_at_once_and_over_time() {
         let mut frames = begun();
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn frames_are_found_in_whatever_pieces_they_come() {
+    async fn frames_are_found_in_pieces_of_any_size() {
         let stream = [
             PREFACE.to_vec(),
             frame(SETTINGS, 0, &[]),
@@ -185,6 +186,7 @@ mod tests {
         }
     }
 
+    // Shows (Hostile and odd traffic): Frames of HTTP/2 that get no answer are bounded too.
     #[tokio::test(start_paused = true)]
     async fn frames_that_are_not_answered_are_bounded_at_once_and_over_time() {
         for one in [
@@ -204,6 +206,7 @@ mod tests {
         }
     }
 
+    // Shows (Hostile and odd traffic).
     #[tokio::test(start_paused = true)]
     async fn a_client_may_update_its_windows_for_each_small_piece_and_each_request() {
         let update = frame(8, 0, &[0, 0, 0, 100]);

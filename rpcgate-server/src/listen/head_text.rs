@@ -73,8 +73,9 @@ mod tests {
         text.has_length()
     }
 
+    // Shows (Routes and bodies).
     #[test]
-    fn a_length_is_found_however_it_is_written() {
+    fn a_length_is_found_in_every_spelling() {
         for head in [
             "POST / HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
             "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\nCONTENT-LENGTH:5\r\n\r\n",

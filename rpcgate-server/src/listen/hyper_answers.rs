@@ -31,6 +31,7 @@ pub(super) fn replacement(bytes: &[u8]) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
+    // Shows (Routes and bodies).
     #[test]
     fn only_answers_of_hypers_own_are_replaced() {
         let bare = |status| {

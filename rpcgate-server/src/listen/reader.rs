@@ -142,6 +142,7 @@ mod tests {
         }
     }
 
+    // Shows (Hostile and odd traffic).
     #[tokio::test(start_paused = true)]
     async fn the_time_that_a_node_takes_does_not_count() {
         let mut stall = Stall::default();

@@ -89,6 +89,7 @@ mod tests {
         futures_util::stream::Empty<Result<http_body::Frame<bytes::Bytes>, std::convert::Infallible>>,
     >;
 
+    // Shows (Hostile and odd traffic).
     #[test]
     fn http_1_1_needs_one_host_and_other_versions_may_have_one() {
         for (version, hosts, is_right) in [
@@ -107,6 +108,7 @@ mod tests {
         assert!(is_unambiguous(&whole));
     }
 
+    // Shows (Hostile and odd traffic).
     #[test]
     fn the_only_transfer_coding_is_one_chunked() {
         for (codings, is_right) in [

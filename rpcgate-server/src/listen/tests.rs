@@ -149,6 +149,9 @@ async fn long(_: Request<RequestBody>) -> Answer {
     Ok(Response::new(Full::from(vec![b'x'; LONG])))
 }
 
+// Shows (Hostile and odd traffic): A client that reads no byte of its answer for `write_timeout`, or on average less
+// than `body_rate` after `body_grace`, is disconnected; over HTTP/2 its stream is reset, then the connection; its call
+// is recorded with the sent bytes (promise 58).
 #[tokio::test(start_paused = true)]
 async fn a_slow_reader_is_served_as_long_as_it_reads() {
     let connections = connections();
@@ -167,6 +170,7 @@ async fn a_slow_reader_is_served_as_long_as_it_reads() {
     assert_eq!(connections.open(), 0, "it does not read any more");
 }
 
+// Shows (Hostile and odd traffic).
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_takes_a_byte_now_and_then_is_cut() {
     for (every, bytes) in [(20, 1), (5, 4_000)] {
@@ -183,6 +187,7 @@ async fn a_reader_that_takes_a_byte_now_and_then_is_cut() {
     }
 }
 
+// Shows (Hostile and odd traffic).
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_stops_leaves_no_call_behind() {
     let ended = Arc::new(AtomicUsize::new(0));
@@ -245,8 +250,9 @@ fn asking(path: &str) -> Request<Full<Bytes>> {
     Request::get(format!("http://localhost{path}")).body(Full::default()).unwrap()
 }
 
+// Shows (Hostile and odd traffic).
 #[tokio::test(start_paused = true)]
-async fn a_stream_whose_window_stays_shut_is_reset_and_its_neighbours_go_on() {
+async fn a_stream_whose_window_stays_closed_is_reset_and_the_other_streams_continue() {
     let connections = connections();
     let stack = tower::service_fn(async |request: Request<RequestBody>| match request.uri().path() {
         "/long" => long(request).await,
@@ -276,6 +282,7 @@ async fn a_stream_whose_window_stays_shut_is_reset_and_its_neighbours_go_on() {
     assert_eq!(connections.open(), 0, "where that was all, the connection is closed");
 }
 
+// Shows (Hostile and odd traffic).
 #[tokio::test(start_paused = true)]
 async fn a_client_that_only_pings_is_idle() {
     let connections = connections();
@@ -295,8 +302,9 @@ fn connecting() -> Request<Full<Bytes>> {
     request
 }
 
+// Shows (Streams).
 #[tokio::test(start_paused = true)]
-async fn a_websocket_stream_over_http2_keeps_its_connection_and_leaves_nothing_of_it_behind() {
+async fn a_websocket_stream_over_http2_keeps_its_connection_and_leaves_nothing_behind() {
     let connections = connections();
     let open = Arc::new(Mutex::new(Vec::new()));
     let opened = open.clone();
@@ -377,7 +385,7 @@ async fn http_1_0_is_served_and_closed_unless_it_asks_to_stay() {
 }
 
 #[tokio::test]
-async fn with_two_framings_nothing_after_the_request_is_read() {
+async fn a_request_with_two_framings_is_the_last_one_read() {
     for framing in
         ["content-length: 4\r\ntransfer-encoding: chunked", "transfer-encoding: chunked\r\ncontent-length: 4"]
     {
@@ -531,6 +539,8 @@ async fn closing_lets_calls_finish_and_closes_idle_connections() {
     assert!(text.ends_with("at last") && text.contains("connection: close"), "{text}");
 }
 
+// Shows (Hostile and odd traffic): During a drain a request on an open connection is answered, with `Connection:
+// close`.
 #[tokio::test(start_paused = true)]
 async fn a_request_on_an_open_connection_is_answered_while_the_gateway_leaves() {
     let connections = connections();
@@ -600,6 +610,7 @@ async fn a_connection_beyond_the_limit_gets_a_503_with_retry_after() {
     answer(&mut inside[0], "hello").await;
 }
 
+// Shows (Hostile and odd traffic).
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_reader_that_stops_has_little_of_the_kernels_memory() {
@@ -655,6 +666,7 @@ async fn secure_over<T: AsyncRead + AsyncWrite + Unpin>(
     tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap()
 }
 
+// Shows (Hostile and odd traffic).
 #[tokio::test(start_paused = true)]
 async fn bytes_buffered_by_tls_do_not_count_as_read() {
     let dir = tempfile::tempdir().unwrap();
@@ -707,8 +719,9 @@ async fn over_tls_both_versions_are_served() {
     connection.await.unwrap().unwrap();
 }
 
+// Shows (Commands and configuration).
 #[tokio::test]
-async fn a_changed_certificate_is_for_new_connections_and_ends_no_old_one() {
+async fn a_changed_certificate_applies_to_new_connections_and_ends_no_old_one() {
     let dir = tempfile::tempdir().unwrap();
     let (first, roots) = certificate(dir.path());
     let first = Arc::new(first);
@@ -790,7 +803,7 @@ async fn a_client_that_is_refused_while_it_sends_gets_its_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_connection_lingers_for_ever() {
+async fn no_connection_lingers_forever() {
     let stack =
         tower::service_fn(async |_: Request<RequestBody>| -> Answer { Ok(Response::new(Full::from("no"))) });
     let connections = connections();
@@ -871,6 +884,7 @@ async fn flooded(connections: &Arc<Connections>, mut next: impl FnMut(u32) -> Ve
     tokio::time::timeout(Duration::from_secs(30), both).await.expect("the connection never ended")
 }
 
+// Shows (Hostile and odd traffic): Floods of HTTP/2 end in GOAWAY (promise 49).
 #[tokio::test]
 async fn floods_of_http2_end_in_goaway() {
     const NO_ERROR: u32 = 0;
@@ -918,6 +932,8 @@ async fn next_frame(client: &mut DuplexStream) -> (u8, u8, u32) {
     (kind, flags, u32::from_be_bytes(stream))
 }
 
+// Shows (Hostile and odd traffic): A short request that is refused before it has arrived over HTTP/2 is read to its
+// end, and its stream is not reset.
 #[tokio::test(start_paused = true)]
 async fn a_short_request_that_is_answered_before_its_end_is_read_and_its_stream_not_reset() {
     const RST_STREAM: u8 = 3;
@@ -957,7 +973,7 @@ async fn a_short_request_that_is_answered_before_its_end_is_read_and_its_stream_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_quiet_stream_of_a_client_that_is_there_is_kept_and_one_of_a_client_that_is_gone_is_not() {
+async fn a_quiet_stream_with_a_live_client_is_kept_and_one_with_a_dead_client_is_not() {
     let connections = connections();
     let mut gone = framed(tower::service_fn(slow), &connections);
     gone.write_all(PREFACE).await.unwrap();
@@ -988,6 +1004,7 @@ async fn http2_without_tls_is_spoken_where_it_is_configured() {
     self::answer(&mut plain, "hello").await;
 }
 
+// Shows (Routes and bodies): An answer to HEAD has no body over HTTP/2 either.
 #[tokio::test]
 async fn an_answer_to_head_over_http2_has_the_length_of_its_body_and_no_body() {
     let connections = connections();

@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_handshake_is_no_refused_call() {
+    fn a_refused_handshake_is_not_a_refused_call() {
         let mut meter = meter();
         for (outcome, calls) in [(Outcome::Refused, 3), (Outcome::Failed, 1), (Outcome::Abandoned, 1)] {
             let lines = [Line { status: 429, calls, cu: 0, ..line(b"-", outcome) }];

@@ -130,6 +130,7 @@ const CALLS: [(&str, f64); 6] = [
     ("{chain=\"eth\",method=\"kept\",outcome=\"cached\"}", 1.0),
 ];
 
+// Shows (Traces, logs and metrics).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_are_counted_by_chain_method_and_outcome_with_any_sink() {
     for kept in [true, false] {
@@ -196,8 +197,10 @@ async fn nodes_journal_and_databases_have_metrics() {
     assert_eq!(nodes.len(), 2, "two nodes with one name are distinguished: {nodes:?}");
 }
 
+// Shows (Traces, logs and metrics): The dashboard and the alerts use metrics, labels and values that exist; each alert
+// has a section of the runbook whose commands exist.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_dashboard_and_the_alerts_use_what_a_gateway_says() {
+async fn the_dashboard_and_the_alerts_use_metrics_of_a_gateway() {
     let fixture = Fixture::new().await;
     // Nothing listens there: the gateway counts alone, exports no span, and says so.
     let away = "[redis]\nurl = \"redis://127.0.0.1:1\"\n[telemetry.otlp]\nurl = \"http://127.0.0.1:1\"\n";
@@ -274,6 +277,7 @@ async fn no_secret_is_on_the_page() {
     assert!(!page.contains("hunter2") && !page.contains("secretsecret"), "{page}");
 }
 
+// Shows (Traces, logs and metrics): Prometheus text at `/metrics` only on `telemetry.listen`.
 #[tokio::test]
 async fn the_metrics_page_is_not_served_at_the_address_of_callers() {
     let fixture = Fixture::new().await;

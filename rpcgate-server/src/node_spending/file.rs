@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_and_private() {
+    fn written_counts_are_read_again_and_are_private() {
         let home = tempfile::tempdir().unwrap();
         let file = SpendingFile::in_folder(home.path());
         assert_eq!(file.read().unwrap(), []);
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn another_file_is_an_error_and_a_broken_line_is_left_out() {
+    fn a_foreign_file_is_an_error_and_a_broken_line_is_skipped() {
         let home = tempfile::tempdir().unwrap();
         let file = SpendingFile::in_folder(home.path());
         for text in ["", "rpcgate node spending 2\n2026-11 7 eth https://a/\n"] {

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_two_gateways_the_one_that_remembers_answers() {
+    async fn the_one_of_two_gateways_that_remembers_a_request_answers() {
         let mut one = Fixture::new(RequestId(1)).await;
         let mut two = Fixture { store: one.store.clone(), ..Fixture::new(RequestId(2)).await };
         let (first, second) =
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_not_found_is_not_searched_again_and_is_forgotten_with_its_row() {
+    async fn a_missing_request_is_not_searched_again_and_is_forgotten_with_its_row() {
         let mut one = Fixture::new(RequestId(1)).await;
         let asked = one.ask(RequestId(2), Some(OWNER)).await;
         for _ in 0..3 {

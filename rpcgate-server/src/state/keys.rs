@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_key_that_stands_in_both_is_the_configurations() {
+    async fn a_key_in_both_is_the_one_of_the_configuration() {
         let (keys, theirs) = keys(&ours(""));
         for _ in 0..3 {
             assert!(is_written(&ask(&keys, OURS).await));
@@ -198,8 +198,9 @@ mod tests {
         }
     }
 
+    // Shows (Streams).
     #[tokio::test]
-    async fn streams_of_a_changed_plan_hold_for_the_keys_of_both_at_once() {
+    async fn a_changed_stream_limit_applies_at_once_to_keys_of_both_sources() {
         let (keys, theirs) = keys(&ours(""));
         let streams = async || {
             let mut streams = Vec::new();
@@ -219,8 +220,9 @@ mod tests {
         assert_eq!(streams().await, [(3, 1); 2]);
     }
 
+    // Shows (Plans, bills and payments).
     #[tokio::test]
-    async fn the_quota_of_a_changed_plan_holds_for_the_keys_of_both_at_once() {
+    async fn a_changed_plan_quota_applies_at_once_to_keys_of_both_sources() {
         let (keys, theirs) = keys(&ours(""));
         let quotas = async || {
             let mut quotas = Vec::new();
@@ -243,6 +245,8 @@ mod tests {
         assert_eq!(quotas().await, [(77, None), (4, None)], "a quota of its own prevails");
     }
 
+    // Shows (Commands and configuration): Secrets of keys and tokens are rotated over two reloads with nothing refused
+    // in between.
     #[tokio::test]
     async fn the_secret_of_keys_is_rotated_over_two_reloads() {
         let secret = |current: &str, former: &str| {

@@ -115,6 +115,7 @@ mod tests {
         assert_eq!(*reported.lock(), [overlay(false), overlay(true)]);
     }
 
+    // Shows (Plans, bills and payments).
     #[test]
     fn a_later_change_is_passed_on_once_at_its_time_without_another_read() {
         let clock = Arc::new(ManualClock::at(Time::from_secs(100)));

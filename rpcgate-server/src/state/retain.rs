@@ -71,6 +71,7 @@ pub(super) async fn run(
 mod tests {
     use super::*;
 
+    // Shows (Usage).
     #[test]
     fn the_retention_follows_the_current_configuration() {
         let day = Duration::from_secs(86_400);

@@ -163,6 +163,7 @@ fn remaining(answer: &str) -> [u64; 3] {
     })
 }
 
+// Shows (Keys).
 #[tokio::test]
 async fn without_its_database_a_gateway_waits_unready_and_then_serves() {
     let app = Fixture::new().await;
@@ -201,6 +202,7 @@ async fn a_gateway_that_never_became_ready_still_ends() {
     app.state().await;
 }
 
+// Shows (Keys): Keys of the store and keys of the file are served together.
 #[tokio::test]
 async fn keys_of_the_file_and_of_the_database_are_served_and_metered() {
     let app = Fixture::new().await;
@@ -217,6 +219,7 @@ async fn keys_of_the_file_and_of_the_database_are_served_and_metered() {
     assert_eq!(app.totals(file).await.requests, 2);
 }
 
+// Shows (Usage).
 #[tokio::test]
 async fn a_call_is_in_usage_soon_after_its_answer() {
     let app = Fixture::new().await;
@@ -233,6 +236,7 @@ async fn a_call_is_in_usage_soon_after_its_answer() {
     drop(gateway);
 }
 
+// Shows (Commands and configuration): A drain flushes every usage event and exits with 0.
 #[tokio::test]
 async fn a_drain_ships_everything() {
     let app = Fixture::new().await;
@@ -255,6 +259,7 @@ async fn a_drain_ships_everything() {
     assert_eq!(app.totals(account.tenant).await.requests, 35, "nothing is shipped twice");
 }
 
+// Shows (Keys): A change on the management side takes effect at every gateway within 1 s.
 #[tokio::test]
 async fn changes_by_the_management_side_take_effect_soon() {
     let app = Fixture::new().await;
@@ -314,6 +319,7 @@ async fn changes_by_the_management_side_take_effect_soon() {
     end(gateway).await;
 }
 
+// Shows (Reliability): A restart continues windows and quota exactly.
 #[tokio::test]
 async fn a_restart_keeps_windows_and_quota_to_the_unit() {
     let app = Fixture::new().await;
@@ -360,6 +366,7 @@ async fn a_restart_keeps_windows_and_quota_to_the_unit() {
     end(gateway).await;
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn settings_of_operators_survive_a_reload() {
     let app = Fixture::new().await;
@@ -395,8 +402,9 @@ async fn settings_of_operators_survive_a_reload() {
     end(gateway).await;
 }
 
+// Shows (Commands and configuration).
 #[tokio::test]
-async fn what_a_gateway_accepts_is_a_version_and_a_check_compares_with_what_is_in_force() {
+async fn an_accepted_configuration_is_a_version_and_a_check_compares_with_the_running_one() {
     let app = Fixture::new().await;
     let gateway = app.start().await;
     let store = app.store().await;
@@ -430,8 +438,9 @@ async fn what_a_gateway_accepts_is_a_version_and_a_check_compares_with_what_is_i
     end(gateway).await;
 }
 
+// Shows (Keys).
 #[tokio::test]
-async fn a_key_that_comes_into_the_file_is_the_files() {
+async fn a_key_added_to_the_file_belongs_to_the_file() {
     let app = Fixture::new().await;
     let store = app.store().await;
     let account = app.account(&store, 10).await;
@@ -514,6 +523,7 @@ impl KeySource for FlakyDirectory {
     }
 }
 
+// Shows (Keys).
 #[tokio::test]
 async fn without_the_database_known_keys_are_served_for_a_day_and_unknown_ones_get_503() {
     let app = Fixture::new().await;

@@ -130,7 +130,7 @@ async fn by_default_everything_passes_and_is_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delay_holds_the_reply_back_and_loses_nothing() {
+async fn a_delay_postpones_the_reply_and_loses_nothing() {
     let (node, proxy) = behind(Mode::Delay(HOUR)).await;
     let mut client = connect(&proxy).await;
     ask(&mut client).await;
@@ -204,7 +204,7 @@ async fn a_black_hole_reads_and_never_answers() {
 }
 
 #[tokio::test]
-async fn new_connections_are_refused_while_open_ones_go_on() {
+async fn new_connections_are_refused_while_open_ones_continue() {
     let (_node, proxy) = behind(Mode::Pass).await;
     let mut old = connect(&proxy).await;
     ask(&mut old).await;

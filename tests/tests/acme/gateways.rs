@@ -107,6 +107,9 @@ async fn metrics(gateway: &Gateway) -> String {
     text
 }
 
+// Shows (Commands and configuration): With ACME both programs order their certificate, which is checked over TLS at
+// their own listener or over HTTP; until the first one exists, handshakes are refused and the gateway is not ready; a
+// restart orders nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_pebble), ignore = "needs pebble (apt install pebble)")]
 async fn the_first_certificate_is_ordered_over_the_own_listener_and_a_restart_orders_none() {
@@ -140,9 +143,10 @@ async fn the_first_certificate_is_ordered_over_the_own_listener_and_a_restart_or
     assert_eq!(std::fs::read_to_string(dir.path().join("state.json")).unwrap(), state);
 }
 
+// Shows (Commands and configuration).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_pebble), ignore = "needs pebble (apt install pebble)")]
-async fn without_an_authority_the_first_handshakes_are_refused_and_the_gateway_is_not_ready() {
+async fn handshakes_are_refused_and_the_gateway_is_unready_until_the_first_certificate() {
     let (pebble, dir, clock) = (Pebble::new(), tempfile::tempdir().unwrap(), clock());
     let gateway = started(&pebble, dir.path(), pebble.tls_port, &clock).await;
     let error = connected(gateway.addr(), NAME, &RootCertStore::empty()).await.unwrap_err();
@@ -155,9 +159,11 @@ async fn without_an_authority_the_first_handshakes_are_refused_and_the_gateway_i
     assert!(!gateway.ready(), "it goes on");
 }
 
+// Shows (Commands and configuration): A renewal by ACME ends no connection; a failed order leaves the old certificate
+// in use and is repeated after minutes to a day, across restarts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_pebble), ignore = "needs pebble (apt install pebble)")]
-async fn a_renewal_is_for_new_connections_and_ends_no_open_one() {
+async fn a_renewal_applies_to_new_connections_and_ends_no_open_one() {
     let (pebble, dir, clock) = (Pebble::new(), tempfile::tempdir().unwrap(), clock());
     let _process = pebble.run();
     let roots = authority(&pebble).await;
@@ -172,6 +178,8 @@ async fn a_renewal_is_for_new_connections_and_ends_no_open_one() {
     assert!(metrics(&gateway).await.contains("rpcgate_certificate_renewals_total{result=\"done\"} 2\n"));
 }
 
+// Shows (Commands and configuration): Programs that share `acme.dir` order one certificate, one at a time, and answer
+// the checks of each other's orders.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_pebble), ignore = "needs pebble (apt install pebble)")]
 async fn two_gateways_with_one_folder_order_one_certificate() {
@@ -193,6 +201,7 @@ async fn two_gateways_with_one_folder_order_one_certificate() {
     assert_eq!(done, 1);
 }
 
+// Shows (Commands and configuration).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_pebble), ignore = "needs pebble (apt install pebble)")]
 async fn a_gateway_answers_the_checks_of_another_programs_order() {

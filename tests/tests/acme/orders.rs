@@ -75,9 +75,10 @@ impl Fixture {
     }
 }
 
+// Shows (Commands and configuration).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_pebble), ignore = "needs pebble (apt install pebble)")]
-async fn names_are_checked_over_http_at_a_listener_that_is_open_for_no_longer_than_the_order() {
+async fn names_are_checked_over_http_at_a_listener_that_is_open_only_during_the_order() {
     let fixture = Fixture::new(Pebble::new());
     let _authority = fixture.pebble.run();
     fixture.is_done().await;
@@ -96,9 +97,10 @@ async fn names_are_checked_over_http_at_a_listener_that_is_open_for_no_longer_th
     assert_eq!(fixture.counts.done.load(Relaxed), 1);
 }
 
+// Shows (Commands and configuration).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_pebble), ignore = "needs pebble (apt install pebble)")]
-async fn while_the_authority_is_away_or_has_forgotten_the_account_the_old_certificate_stays() {
+async fn the_old_certificate_stays_while_the_authority_is_away_or_forgot_the_account() {
     let fixture = Fixture::new(Pebble::new());
     let authority = fixture.pebble.run();
     fixture.is_done().await;
@@ -126,9 +128,10 @@ async fn while_the_authority_is_away_or_has_forgotten_the_account_the_old_certif
     assert_eq!(counts, [2, 2]);
 }
 
+// Shows (Commands and configuration).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_pebble), ignore = "needs pebble (apt install pebble)")]
-async fn a_name_that_does_not_lead_here_is_told_with_what_the_authority_saw() {
+async fn a_name_that_does_not_lead_here_is_reported_with_the_authoritys_answer() {
     let mut fixture = Fixture::new(Pebble::new());
     let _authority = fixture.pebble.run();
     // Nothing listens where the authority checks over TLS.
@@ -146,6 +149,7 @@ async fn a_name_that_does_not_lead_here_is_told_with_what_the_authority_saw() {
     assert!(why.starts_with("acme.http_listen: 127.0.0.1:") && why.contains("in use"), "{why}");
 }
 
+// Shows (Commands and configuration).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_pebble), ignore = "needs pebble (apt install pebble)")]
 async fn a_broken_file_and_other_names_lead_to_another_certificate() {
@@ -165,6 +169,7 @@ async fn a_broken_file_and_other_names_lead_to_another_certificate() {
     assert!(fixture.is_for("new.example.com") && fixture.is_for("gate.example.com"));
 }
 
+// Shows (Commands and configuration).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_pebble), ignore = "needs pebble (apt install pebble)")]
 async fn an_authority_that_requires_an_account_of_its_own_is_shown_its_key() {

@@ -14,8 +14,11 @@ use tokio::time::{sleep, timeout};
 
 const EMAIL: &str = "ada@example.com";
 
+// Shows (Usage): A call is in usage within 1 s of its answer.
+// Shows (Management): A key works from the registration until it is revoked, and its calls are seen in usage.
+// Shows (Accounts and second factors).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn from_registering_to_a_revoked_key() {
+async fn a_key_works_from_registration_to_revocation() {
     let node = Node::evm().await;
     let clock = Arc::new(SystemClock::new());
     let service = TestService::start(Setup::of("eth", &node.url()), clock.clone()).await;

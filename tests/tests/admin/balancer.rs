@@ -29,6 +29,7 @@ async fn logged_in(from: &str, to: SocketAddr) -> String {
     answer.lines().next().unwrap_or_default().to_owned()
 }
 
+// Shows (Commands and configuration).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_haproxy), ignore = "needs haproxy (apt install haproxy)")]
 async fn clients_behind_haproxy_are_counted_each_for_itself() {

@@ -26,8 +26,9 @@ async fn until(client: &TestClient, status: u16) -> TestReply {
     timeout(TIMEOUT, wait).await.unwrap()
 }
 
+// Shows (Plans, bills and payments): Bills and invoices over the API, as JSON and as a page for printing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn calls_are_on_an_invoice_and_a_tenant_that_does_not_pay_is_served_again_after_the_payment() {
+async fn calls_are_on_an_invoice_and_a_suspended_tenant_is_served_again_after_payment() {
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url())
         .set("plans.standard", "price_per_cu = 0.0123")

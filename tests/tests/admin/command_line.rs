@@ -114,6 +114,10 @@ fn told(entries: &[Audit]) -> Vec<(&str, &str)> {
     entries.iter().map(|entry| (entry.action.as_str(), entry.detail.as_str())).collect()
 }
 
+// Shows (Commands and configuration): `rpcgate-admin tenant|project|key|plan|custom-plan|contract|invoice|user` uses
+// the same actions as the API for operators, with or without a running service; `--json` prints the API's answer; the
+// audit names the command line and the account of the machine.
+// Shows (Management).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tenant_is_suspended_reactivated_moved_and_deleted_with_an_audit_entry_for_each() {
     let databases = Databases::new().await;
@@ -169,6 +173,7 @@ async fn a_tenant_is_suspended_reactivated_moved_and_deleted_with_an_audit_entry
     );
 }
 
+// Shows (Commands and configuration).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_is_printed_once_or_written_into_a_file_of_its_owner() {
     let databases = Databases::new().await;
@@ -221,6 +226,7 @@ async fn a_key_is_printed_once_or_written_into_a_file_of_its_owner() {
     assert_eq!(actions, expected);
 }
 
+// Shows (Commands and configuration).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn quotas_and_plans_change_by_the_rules_of_the_api() {
     let databases = Databases::new().await;
@@ -288,8 +294,9 @@ async fn quotas_and_plans_change_by_the_rules_of_the_api() {
     assert_eq!(told(&audit)[..5], expected);
 }
 
+// Shows (Commands and configuration).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_long_list_is_printed_whole_and_a_reader_that_has_enough_is_no_error() {
+async fn a_long_list_is_printed_whole_and_a_closed_pipe_is_not_an_error() {
     const TENANTS: usize = 1_050;
     let databases = Databases::new().await;
     for number in 0..TENANTS {
@@ -312,8 +319,9 @@ async fn a_long_list_is_printed_whole_and_a_reader_that_has_enough_is_no_error()
     assert_eq!((output.status.code(), String::from_utf8(output.stderr).unwrap().as_str()), (Some(0), ""));
 }
 
+// Shows (Commands and configuration).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn beside_a_running_service_both_see_the_same_and_print_the_same() {
+async fn the_command_line_and_a_running_service_see_and_print_the_same() {
     let databases = Databases::new().await;
     let made = admin_with(
         &databases.file,
@@ -363,6 +371,8 @@ async fn beside_a_running_service_both_see_the_same_and_print_the_same() {
     service.stop();
 }
 
+// Shows (Commands and configuration): Commands have exit codes for usage, not found, refused, and an unreachable
+// database; a list of any length is printed whole.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_that_is_missing_or_away_and_a_wrong_file_have_exit_codes_of_their_own() {
     let databases = Databases::new().await;

@@ -15,6 +15,8 @@ use tokio::time::{sleep, timeout};
 
 const CALL: (&str, &str) = ("eth", "eth_getBalance");
 
+// Shows (Plans, bills and payments): A contract overrides single figures of a tenant's plan for a period; gateways
+// apply it within 1 s, also without the database.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_contract_takes_effect_at_every_gateway_and_so_does_its_end() {
     let pair = Pair::start().await;
@@ -58,8 +60,9 @@ async fn until_limit(client: &TestClient, limit: u64) -> u64 {
     units
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_contract_begins_and_ends_at_its_time_and_is_on_the_invoice_with_its_price_and_its_fee() {
+async fn a_contract_begins_and_ends_on_time_and_its_price_and_fee_are_on_the_invoice() {
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url())
         .set("plans.standard", "per_minute = 1000\nper_hour = 100000\nprice_per_cu = 0.5")
@@ -134,9 +137,10 @@ async fn a_contract_begins_and_ends_at_its_time_and_is_on_the_invoice_with_its_p
     assert_eq!((&fee["kind"], &fee["amount"]), (&json!("plan"), &json!(exact)));
 }
 
+// Shows (Plans, bills and payments): The bill has the charged calls and units of each hour at the price in effect; the
+// free plan is billed nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_free_plan_bills_nothing_whatever_its_price_but_a_contract_does_and_lines_name_an_operators_own_plan()
- {
+async fn the_free_plan_bills_nothing_but_a_contract_does_and_lines_name_a_custom_plan() {
     let node = Node::evm().await;
     let clock = Arc::new(ManualClock::at(START));
     let service = TestService::start(Setup::of("eth", &node.url()), clock.clone()).await;

@@ -6,8 +6,10 @@ use serde_json::json;
 
 const CALL: (&str, &str) = ("eth", "eth_getBalance");
 
+// Shows (Plans, bills and payments): Operators can add custom plans to the four built-in ones, each with a base,
+// visible or by invitation; gateways apply them and their changes within 1 s; one in use is not deleted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_plan_of_an_operators_own_and_its_changes_take_effect_at_every_gateway() {
+async fn a_custom_plan_and_its_changes_take_effect_at_every_gateway() {
     let pair = Pair::start().await;
     let project = pair.owner.project("one").await;
     let (_, text) = pair.owner.key(&project).await;

@@ -55,6 +55,8 @@ impl Scene {
     }
 }
 
+// Shows (Traces, logs and metrics): A request is explained by its `x-request-id` to its owner and to operators: caller,
+// windows and quota, cache, tries at nodes, cost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_owner_sees_caller_limits_cache_and_cost_of_a_request() {
     let node = Node::evm().await;
@@ -104,8 +106,9 @@ async fn the_owner_sees_caller_limits_cache_and_cost_of_a_request() {
     assert_eq!(theirs["gateway"], missed["gateway"]);
 }
 
+// Shows (Traces, logs and metrics).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refused_request_says_why_and_a_batch_what_became_of_each_call() {
+async fn a_refused_request_has_its_reason_and_a_batch_the_outcome_of_each_call() {
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url()).set("plans.free", "per_minute = 2");
     let scene = Scene::start(setup).await;
@@ -140,6 +143,7 @@ async fn a_refused_request_says_why_and_a_batch_what_became_of_each_call() {
     assert_eq!((&explanation["quota"], &explanation["tries"]), (&Value::Null, &json!([])));
 }
 
+// Shows (Traces, logs and metrics).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_another_node_answered_shows_both_tries() {
     let (bad, good) = (Node::evm().await, Node::evm().await);
@@ -157,8 +161,9 @@ async fn a_call_that_another_node_answered_shows_both_tries() {
     assert_eq!((&retried[1]["node"], &retried[1]["end"]), (&json!(2), &json!("answered")));
 }
 
+// Shows (Traces, logs and metrics).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_two_gateways_each_explains_what_it_served_and_others_learn_nothing() {
+async fn each_of_two_gateways_explains_its_requests_to_their_owners_only() {
     let node = Node::evm().await;
     let scene = Scene::start(Setup::of("eth", &node.url())).await;
     let other = scene.service.gateway().await;

@@ -9,6 +9,9 @@ fn is_refused(reply: &TestReply) -> bool {
     reply.status == 401 && reply.json() == json!({ "message": "Invalid authentication credentials" })
 }
 
+// Shows (Keys): A key that is revoked while in use is refused at every gateway within 1 s, and at gateways that start
+// later (promise 19).
+// Shows (Management): A revoked key, and the keys of a deleted project, are refused at every gateway within 1 s.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_in_use_is_refused_at_every_gateway_within_a_second_of_its_delete() {
     let pair = Pair::start().await;
@@ -33,6 +36,7 @@ async fn a_key_in_use_is_refused_at_every_gateway_within_a_second_of_its_delete(
     }
 }
 
+// Shows (Management).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_of_a_deleted_project_are_refused_at_every_gateway_within_a_second() {
     let pair = Pair::start().await;
@@ -43,8 +47,9 @@ async fn keys_of_a_deleted_project_are_refused_at_every_gateway_within_a_second(
     pair.change("a project is deleted", (&text, "btc", "getblockcount"), delete, is_refused).await;
 }
 
+// Shows (Commands and configuration): A change by a command takes effect at every gateway within 1 s.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_key_that_is_created_and_revoked_at_the_command_line_is_served_and_refused_within_a_second() {
+async fn a_key_created_and_revoked_at_the_command_line_takes_effect_within_a_second() {
     let pair = Pair::start().await;
     let project = pair.owner.project("one").await;
     let file = pair.service.config_file();

@@ -46,6 +46,7 @@ async fn until_none_waits(service: &TestService) {
     tokio::time::timeout(rpcgate_tests::TIMEOUT, sent).await.unwrap();
 }
 
+// Shows (Mails and notifications): Mails go to a mail server over STARTTLS or TLS, whose certificate is checked.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_aiosmtpd), ignore = "needs aiosmtpd (apt install python3-aiosmtpd)")]
 async fn mails_go_over_starttls_and_over_tls_from_the_first_byte_with_a_log_in() {
@@ -67,6 +68,7 @@ async fn mails_go_over_starttls_and_over_tls_from_the_first_byte_with_a_log_in()
     }
 }
 
+// Shows (Mails and notifications).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_aiosmtpd), ignore = "needs aiosmtpd (apt install python3-aiosmtpd)")]
 async fn a_server_whose_certificate_is_not_trusted_gets_no_mail_and_no_password() {
@@ -86,9 +88,10 @@ async fn a_server_whose_certificate_is_not_trusted_gets_no_mail_and_no_password(
     service.stop().await;
 }
 
+// Shows (Mails and notifications).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_aiosmtpd), ignore = "needs aiosmtpd (apt install python3-aiosmtpd)")]
-async fn a_mail_server_that_comes_back_gets_the_mails_that_waited_and_a_refused_one_is_not_repeated() {
+async fn a_recovered_mail_server_gets_the_waiting_mails_and_a_refused_one_is_not_repeated() {
     let (port, clock) = (free_port(), Arc::new(ManualClock::at(START)));
     let service = TestService::start(setup(&format!("smtp://localhost:{port}")), clock.clone()).await;
     service.anonymous().register(EMAIL).await;

@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 const EVE: &str = "eve@example.com";
 
+// Shows (Accounts and second factors): An invited member joins by the mailed link, has the rights of the role, and
+// loses access at once when removed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_invited_member_has_the_permissions_of_the_role_until_removed() {
     let node = Node::evm().await;

@@ -29,6 +29,9 @@ async fn reported(account: &ApiUser, many: usize) -> Vec<(String, u64)> {
     timeout(TIMEOUT, wait).await.unwrap()
 }
 
+// Shows (Mails and notifications): Users are notified at 80, 95 and 100 percent of the tenant's daily requests, once
+// each per UTC day, and of a spike of 50 refusals with 429 in a minute, at most hourly; notifications are listed and
+// marked as read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tenant_is_notified_once_of_its_daily_requests_and_of_a_spike_at_any_gateway() {
     let node = Node::evm().await;

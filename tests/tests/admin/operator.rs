@@ -19,6 +19,9 @@ async fn pair() -> (Pair, String, String) {
     (pair, project, text)
 }
 
+// Shows (Management): Suspension, plans, tiers, weights, quotas and switched chains take effect at every gateway within
+// 1 s.
+// Shows (Reliability): Suspension and reactivation take effect within 1 s and leave keys unchanged (promise 20).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_suspended_tenant_is_refused_everywhere_and_served_again_with_the_same_key() {
     let (pair, _, text) = pair().await;
@@ -34,6 +37,8 @@ async fn a_suspended_tenant_is_refused_everywhere_and_served_again_with_the_same
     }
 }
 
+// Shows (Management): A tenant is deleted with its users, projects, keys and tickets, by the API or the command line,
+// unless it owes a billed or unbilled amount; its keys are refused within 1 s; invoices, audit and usage stay.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_keys_of_a_deleted_tenant_are_refused_at_every_gateway_within_a_second() {
     let (pair, _, text) = pair().await;
@@ -50,6 +55,7 @@ async fn the_keys_of_a_deleted_tenant_are_refused_at_every_gateway_within_a_seco
     assert_eq!(pair.owner.ask("GET", "/auth/me", None).await.status, 401, "its members are gone");
 }
 
+// Shows (Management).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changed_weights_plans_and_tiers_take_effect_at_every_gateway() {
     let (pair, _, text) = pair().await;
@@ -67,6 +73,7 @@ async fn changed_weights_plans_and_tiers_take_effect_at_every_gateway() {
     pair.change("a tenant moves", call, put(&path, json!({ "tier": "premium" })), limit(900_000)).await;
 }
 
+// Shows (Management).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changed_quotas_and_switched_chains_take_effect_at_every_gateway() {
     let (pair, project, text) = pair().await;
@@ -102,6 +109,7 @@ async fn reported(pair: &Pair) -> Vec<Value> {
     }
 }
 
+// Shows (Nodes and cache).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_drained_node_gets_no_call_from_any_gateway_until_it_is_resumed() {
     let (pair, _, text) = pair().await;
@@ -140,6 +148,7 @@ async fn operators_see_the_health_of_each_gateways_nodes_with_the_reason() {
     }
 }
 
+// Shows (Nodes and cache).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_cache_of_a_chain_is_emptied_at_every_gateway_within_a_second() {
     let (pair, _, text) = pair().await;

@@ -15,8 +15,9 @@ use tokio::time::{sleep, timeout};
 
 const CALL: (&str, &str) = ("eth", "eth_getBalance");
 
+// Shows (Plans, bills and payments).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_quota_of_a_plan_is_that_of_its_projects_at_every_gateway_unless_they_have_their_own() {
+async fn the_quota_of_a_plan_applies_to_its_projects_without_their_own_at_every_gateway() {
     let pair = Pair::start().await;
     let (one, two) = (pair.owner.project("one").await, pair.owner.project("two").await);
     let (_, key_of_one) = pair.owner.key(&one).await;
@@ -44,8 +45,10 @@ async fn the_quota_of_a_plan_is_that_of_its_projects_at_every_gateway_unless_the
     pair.change("the plan has more units", call, more, is_served).await;
 }
 
+// Shows (Plans, bills and payments): Fees, prices and quotas of the four plans have an effective date; a period is
+// billed by the values in effect during it, fees by the day.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_later_change_of_a_plan_takes_effect_at_its_time_at_the_gateway_and_on_the_invoice() {
+async fn a_scheduled_plan_change_takes_effect_on_time_at_the_gateway_and_on_the_invoice() {
     const DAY: u64 = 86_400;
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url())

@@ -12,6 +12,7 @@ fn is_refused(reply: &TestReply) -> bool {
     (reply.status, reply.code()) == (403, -32004)
 }
 
+// Shows (Management): A project has method lists, which take effect at every gateway within 1 s.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changed_method_lists_take_effect_at_every_gateway_within_a_second() {
     let pair = Pair::start().await;

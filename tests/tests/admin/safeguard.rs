@@ -25,8 +25,9 @@ async fn cooled(account: &ApiUser, path: &str, so: impl Fn(&Value) -> bool) -> V
     timeout(TIMEOUT, wait).await.unwrap()
 }
 
+// Shows (Limits, budget and quota).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn usage_shows_a_cooled_key_with_the_limits_in_its_answers() {
+async fn usage_shows_a_throttled_key_with_the_limits_in_its_answers() {
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url())
         .set("plans.free", "per_minute = 8\nper_hour = 400\nper_day = 1000")

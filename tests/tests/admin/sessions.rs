@@ -7,6 +7,7 @@ use rpcgate_tests::gateway::Setup;
 use serde_json::json;
 use std::sync::Arc;
 
+// Shows (Accounts and second factors).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_log_in_attempts_of_an_address_are_accepted_and_another_header_adds_none() {
     let service = TestService::start(Setup::new(), Arc::new(SystemClock::new())).await;

@@ -65,7 +65,7 @@ async fn a_ticket_with_a_large_file_is_answered_by_an_operator() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_upload_that_breaks_off_makes_room_for_the_next_one() {
+async fn an_upload_that_breaks_off_frees_its_slot_for_the_next_one() {
     let service = service().await;
     let ada = service.owner("ada@example.com").await;
     let files = ticket(&ada).await + "/attachments";

@@ -14,6 +14,7 @@ use std::sync::Arc;
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const SPAN: &str = "b7ad6b7169203331";
 
+// Shows (Traces, logs and metrics).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_is_a_span_with_its_route_and_without_anything_that_its_client_sent() {
     let collector = TraceCollector::start();
@@ -46,6 +47,8 @@ async fn a_request_is_a_span_with_its_route_and_without_anything_that_its_client
     }
 }
 
+// Shows (Traces, logs and metrics): On the management side the client's flag decides once its user is known, else the
+// ratio decides.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn that_a_client_wants_a_trace_counts_once_it_is_logged_in() {
     let collector = TraceCollector::start();
@@ -73,8 +76,9 @@ async fn that_a_client_wants_a_trace_counts_once_it_is_logged_in() {
     assert_eq!(only.attribute("http.response.status_code"), "200");
 }
 
+// Shows (Traces, logs and metrics).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_demo_sends_traces_of_both_its_programs_where_its_option_says() {
+async fn the_demo_sends_traces_of_both_its_programs_to_the_address_of_its_option() {
     let (collector, home) = (TraceCollector::start(), tempfile::tempdir().unwrap());
     let free = SocketAddr::from(([127, 0, 0, 1], 0));
     let demo = Demo::start(&DemoOptions {

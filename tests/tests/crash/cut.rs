@@ -77,8 +77,9 @@ fn holds(dir: &Path, medium: Option<Arc<dyn Medium>>, whole: &[(usize, RequestId
     assert!(journal.is_ready());
 }
 
+// Shows (Reliability): Wherever the journal is torn, all complete records are read once (promise 2).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn wherever_a_journal_was_torn_its_complete_records_are_read_once() {
+async fn a_journal_torn_at_any_byte_is_read_once_up_to_its_last_complete_record() {
     let (seed, nodes) = (TestSeed::new(), Nodes::start().await);
     let site = Site::new(nodes.setup());
     let process = site.start().await;

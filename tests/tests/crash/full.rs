@@ -141,6 +141,8 @@ async fn usage_that_the_database_rejected_is_stored_once_its_disk_has_space() {
     rollups_agree(&stored, &stored.events().await).await;
 }
 
+// Shows (Reliability): On a full or stalled disk records are held in memory in order; then calls are served, or refused
+// with 503, and every loss is counted.
 #[tokio::test]
 async fn on_a_full_disk_calls_are_served_and_every_loss_is_logged() {
     for disk in Disk::all() {
@@ -171,6 +173,7 @@ async fn on_a_full_disk_calls_are_served_and_every_loss_is_logged() {
     }
 }
 
+// Shows (Reliability).
 #[tokio::test]
 async fn on_a_full_disk_calls_are_refused_if_configured_and_nothing_is_lost() {
     for disk in Disk::all() {

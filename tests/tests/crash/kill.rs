@@ -15,6 +15,7 @@ enum End {
     Drained,
 }
 
+// Shows (Reliability): A kill loses no charge and bills nothing twice (promise 1).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whenever_a_gateway_is_killed_answered_calls_are_billed_and_none_twice() {
     let (seed, numbers) = (TestSeed::new(), Arc::<AtomicU64>::default());

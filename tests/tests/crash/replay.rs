@@ -31,6 +31,7 @@ async fn killed(nodes: &Nodes, seed: &TestSeed) -> (Site, Vec<(PathBuf, Vec<u8>)
     (site, segments)
 }
 
+// Shows (Reliability): Replay changes nothing (promise 3).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_journal_that_is_replayed_three_times_changes_nothing() {
     let (seed, nodes) = (TestSeed::new(), Nodes::start().await);
@@ -53,6 +54,7 @@ async fn a_journal_that_is_replayed_three_times_changes_nothing() {
     }
 }
 
+// Shows (Reliability).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_journal_that_two_gateways_replay_at_once_is_billed_once() {
     let (seed, nodes) = (TestSeed::new(), Nodes::start().await);

@@ -91,8 +91,9 @@ impl MediumFile for FrozenFile {
     }
 }
 
+// Shows (Reliability).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn while_the_disk_does_not_answer_calls_go_on_and_none_is_forgotten() {
+async fn calls_continue_and_none_is_lost_while_the_disk_does_not_answer() {
     let (seed, nodes, numbers) = (TestSeed::new(), Nodes::start().await, Arc::<AtomicU64>::default());
     let (folder, disk) = (tempfile::tempdir().unwrap(), Frozen::default());
     let settings = rpcgate_config::JournalSettings {

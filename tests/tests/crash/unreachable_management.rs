@@ -11,6 +11,8 @@ use sea_orm::ConnectionTrait;
 use std::fs;
 use std::sync::atomic::AtomicU64;
 
+// Shows (Reliability): While the database is locked or unreachable calls are served, and all of them are stored later
+// (promise 5).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_the_usage_database_is_locked_no_call_fails_and_all_are_stored_later() {
     let (seed, nodes, numbers) = (TestSeed::new(), Nodes::start().await, Arc::<AtomicU64>::default());
@@ -47,6 +49,7 @@ async fn while_the_usage_database_is_locked_no_call_fails_and_all_are_stored_lat
     rollups_agree(&stored, &stored.events().await).await;
 }
 
+// Shows (Reliability): Ready means that the content of the journal is replayed and shipped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gateway_killed_while_its_database_is_locked_ships_everything_afterwards() {
     let Outage { site, held, process, load, .. } = &mut Outage::begin().await;
@@ -116,6 +119,7 @@ async fn comes_back(site: &Site, held: DatabaseLock, report: LoadReport) {
     rollups_agree(&stored, &events).await;
 }
 
+// Shows (Keys): A gateway that starts without its database waits, unready.
 #[tokio::test]
 async fn a_gateway_whose_database_has_no_folder_yet_waits_for_it() {
     let node = Node::evm().await;
@@ -142,8 +146,9 @@ async fn stored_key(store: &Store) -> TestKey {
     TestKey::new(store, Tier::Enterprise).await
 }
 
+// Shows (Keys).
 #[tokio::test]
-async fn while_the_management_database_is_unreadable_known_keys_are_served_and_no_key_is_reported_unknown() {
+async fn an_unreadable_management_database_keeps_known_keys_and_reports_no_key_as_unknown() {
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url()).set("gateway", &format!("key_secret = \"{SECRET}\""));
     let site = Site::new(setup);

@@ -171,26 +171,32 @@ async fn check(width: u64, with_axe: bool) {
     .await;
 }
 
+// Shows (Dashboard): Every page fits its window, at 320 px too, and neither the browser nor axe reports a serious
+// problem.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_page_fits_a_wide_screen_and_the_browser_complains_of_none() {
     check(WIDE, false).await;
 }
 
+// Shows (Dashboard).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_page_fits_a_phone_and_the_browser_complains_of_none() {
     check(NARROW, false).await;
 }
 
+// Shows (Dashboard).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn axe_finds_nothing_serious_on_a_wide_screen() {
     check(WIDE, true).await;
 }
 
+// Shows (Dashboard).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn axe_finds_nothing_serious_on_a_phone() {
     check(NARROW, true).await;
 }
 
+// Shows (Dashboard).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn axe_would_find_what_is_wrong() {
     let Some(axe) = axe() else { return };

@@ -290,6 +290,8 @@ async fn lives(dashboard: Arc<Dashboard>, reader: PageReader, is_dark: bool) {
     is_content(&reader).await;
 }
 
+// Shows (Dashboard): A customer does everything in a browser, from the registration with its puzzle to the first
+// invoice: project, key, first call, webhook, higher limit, ticket, app, passkey; on a phone too, light and dark.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_customer_comes_calls_asks_and_reads_an_invoice() {
     in_browser(BrowserKind::default(), async |dashboard: Arc<Dashboard>, reader: PageReader| {
@@ -298,6 +300,7 @@ async fn a_customer_comes_calls_asks_and_reads_an_invoice() {
     .await;
 }
 
+// Shows (Dashboard).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_customer_does_the_same_on_a_phone_at_night() {
     let phone = BrowserKind { width: NARROW, ..BrowserKind::default() };
@@ -311,8 +314,9 @@ async fn a_customer_does_the_same_on_a_phone_at_night() {
 const COLOURS: &str = "const style = getComputedStyle(document.body); \
                        return style.backgroundColor + ' ' + style.color";
 
+// Shows (Dashboard).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn colours_follow_the_browser_until_somebody_chooses() {
+async fn colours_follow_the_browser_until_a_user_chooses() {
     in_browser(BrowserKind::default(), async |dashboard: Arc<Dashboard>, reader: PageReader| {
         dashboard.owner().await;
         log_in(&reader, EMAIL).await;

@@ -65,6 +65,8 @@ async fn is_harmless(reader: &PageReader, path: &str) {
     assert_eq!(refused.collect::<Vec<_>>(), Vec::<String>::new(), "{path}");
 }
 
+// Shows (Dashboard): No script runs from a stored text or an address; pages have a strict policy, `__Host-` cookies and
+// HSTS (promise 41).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_script_runs_from_a_stored_text_or_an_address() {
     in_browser_over_tls(async |dashboard: Arc<Dashboard>, reader: PageReader| {
@@ -104,8 +106,9 @@ async fn no_script_runs_from_a_stored_text_or_an_address() {
     .await;
 }
 
+// Shows (Dashboard).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn browsers_are_told_to_run_and_send_nothing_foreign() {
+async fn browsers_are_forbidden_to_run_or_send_anything_foreign() {
     in_browser_over_tls(async |dashboard: Arc<Dashboard>, reader: PageReader| {
         dashboard.owner().await;
         let client = TestClient::new(dashboard.service.addr(), None);

@@ -103,6 +103,7 @@ pub(crate) async fn works(dashboard: &Dashboard, reader: &PageReader) {
     log_out(reader).await;
 }
 
+// Shows (Dashboard): An operator tunes, switches, grants, suspends and answers in a browser.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operator_tunes_switches_grants_suspends_and_answers() {
     in_browser(BrowserKind::default(), async |dashboard: Arc<Dashboard>, reader: PageReader| {
@@ -111,6 +112,7 @@ async fn an_operator_tunes_switches_grants_suspends_and_answers() {
     .await;
 }
 
+// Shows (Dashboard).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operator_does_the_same_on_a_phone_at_night() {
     let phone = BrowserKind { width: NARROW, ..BrowserKind::default() };

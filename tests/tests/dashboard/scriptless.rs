@@ -54,16 +54,19 @@ async fn lives(dashboard: Arc<Dashboard>, reader: PageReader) {
     is_content(&reader).await;
 }
 
+// Shows (Dashboard): All of this except registrations and passkeys needs no script.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_customer_needs_no_scripts_after_the_registration() {
     in_browser(without_scripts(1440), lives).await;
 }
 
+// Shows (Dashboard).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_customer_needs_no_scripts_on_a_phone() {
     in_browser(without_scripts(NARROW), lives).await;
 }
 
+// Shows (Dashboard).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operator_needs_no_scripts() {
     in_browser(without_scripts(1440), async |dashboard: Arc<Dashboard>, reader: PageReader| {
@@ -72,8 +75,9 @@ async fn an_operator_needs_no_scripts() {
     .await;
 }
 
+// Shows (Dashboard).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_registration_without_scripts_says_what_it_needs() {
+async fn a_registration_without_scripts_states_its_requirements() {
     in_browser(without_scripts(1440), async |dashboard: Arc<Dashboard>, reader: PageReader| {
         reader.open("/register").await;
         reader.reads("Create an account").await;

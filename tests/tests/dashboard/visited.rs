@@ -97,7 +97,7 @@ pub(crate) async fn flaws(reader: &PageReader) -> Vec<String> {
 }
 
 #[test]
-fn pages_of_a_kind_are_told_from_others() {
+fn pages_of_a_kind_are_distinguished_from_others() {
     for (path, kind) in [
         ("/", "/"),
         ("/projects", "/projects"),

@@ -42,6 +42,7 @@ impl Weights {
     }
 }
 
+// Shows (Dashboard): A page weighs at most 150 KB with its files, which browsers cache.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_page_weighs_more_than_150_kilobytes_and_its_files_are_kept() {
     in_browser(BrowserKind::default(), async |dashboard: Arc<Dashboard>, reader: PageReader| {

@@ -44,6 +44,8 @@ async fn kinds() -> Vec<TestReply> {
     replies
 }
 
+// Shows (Limits, budget and quota): Every answer to a known key has all nine rate headers, including refusals; an
+// answer without a key has none.
 #[tokio::test]
 async fn every_answer_to_a_known_key_has_all_nine_rate_headers_including_refusals() {
     for reply in kinds().await {
@@ -56,8 +58,9 @@ async fn every_answer_to_a_known_key_has_all_nine_rate_headers_including_refusal
     }
 }
 
+// Shows (Nodes and cache): Every answer carries `x-request-id`.
 #[tokio::test]
-async fn every_answer_has_an_id_of_its_own() {
+async fn every_answer_has_its_own_id() {
     let replies = kinds().await;
     let ids: HashSet<_> =
         replies.iter().map(|reply| reply.header("x-request-id").unwrap().to_owned()).collect();
@@ -70,6 +73,7 @@ async fn every_answer_has_an_id_of_its_own() {
     }
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn an_id_names_its_record() {
     let (_node, gateway, client) = evm().await;
@@ -80,6 +84,7 @@ async fn an_id_names_its_record() {
     }
 }
 
+// Shows (Nodes and cache): Metered answers carry `x-compute-units`, the sum charged.
 #[tokio::test]
 async fn metered_answers_carry_their_cost_and_whether_they_came_from_the_cache() {
     let mut sum = 0;
@@ -93,15 +98,16 @@ async fn metered_answers_carry_their_cost_and_whether_they_came_from_the_cache()
     assert_eq!(sum, 203, "1 + 1 + 1, and ten broadcasts of 20; the last of them crosses the ceiling");
 }
 
+// Shows (Errors): Refusals that may be retried state when.
 #[tokio::test]
-async fn refusals_that_may_be_retried_say_when() {
+async fn refusals_that_may_be_retried_state_when() {
     for reply in kinds().await {
         assert_eq!(reply.header("retry-after").is_some(), matches!(reply.status, 429 | 503), "{reply:?}");
     }
 }
 
 #[tokio::test]
-async fn bodies_are_json_and_say_so() {
+async fn bodies_are_json_and_have_its_content_type() {
     for reply in kinds().await {
         if reply.body.is_empty() {
             continue;
@@ -111,6 +117,7 @@ async fn bodies_are_json_and_say_so() {
     }
 }
 
+// Shows (Routes and bodies): UTXO answers keep `"error":null` and the plain content type.
 #[tokio::test]
 async fn utxo_answers_keep_error_null_and_the_plain_content_type() {
     let (node, _gateway, client) = utxo().await;
@@ -124,8 +131,9 @@ async fn utxo_answers_keep_error_null_and_the_plain_content_type() {
     assert_eq!(reply.header("content-type"), Some("application/json"));
 }
 
+// Shows (Nodes and cache): Only those headers of a node pass that the chain's API defines.
 #[tokio::test]
-async fn of_a_nodes_headers_only_those_that_the_chains_api_defines_are_forwarded() {
+async fn only_node_headers_that_the_chains_api_defines_are_forwarded() {
     let node = Node::evm().await;
     let gateway = Setup::of("eth", &node.url()).node("aptos", &node.url()).start().await;
     let client = gateway.client();
@@ -200,6 +208,7 @@ async fn of_a_nodes_headers_only_those_that_the_chains_api_defines_are_forwarded
 /// `{"jsonrpc":"2.0","result":"squeezed"}` compressed with gzip by another program.
 const SQUEEZED: &[u8] = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03\xab\x56\xca\x2a\xce\xcf\x2b\x2a\x48\x56\xb2\x52\x32\xd2\x33\x50\xd2\x51\x2a\x4a\x2d\x2e\xcd\x29\x01\x72\x8b\x0b\x4b\x53\x53\xab\x52\x53\x94\x6a\x01\xdb\xdf\x64\x07\x25\x00\x00\x00";
 
+// Shows (Routes and bodies): Answers are decoded from the node.
 #[tokio::test]
 async fn answers_are_decoded_from_the_node() {
     let (node, _gateway, client) = evm().await;
@@ -228,6 +237,7 @@ async fn answers_are_decoded_from_the_node() {
     }
 }
 
+// Shows (Routes and bodies): Answers to clients are compressed only on request.
 #[tokio::test]
 async fn answers_are_compressed_to_the_client_only_on_request() {
     let (node, _gateway, client) = evm().await;

@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 const BODY: &[u8] = br#"{"jsonrpc":"2.0","id":9,"method":"m"}"#;
 
+// Shows (Authentication): A request without a key gets 401 with the specified message and `WWW-Authenticate`.
+// Shows (Limits, budget and quota).
 #[tokio::test]
 async fn without_a_key_no_call_is_served() {
     let (node, gateway, _) = evm().await;
@@ -31,6 +33,7 @@ async fn without_a_key_no_call_is_served() {
     assert_eq!((node.requests(), gateway.records().len()), (0, 0));
 }
 
+// Shows (Authentication): An unknown key gets 401 with the specified message.
 #[tokio::test]
 async fn an_unknown_key_is_refused() {
     let (node, gateway, _) = evm().await;
@@ -48,8 +51,9 @@ async fn an_unknown_key_is_refused() {
 
 const INVALID: &str = r#"{"message":"Invalid authentication credentials"}"#;
 
+// Shows (Keys): A revoked or expired key is refused like an unknown one and counted for its project.
 #[tokio::test]
-async fn a_revoked_or_expired_key_is_refused_like_an_unknown_one_and_counted_for_its_project() {
+async fn a_revoked_or_expired_key_is_refused_like_an_unknown_one_and_counted() {
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url())
         .key("gone", "revoked = true")
@@ -81,6 +85,7 @@ async fn a_revoked_or_expired_key_is_refused_like_an_unknown_one_and_counted_for
     );
 }
 
+// Shows (Authentication): The header takes precedence over the query; the query alone is enough.
 #[tokio::test]
 async fn a_key_may_be_in_the_query_and_the_header_takes_precedence() {
     let (_node, gateway, _) = evm().await;
@@ -114,8 +119,9 @@ async fn a_key_may_be_in_the_query_and_the_header_takes_precedence() {
     );
 }
 
+// Shows (Keys): A key may be sent in every place that official clients use; the first one counts.
 #[tokio::test]
-async fn a_key_may_be_sent_wherever_official_clients_send_it_and_reaches_no_node() {
+async fn a_key_is_accepted_in_every_position_of_official_clients_and_reaches_no_node() {
     let node = Node::evm().await;
     node.always(Raw::json(200, r#"{"ok":true,"result":"ok","error":null,"jsonrpc":"2.0","id":9}"#));
     let chains = ["eth", "btc", "tron", "ton"];
@@ -159,6 +165,7 @@ async fn a_key_may_be_sent_wherever_official_clients_send_it_and_reaches_no_node
     }
 }
 
+// Shows (Keys): A node's requests contain no key (promise 44).
 #[tokio::test]
 async fn neither_the_key_nor_a_clients_own_credentials_ever_reach_a_node() {
     let (node, gateway, client) = evm().await;
@@ -207,6 +214,7 @@ async fn neither_the_key_nor_a_clients_own_credentials_ever_reach_a_node() {
     drop(gateway);
 }
 
+// Shows (Keys): Hop-by-hop headers do not reach a node.
 #[tokio::test]
 async fn hop_by_hop_headers_of_a_client_are_not_forwarded() {
     let (node, gateway, _) = evm().await;
@@ -230,6 +238,7 @@ async fn hop_by_hop_headers_of_a_client_are_not_forwarded() {
     assert_ne!(seen.header("accept-encoding"), Some("br"));
 }
 
+// Shows (Keys).
 #[tokio::test]
 async fn a_node_gets_the_credentials_that_the_operator_configured() {
     let node = Node::utxo().await;
@@ -245,6 +254,8 @@ async fn a_node_gets_the_credentials_that_the_operator_configured() {
     assert!(!seen.whole().contains("mine"));
 }
 
+// Shows (Order of decisions).
+// Shows (Keys): A key out of scope gets 403 with the specified message; scopes take aliases.
 #[tokio::test]
 async fn a_key_out_of_scope_for_a_chain_is_refused_there_and_aliases_name_chains_too() {
     let (_evm, _utxo, gateway) =
@@ -284,6 +295,8 @@ impl Directory for Remote {
     }
 }
 
+// Shows (Keys): While the store is unreachable, known keys work for 24 h and unknown ones get 503 with `Retry-After`,
+// never 401.
 #[tokio::test]
 async fn while_the_store_is_unreachable_known_keys_work_and_others_get_503() {
     let node = Node::evm().await;
@@ -296,6 +309,7 @@ async fn while_the_store_is_unreachable_known_keys_work_and_others_get_503() {
     assert_eq!((node.requests(), gateway.records().len()), (1, 1));
 }
 
+// Shows (Management): Changes of keys, suspension, weights, quotas and chains take effect at once.
 #[tokio::test]
 async fn a_change_of_keys_takes_effect_at_once_and_disturbs_no_other_key() {
     let node = Node::evm().await;

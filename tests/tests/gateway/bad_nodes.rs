@@ -348,11 +348,14 @@ async fn check(form: Form, kinds: &'static [(&'static str, Fault)]) {
     table.check().await;
 }
 
+// Shows (Nodes and cache): With one bad node of two, of any kind in the table, 99.9 % of calls are good after two
+// seconds, with one client or twenty, over HTTP, gRPC and WebSocket (promise 74).
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn with_one_bad_node_of_two_json_rpc_calls_are_good_after_two_seconds() {
     check(Form::JsonRpc, JSON_RPC).await;
 }
 
+// Shows (Nodes and cache).
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn with_one_bad_node_of_two_rest_calls_are_good_after_two_seconds() {
     check(Form::Rest, REST).await;

@@ -47,6 +47,7 @@ async fn asked_securely(addr: SocketAddr, certificate: &TestCertificate, before:
     String::from_utf8(answer).unwrap()
 }
 
+// Shows (Commands and configuration).
 #[tokio::test]
 async fn a_header_is_required_of_a_trusted_balancer() {
     let gateway = Setup::new().set("gateway", "proxy_protocol = [\"127.0.0.1\"]").start().await;
@@ -60,6 +61,7 @@ async fn a_header_is_required_of_a_trusted_balancer() {
     until("connections end", || gateway.server.connections() == 0).await;
 }
 
+// Shows (Commands and configuration).
 #[tokio::test]
 async fn a_header_of_another_peer_is_a_bad_request() {
     for setup in [Setup::new(), Setup::new().set("gateway", "proxy_protocol = [\"10.0.0.0/8\"]")] {
@@ -72,6 +74,7 @@ async fn a_header_of_another_peer_is_a_bad_request() {
     }
 }
 
+// Shows (Commands and configuration).
 #[tokio::test]
 async fn the_header_comes_before_tls_at_both_addresses() {
     let certificate = TestCertificate::new();
@@ -96,6 +99,7 @@ async fn a_drain_waits_for_no_header() {
     assert_eq!(drained.cut, 0);
 }
 
+// Shows (Commands and configuration): HAProxy names its clients in both versions of the protocol.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_haproxy), ignore = "needs haproxy (apt install haproxy)")]
 async fn haproxy_names_clients_in_both_versions_and_its_checks_are_answered() {

@@ -1,6 +1,7 @@
 use crate::*;
 use rpcgate_tests::client::batch;
 
+// Shows (Other limits): A batch has at most 100 items.
 #[tokio::test]
 async fn a_batch_may_have_100_items() {
     let (node, gateway, client) = evm().await;
@@ -11,8 +12,11 @@ async fn a_batch_may_have_100_items() {
     assert_eq!(gateway.lines().len(), 100);
 }
 
+// Shows (Errors): A batch of more than 100 items gets 413, -32600, and nothing is executed.
+// Shows (Order of decisions).
+// Shows (Reliability).
 #[tokio::test]
-async fn a_larger_batch_is_refused_and_none_of_its_items_is_executed() {
+async fn a_larger_batch_is_refused_and_no_item_is_executed() {
     for count in [101, 1_000, 50_000] {
         let (node, gateway, client) = evm().await;
         let reply = client.batch("eth", &vec![("eth_sendRawTransaction", "[]"); count]).await;
@@ -26,6 +30,7 @@ async fn a_larger_batch_is_refused_and_none_of_its_items_is_executed() {
     }
 }
 
+// Shows (Errors).
 #[tokio::test]
 async fn bad_items_count_as_items() {
     let (node, _gateway, client) = evm().await;
@@ -34,6 +39,7 @@ async fn bad_items_count_as_items() {
     assert_eq!(node.requests(), 0);
 }
 
+// Shows (Gateway addressing): The answers of a batch are matched by id.
 #[tokio::test]
 async fn answers_are_matched_by_id_for_any_numbering_and_order() {
     let (node, _gateway, client) = evm().await;
@@ -57,6 +63,7 @@ async fn a_batch_of_one_is_answered_with_an_array() {
     assert!(node.seen()[0].body.starts_with('{'), "the node is asked alone");
 }
 
+// Shows (Routes and bodies): /bch accepts batches, like every chain of both families.
 #[tokio::test]
 async fn every_chain_of_both_families_accepts_batches_including_bch() {
     let (_evm, _utxo, gateway) = ten(Setup::new()).await;
@@ -77,6 +84,7 @@ async fn every_chain_of_both_families_accepts_batches_including_bch() {
     }
 }
 
+// Shows (Limits, budget and quota): A batch is one request of the windows, and each of its items is a call.
 #[tokio::test]
 async fn a_batch_is_one_request_in_the_windows_and_each_item_a_call() {
     let (_node, gateway, client) = evm().await;
@@ -87,6 +95,7 @@ async fn a_batch_is_one_request_in_the_windows_and_each_item_a_call() {
     assert_eq!(lines, [("eth_chainId".into(), 0), ("eth_getBalance".into(), 5), ("eth_call".into(), 15)]);
 }
 
+// Shows (Limits, budget and quota): An operator may count items instead.
 #[tokio::test]
 async fn an_operator_may_count_a_batch_by_its_items() {
     let node = Node::evm().await;
@@ -115,6 +124,7 @@ async fn a_node_with_a_smaller_batch_limit_gets_smaller_batches() {
     }
 }
 
+// Shows (Gateway addressing).
 #[tokio::test]
 async fn an_item_that_a_node_omits_or_answers_twice_fails_alone() {
     let (node, gateway, client) = evm().await;
@@ -152,6 +162,7 @@ async fn an_item_that_a_node_omits_or_answers_twice_fails_alone() {
     assert!(failed > 0);
 }
 
+// Shows (Nodes and cache): A broadcast is never sent together with other calls.
 #[tokio::test]
 async fn a_broadcast_is_sent_in_a_request_of_its_own() {
     let (node, _gateway, client) = evm().await;
@@ -192,6 +203,8 @@ async fn white_space_around_items_is_ignored() {
     assert_eq!(client.post("eth", format!("\n {spaced} \n")).await.codes(), [0, 0]);
 }
 
+// Shows (Hostile and odd traffic): The joined answer of a batch is bounded and counts in the memory of all bodies;
+// items beyond it are refused in position and not charged (promise 57).
 #[tokio::test]
 async fn an_answer_shared_by_many_items_is_joined_as_often_as_it_fits() {
     for (setup, refused) in [

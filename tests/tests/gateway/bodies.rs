@@ -157,6 +157,10 @@ fn no_calls() -> Vec<(String, &'static str)> {
     rows
 }
 
+// Shows (Order of decisions): Body and batch errors use no window; such a request is one usage call `-`, and a bad item
+// of a batch is one such call.
+// Shows (Routes and bodies): A body that is not JSON gets 400, -32700.
+// Shows (Reliability): Malformed bodies reach no node (promise 11).
 #[tokio::test]
 async fn a_body_that_is_not_json_is_answered_minus_32700_and_reaches_no_node() {
     let (node, gateway, client) = evm().await;
@@ -175,6 +179,10 @@ async fn a_body_that_is_not_json_is_answered_minus_32700_and_reaches_no_node() {
     all_refused(&gateway, rows.len());
 }
 
+// Shows (Order of decisions).
+// Shows (Routes and bodies): A missing envelope, an empty batch, repeated members, members in another case and bad
+// methods get 400, -32600.
+// Shows (Reliability).
 #[tokio::test]
 async fn json_that_is_not_a_call_is_answered_minus_32600_and_reaches_no_node() {
     let (node, gateway, client) = evm().await;
@@ -205,8 +213,11 @@ fn all_refused(gateway: &TestGateway, count: usize) {
     assert!(gateway.records().iter().all(|record| record.windowed == 0));
 }
 
+// Shows (Order of decisions).
+// Shows (Routes and bodies): Such items of a batch get the same errors in position, with `id` null where it cannot be
+// read.
 #[tokio::test]
-async fn an_invalid_item_of_a_batch_is_refused_in_its_place() {
+async fn an_invalid_item_of_a_batch_is_refused_in_position() {
     let (node, gateway, client) = evm().await;
     let rows = no_calls();
     for (body, id) in &rows {
@@ -229,6 +240,7 @@ async fn an_invalid_item_of_a_batch_is_refused_in_its_place() {
     assert_eq!(node.calls().len(), rows.len());
 }
 
+// Shows (Routes and bodies): The gateway's own errors take the chain's shape.
 #[tokio::test]
 async fn on_utxo_chains_body_errors_have_the_chains_shape() {
     let (node, _gateway, client) = utxo().await;
@@ -246,6 +258,7 @@ async fn on_utxo_chains_body_errors_have_the_chains_shape() {
     assert_eq!(node.requests(), 0);
 }
 
+// Shows (Other limits): A body that is nested deeper than 128 gets -32700.
 #[tokio::test]
 async fn a_body_may_be_nested_128_deep() {
     let (node, _gateway, client) = evm().await;
@@ -260,6 +273,7 @@ async fn a_body_may_be_nested_128_deep() {
     assert_eq!(node.requests(), 2);
 }
 
+// Shows (Routes and bodies): A method has at most 256 bytes.
 #[tokio::test]
 async fn a_method_may_have_256_bytes() {
     let (node, gateway, client) = evm().await;
@@ -271,6 +285,7 @@ async fn a_method_may_have_256_bytes() {
     assert_eq!(gateway.lines()[0].method, gateway.lines()[1].method);
 }
 
+// Shows (Routes and bodies): Ids of any kind, including objects, are returned byte for byte.
 #[tokio::test]
 async fn ids_of_any_kind_are_echoed_byte_for_byte() {
     let (_node, _gateway, client) = evm().await;
@@ -312,6 +327,7 @@ async fn ids_of_any_kind_are_echoed_byte_for_byte() {
     }
 }
 
+// Shows (Routes and bodies).
 #[tokio::test]
 async fn an_id_stays_the_clients_even_if_the_node_spells_it_differently() {
     let (node, _gateway, client) = evm().await;
@@ -325,6 +341,7 @@ async fn an_id_stays_the_clients_even_if_the_node_spells_it_differently() {
     }
 }
 
+// Shows (Routes and bodies).
 #[tokio::test]
 async fn params_reach_the_node_unchanged_and_in_order() {
     let (node, _gateway, client) = evm().await;
@@ -349,6 +366,7 @@ async fn params_reach_the_node_unchanged_and_in_order() {
     assert_eq!(seen, [rows, rows].concat());
 }
 
+// Shows (Routes and bodies): `params` may be absent or null.
 #[tokio::test]
 async fn absent_params_stay_absent() {
     let (node, _gateway, client) = evm().await;
@@ -360,6 +378,7 @@ async fn absent_params_stay_absent() {
     assert!(node.seen().iter().all(|seen| !seen.body.contains("params")));
 }
 
+// Shows (Routes and bodies): The node receives the parsed call with the same members, digits and order.
 #[tokio::test]
 async fn the_node_gets_the_parsed_call_and_not_the_original_text() {
     let (node, gateway, client) = evm().await;
@@ -371,6 +390,8 @@ async fn the_node_gets_the_parsed_call_and_not_the_original_text() {
     assert_eq!(only_line(&gateway), ("eth_getBalance".into(), Outcome::Answered, 5, 200));
 }
 
+// Shows (Routes and bodies): Escapes in a method are resolved before any rule applies.
+// Shows (Limits, budget and quota): Limits cannot be circumvented by spelling (promise 46).
 #[tokio::test]
 async fn escapes_in_a_method_are_resolved_before_any_rule_applies() {
     let (node, _gateway, client) = evm().await;
@@ -383,6 +404,7 @@ async fn escapes_in_a_method_are_resolved_before_any_rule_applies() {
     assert_eq!(node.calls()[0].method, "eth_getLogs");
 }
 
+// Shows (Routes and bodies): A 2.0 call without `id` is forwarded, metered, not answered; alone it gets an empty 200.
 #[tokio::test]
 async fn a_2_0_call_without_an_id_is_forwarded_and_metered_and_not_answered() {
     let (node, gateway, client) = evm().await;
@@ -403,6 +425,7 @@ async fn a_2_0_call_without_an_id_is_forwarded_and_metered_and_not_answered() {
     assert_eq!(reply.text(), r#"[{"jsonrpc":"2.0","id":7,"result":"ok"}]"#, "nor is its refusal");
 }
 
+// Shows (Routes and bodies): A 1.0 call without `id` gets `id` null.
 #[tokio::test]
 async fn a_1_0_call_without_an_id_gets_id_null() {
     let (node, _gateway, client) = utxo().await;
@@ -418,6 +441,8 @@ async fn a_1_0_call_without_an_id_gets_id_null() {
     assert_eq!(node.calls().len(), 6);
 }
 
+// Shows (Routes and bodies).
+// Shows (Limits, budget and quota).
 #[tokio::test]
 async fn for_any_mutated_body_the_node_gets_exactly_the_calls_that_were_charged() {
     let node = Node::evm().await;

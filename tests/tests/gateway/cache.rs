@@ -18,6 +18,7 @@ async fn hits(client: &TestClient, chain: &str, method: &str, params: &str, coun
     hits
 }
 
+// Shows (Caching): Short answers are cached for 2 s, 5 s or 10 s; eth_call for 2 s by its data.
 #[tokio::test]
 async fn short_lived_answers_are_cached_for_their_time_and_not_longer() {
     let (_evm, _utxo, gateway) = ten(Setup::new()).await;
@@ -38,6 +39,7 @@ async fn short_lived_answers_are_cached_for_their_time_and_not_longer() {
     }
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn white_space_between_the_tokens_of_params_does_not_change_the_cache_key() {
     let (node, gateway, client) = evm().await;
@@ -67,8 +69,9 @@ async fn white_space_between_the_tokens_of_params_does_not_change_the_cache_key(
     assert_eq!(gateway.lines().last().unwrap().bytes_in as usize, body.len());
 }
 
+// Shows (Caching): Chain ids are cached as static.
 #[tokio::test]
-async fn static_answers_are_cached_for_ever() {
+async fn static_answers_are_cached_forever() {
     let (node, gateway, client) = evm().await;
     for method in ["eth_chainId", "net_version"] {
         assert_eq!(hits(&client, "eth", method, "[]", 2).await, [false, true]);
@@ -80,6 +83,8 @@ async fn static_answers_are_cached_for_ever() {
     assert_eq!(node.requests(), 2);
 }
 
+// Shows (Caching): Submits and estimates are never cached.
+// Shows (Nodes and cache): A method without a cache class is not cached.
 #[tokio::test]
 async fn submissions_estimates_and_methods_without_a_class_are_never_cached() {
     let (_evm, _utxo, gateway) = ten(Setup::new()).await;
@@ -103,8 +108,10 @@ async fn submissions_estimates_and_methods_without_a_class_are_never_cached() {
     }
 }
 
+// Shows (Caching): Receipts, raw transactions and confirmed blocks by hash are cached as immutable.
+// Shows (Nodes and cache): Answers that are not final are cached briefly; the depth of finality can be configured.
 #[tokio::test]
-async fn receipts_transactions_and_blocks_by_hash_are_cached_for_ever_once_final() {
+async fn receipts_transactions_and_blocks_by_hash_are_cached_forever_once_final() {
     let node = Node::evm().await;
     let (gateway, client) = watched("eth", &node, "").await;
     let rows = [
@@ -138,6 +145,7 @@ async fn receipts_transactions_and_blocks_by_hash_are_cached_for_ever_once_final
     }
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn the_operator_chooses_the_depth_of_finality() {
     let node = Node::evm().await;
@@ -148,6 +156,7 @@ async fn the_operator_chooses_the_depth_of_finality() {
     assert_eq!(hits(&client, "eth", "eth_getTransactionReceipt", "[1]", 1).await, [true]);
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn answers_that_a_node_does_not_know_yet_are_never_cached() {
     let node = Node::evm().await;
@@ -163,6 +172,7 @@ async fn answers_that_a_node_does_not_know_yet_are_never_cached() {
     }
 }
 
+// Shows (Nodes and cache): Errors and answers that a node cannot give yet are never cached.
 #[tokio::test]
 async fn errors_are_never_cached() {
     let (node, _gateway, client) = evm().await;
@@ -179,6 +189,7 @@ async fn errors_are_never_cached() {
     assert_eq!(node.requests(), 2);
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn failures_are_never_cached() {
     let (node, _gateway, client) = evm().await;
@@ -195,8 +206,11 @@ async fn failures_are_never_cached() {
     assert_eq!(hits(&client, "eth", "eth_chainId", "[]", 2).await, [false, true]);
 }
 
+// Shows (Caching).
+// Shows (Nodes and cache): Verbose UTXO answers have the short lifetime; a raw transaction is immutable only with a
+// block hash.
 #[tokio::test]
-async fn verbose_utxo_answers_are_cached_briefly_and_serialised_ones_for_ever() {
+async fn verbose_utxo_answers_are_cached_briefly_and_serialised_ones_forever() {
     let node = Node::utxo().await;
     let (gateway, client) = watched("btc", &node, "").await;
     let hash = "a".repeat(64);
@@ -220,6 +234,9 @@ async fn verbose_utxo_answers_are_cached_briefly_and_serialised_ones_for_ever() 
     }
 }
 
+// Shows (Caching).
+// Shows (Nodes and cache): The cache key is chain, method and params token by token; white space between tokens makes
+// no difference to it or to the node.
 #[tokio::test]
 async fn the_key_is_chain_method_and_the_tokens_of_the_params() {
     let (_evm, _utxo, gateway) = ten(Setup::new()).await;
@@ -245,6 +262,8 @@ async fn the_key_is_chain_method_and_the_tokens_of_the_params() {
     assert_eq!(absent.cache(), "MISS", "nor is nothing the same as an empty list");
 }
 
+// Shows (Nodes and cache): The cache key never contains the id or the caller.
+// Shows (Reliability): No answer contains data of another client (promise 18).
 #[tokio::test]
 async fn the_key_is_never_the_id_and_never_the_caller() {
     let node = Node::evm().await;
@@ -269,6 +288,7 @@ async fn the_key_is_never_the_id_and_never_the_caller() {
     assert_eq!(node.requests(), 1);
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn headers_of_the_node_neither_pass_nor_are_cached() {
     let (node, _gateway, client) = evm().await;
@@ -285,6 +305,7 @@ async fn headers_of_the_node_neither_pass_nor_are_cached() {
     assert_eq!((hit.cache(), hit.header("x-secret-of-first")), ("HIT", None));
 }
 
+// Shows (Nodes and cache): `X-Cache` is HIT only if every entry was stored before.
 #[tokio::test]
 async fn a_batch_is_a_hit_only_if_every_entry_was_stored() {
     let (node, gateway, client) = evm().await;
@@ -303,6 +324,7 @@ async fn a_batch_is_a_hit_only_if_every_entry_was_stored() {
     assert!(gateway.lines().last().unwrap().cached);
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn the_same_call_twice_in_a_batch_is_asked_once() {
     let (node, _gateway, client) = evm().await;
@@ -331,6 +353,7 @@ async fn a_notification_neither_fills_the_cache_nor_is_answered_by_it() {
     assert_eq!(node.requests(), 4);
 }
 
+// Shows (Caching): Operators may set other cache classes.
 #[tokio::test]
 async fn an_operator_may_set_other_classes() {
     let node = Node::evm().await;
@@ -350,6 +373,7 @@ async fn an_operator_may_set_other_classes() {
     assert_eq!(hits(&client, "eth", "web3_clientVersion", "[]", 1).await, [true]);
 }
 
+// Shows (Caching).
 #[tokio::test]
 async fn a_block_by_number_is_cached_and_a_block_by_tag_is_not() {
     let node = Node::evm().await;
@@ -367,6 +391,8 @@ async fn a_block_by_number_is_cached_and_a_block_by_tag_is_not() {
     }
 }
 
+// Shows (Nodes and cache): The cache is bounded in bytes.
+// Shows (Nodes and cache): The cache is bounded and keeps hot entries (promise 17).
 #[tokio::test]
 async fn the_cache_is_bounded_in_bytes_and_a_flood_does_not_evict_hot_entries() {
     let node = Node::evm().await;

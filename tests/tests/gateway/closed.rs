@@ -1,5 +1,6 @@
 use crate::*;
 
+// Shows (Limits, budget and quota): Methods that control a node or its wallet are closed.
 #[tokio::test]
 async fn methods_that_control_an_evm_node_or_its_wallet_are_closed_and_cost_nothing() {
     let (evm, _utxo, gateway) = ten(Setup::new()).await;
@@ -38,8 +39,10 @@ async fn methods_that_control_an_evm_node_or_its_wallet_are_closed_and_cost_noth
     assert!(gateway.lines().iter().all(|line| line.outcome == Outcome::Refused && line.status == 200));
 }
 
+// Shows (Routes and bodies).
+// Shows (Limits, budget and quota).
 #[tokio::test]
-async fn methods_that_control_a_utxo_daemon_or_its_wallet_are_closed_in_the_chains_error_shape() {
+async fn methods_that_control_a_utxo_node_or_wallet_are_closed_in_the_chains_error_shape() {
     let (_evm, utxo, gateway) = ten(Setup::new()).await;
     let client = gateway.client();
     for chain in UTXO {
@@ -81,6 +84,7 @@ async fn methods_that_control_a_utxo_daemon_or_its_wallet_are_closed_in_the_chai
     assert_eq!(utxo.requests(), 0);
 }
 
+// Shows (Limits, budget and quota).
 #[tokio::test]
 async fn methods_that_keep_a_utxo_daemon_busy_or_waiting_are_closed() {
     let (_evm, utxo, gateway) = ten(Setup::new()).await;
@@ -110,6 +114,7 @@ async fn methods_that_keep_a_utxo_daemon_busy_or_waiting_are_closed() {
     }
 }
 
+// Shows (Limits, budget and quota): `gettxoutsetinfo` is closed and openable by the operator.
 #[tokio::test]
 async fn an_operator_may_open_methods_that_scan_all_unspent_outputs() {
     let node = Node::utxo().await;
@@ -122,6 +127,7 @@ async fn an_operator_may_open_methods_that_scan_all_unspent_outputs() {
     assert_eq!(client.call("btc", "scantxoutset", "[]").await.code(), -32601);
 }
 
+// Shows (Limits, budget and quota).
 #[tokio::test]
 async fn in_a_batch_only_the_closed_item_is_refused() {
     let (node, _gateway, client) = evm().await;
@@ -130,6 +136,7 @@ async fn in_a_batch_only_the_closed_item_is_refused() {
     assert_eq!((reply.codes(), reply.cu(), node.calls().len()), (vec![0, -32601, 0], 5, 2));
 }
 
+// Shows (Limits, budget and quota): eth_sendTransaction stays open.
 #[tokio::test]
 async fn methods_that_clients_need_stay_open() {
     let (_evm, _utxo, gateway) = ten(Setup::new()).await;
@@ -153,6 +160,7 @@ async fn methods_that_clients_need_stay_open() {
     }
 }
 
+// Shows (Limits, budget and quota): An operator can open closed methods per chain.
 #[tokio::test]
 async fn an_operator_may_open_tracing_per_chain() {
     let node = Node::evm().await;

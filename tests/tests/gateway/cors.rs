@@ -1,5 +1,7 @@
 use crate::*;
 
+// Shows (Routes and bodies): CORS admits any origin, the headers of known clients and the requested ones; it exposes
+// limits and the chain's own headers, on refusals too, is cached for a day, and needs no key.
 #[tokio::test]
 async fn a_preflight_needs_no_key_and_may_be_cached_for_a_day() {
     let (node, gateway, _) = evm().await;
@@ -16,6 +18,7 @@ async fn a_preflight_needs_no_key_and_may_be_cached_for_a_day() {
     assert_eq!((node.requests(), gateway.records().len()), (0, 0));
 }
 
+// Shows (Routes and bodies).
 #[tokio::test]
 async fn a_preflight_allows_what_known_clients_send_and_what_it_requests() {
     let (_node, gateway, _) = evm().await;
@@ -48,6 +51,7 @@ async fn a_preflight_allows_what_known_clients_send_and_what_it_requests() {
     }
 }
 
+// Shows (Routes and bodies).
 #[tokio::test]
 async fn a_script_may_read_the_headers_that_a_chains_api_defines() {
     let node = Node::evm().await;
@@ -81,6 +85,7 @@ async fn a_script_may_read_the_headers_that_a_chains_api_defines() {
     }
 }
 
+// Shows (Routes and bodies).
 #[tokio::test]
 async fn answers_and_refusals_may_be_read_by_any_origin_with_their_limits() {
     let (_node, gateway, client) = evm().await;

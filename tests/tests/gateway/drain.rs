@@ -1,6 +1,9 @@
 use crate::*;
 use std::sync::Arc;
 
+// Shows (Commands and configuration): A drain finishes calls, accepts no new ones, and cuts those that outlast the
+// grace period.
+// Shows (Commands and configuration): A drain loses no call, closes streams with 1001, and ends with 0 (promise 26).
 #[tokio::test]
 async fn a_drain_finishes_calls_in_flight_and_accepts_no_new_connection() {
     let (node, gateway, client) = evm().await;
@@ -33,6 +36,7 @@ async fn a_drain_finishes_calls_in_flight_and_accepts_no_new_connection() {
     drop(client);
 }
 
+// Shows (Commands and configuration).
 #[tokio::test]
 async fn calls_that_outlast_the_grace_period_are_cut_and_recorded() {
     let node = Node::evm().await;
@@ -53,6 +57,7 @@ async fn calls_that_outlast_the_grace_period_are_cut_and_recorded() {
     node.release();
 }
 
+// Shows (Traces, logs and metrics): Health of the gateway needs no key.
 #[tokio::test]
 async fn health_needs_no_key() {
     let (_node, gateway, _) = evm().await;
@@ -64,6 +69,7 @@ async fn health_needs_no_key() {
     assert!(gateway.records().is_empty());
 }
 
+// Shows (Commands and configuration): A reload drops no call.
 #[tokio::test]
 async fn a_reload_drops_no_call_and_no_connection() {
     let node = Node::evm().await;

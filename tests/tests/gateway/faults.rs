@@ -97,6 +97,9 @@ impl Stand {
     }
 }
 
+// Shows (Nodes and cache): A truncated, oversized or undecodable answer never becomes a truncated 200, and is neither
+// cached nor charged.
+// Shows (Reliability): Broken answers of every kind are backend failures (promise 10).
 #[tokio::test]
 async fn single_reads_are_answered_completely_or_fail_and_cost_nothing_if_they_fail() {
     for (mode, fate) in modes() {
@@ -114,6 +117,7 @@ async fn single_reads_are_answered_completely_or_fail_and_cost_nothing_if_they_f
     }
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn broken_answers_are_never_cached() {
     for (mode, fate) in modes() {
@@ -142,6 +146,7 @@ async fn broken_answers_are_never_cached() {
     }
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn batches_are_answered_completely_or_fail_item_by_item() {
     for (mode, fate) in modes() {
@@ -164,8 +169,9 @@ async fn batches_are_answered_completely_or_fail_item_by_item() {
     }
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
-async fn a_broadcast_reaches_the_node_at_most_once_and_a_broken_one_is_never_reported_as_successful() {
+async fn a_broadcast_reaches_the_node_at_most_once_and_a_failed_one_is_never_a_success() {
     for (mode, fate) in modes() {
         let stand = stand().await;
         stand.set(&mode);
@@ -198,6 +204,7 @@ async fn a_broadcast_reaches_the_node_at_most_once_and_a_broken_one_is_never_rep
     }
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn a_stale_connection_costs_a_read_nothing_and_sends_no_broadcast_twice() {
     let stand = stand().await;
@@ -216,6 +223,7 @@ async fn a_stale_connection_costs_a_read_nothing_and_sends_no_broadcast_twice() 
     stand.recovers(&Mode::StaleKeepAlive).await;
 }
 
+// Shows (Reliability).
 #[tokio::test]
 async fn bytes_after_an_answer_never_become_part_of_the_next_one() {
     let stand = stand().await;
@@ -226,6 +234,7 @@ async fn bytes_after_an_answer_never_become_part_of_the_next_one() {
     }
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn with_one_of_three_nodes_broken_reads_continue() {
     for (mode, _) in
@@ -246,8 +255,9 @@ async fn with_one_of_three_nodes_broken_reads_continue() {
     }
 }
 
+// Shows (Reliability): A hanging chain affects no other chain (promise 9).
 #[tokio::test]
-async fn a_hanging_chain_uses_only_its_own_places() {
+async fn a_hanging_chain_uses_only_its_own_slots() {
     let (node, other) = (Node::utxo().await, Node::evm().await);
     let proxy = FaultProxy::start(node.addr()).await.unwrap();
     proxy.set(Mode::BlackHole);

@@ -9,6 +9,7 @@ async fn with_filter(id: &str, change: &str) -> Node {
     node
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn a_filter_is_polled_at_its_node_through_two_gateways() {
     let (one, two) = (with_filter("0xa1", "of one").await, with_filter("0xb2", "of two").await);

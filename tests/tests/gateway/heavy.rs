@@ -12,6 +12,7 @@ async fn of(plan: &str) -> (Node, TestGateway, TestClient) {
     (node, gateway, client)
 }
 
+// Shows (Heavy-method budget): The four plans have the specified heavy budgets per minute.
 #[tokio::test]
 async fn each_plan_has_its_heavy_budget_a_minute() {
     for (plan, budget) in [("free", 6), ("standard", 30), ("premium", 60), ("enterprise", 600)] {
@@ -30,6 +31,7 @@ async fn each_plan_has_its_heavy_budget_a_minute() {
     }
 }
 
+// Shows (Errors): An exceeded heavy budget gets 429 with -32029; in a batch only the items beyond it do.
 #[tokio::test]
 async fn beyond_the_budget_a_single_call_is_answered_429_with_an_error_under_its_id() {
     let (node, gateway, client) = of("free").await;
@@ -45,6 +47,7 @@ async fn beyond_the_budget_a_single_call_is_answered_429_with_an_error_under_its
     assert_eq!(gateway.lines().iter().filter(|line| line.status == 429).count(), 1);
 }
 
+// Shows (Heavy-method budget): The heavy budget is per project across chains.
 #[tokio::test]
 async fn the_heavy_budget_is_counted_per_project_across_chains_and_keys() {
     let (_node, gateway, client) = of("free").await;
@@ -64,6 +67,8 @@ async fn the_heavy_budget_is_counted_per_project_across_chains_and_keys() {
     }
 }
 
+// Shows (Heavy-method budget): The heavy methods are the specified ones.
+// Shows (Limits, budget and quota): The token-balances scan is recognised by the end of its name.
 #[tokio::test]
 async fn every_heavy_method_uses_the_budget() {
     for (chain, method) in [
@@ -101,6 +106,7 @@ async fn every_heavy_method_uses_the_budget() {
     }
 }
 
+// Shows (Errors).
 #[tokio::test]
 async fn in_a_batch_only_the_items_beyond_the_heavy_budget_are_refused() {
     let (node, _gateway, client) = of("free").await;
@@ -113,6 +119,8 @@ async fn in_a_batch_only_the_items_beyond_the_heavy_budget_are_refused() {
     assert_eq!(node.calls().len(), 7);
 }
 
+// Shows (Limits, budget and quota): Tracing and debugging methods use the heavy budget, are then refused as closed, and
+// cost nothing.
 #[tokio::test]
 async fn closed_methods_consult_the_heavy_budget_first() {
     let (node, _gateway, client) = of("free").await;
@@ -128,6 +136,7 @@ async fn closed_methods_consult_the_heavy_budget_first() {
     assert_eq!(node.requests(), 0);
 }
 
+// Shows (Limits, budget and quota): The heavy budget is per process.
 #[tokio::test]
 async fn each_gateway_process_has_its_own_heavy_budget() {
     let node = Node::evm().await;

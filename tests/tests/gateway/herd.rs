@@ -29,6 +29,9 @@ async fn inside(gateway: &TestGateway, count: usize) {
     }
 }
 
+// Shows (Nodes and cache): A cache miss causes one call; if the leading call fails, its followers get the failure.
+// Shows (Nodes and cache): Many identical calls are sent once, and the failure of the leading call is not cached
+// (promise 16).
 #[tokio::test]
 async fn simultaneous_identical_calls_ask_the_node_once_and_each_is_charged() {
     let (node, gateway, _) = evm().await;
@@ -45,6 +48,7 @@ async fn simultaneous_identical_calls_ask_the_node_once_and_each_is_charged() {
     assert_eq!(gateway.charged(), 3_000);
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn the_failure_of_the_leading_call_fails_its_followers_and_is_not_cached() {
     for raw in [
@@ -71,6 +75,7 @@ async fn the_failure_of_the_leading_call_fails_its_followers_and_is_not_cached()
     }
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn a_leading_call_that_is_reset_or_hangs_fails_with_its_followers() {
     for mode in [Mode::ResetAfter(0), Mode::BlackHole, Mode::CutBodyAfter(3)] {
@@ -91,6 +96,7 @@ async fn a_leading_call_that_is_reset_or_hangs_fails_with_its_followers() {
     }
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn an_answer_that_is_not_final_goes_to_all_followers_and_is_not_cached() {
     let (node, gateway, client) = evm().await;
@@ -106,6 +112,7 @@ async fn an_answer_that_is_not_final_goes_to_all_followers_and_is_not_cached() {
     assert_eq!(node.requests(), before + 1);
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn when_the_leading_client_disconnects_its_followers_still_get_their_answer() {
     let (node, gateway, _) = evm().await;
@@ -124,6 +131,7 @@ async fn when_the_leading_client_disconnects_its_followers_still_get_their_answe
     assert_eq!(gateway.charged(), 21 * 15, "its call was at the node");
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn batches_that_follow_each_others_calls_do_not_deadlock() {
     let (node, gateway, _) = evm().await;

@@ -30,6 +30,7 @@ fn sized(bytes: usize) -> String {
     call.replace("\"\"", &format!("\"{}\"", "a".repeat(bytes - call.len())))
 }
 
+// Shows (Other limits): Bodies have at most 5 MiB; a larger one gets 413, -32600.
 #[tokio::test]
 async fn a_body_may_have_5_mib_and_not_a_byte_more() {
     let (node, gateway, client) = evm().await;
@@ -46,8 +47,9 @@ async fn a_body_may_have_5_mib_and_not_a_byte_more() {
     assert_eq!((line.method.as_str(), line.status, line.outcome), ("-", 413, Outcome::Refused));
 }
 
+// Shows (Other limits).
 #[tokio::test]
-async fn the_limit_holds_for_bodies_that_do_not_say_how_long_they_are() {
+async fn the_limit_applies_to_bodies_without_a_stated_length() {
     let node = Node::evm().await;
     let gateway = Setup::of("eth", &node.url()).set("gateway.limits", "body = \"64KiB\"").start().await;
     assert_eq!(raw(&gateway, &chunked(sized(65_536).as_bytes(), 1_000)).await.json()["result"], "ok");
@@ -60,6 +62,9 @@ async fn the_limit_holds_for_bodies_that_do_not_say_how_long_they_are() {
     assert_eq!(node.requests(), 1);
 }
 
+// Shows (Hostile and odd traffic): All bodies in memory together are bounded; a request beyond the bound gets 503 with
+// `Retry-After`.
+// Shows (Reliability): Huge bodies and batches are refused (promise 12).
 #[tokio::test]
 async fn many_large_bodies_at_once_share_one_limit_and_the_others_get_503() {
     let node = Node::evm().await;
@@ -91,8 +96,10 @@ async fn many_large_bodies_at_once_share_one_limit_and_the_others_get_503() {
     assert_eq!(gateway.client().post("eth", body).await.status, 200, "held memory is released");
 }
 
+// Shows (Hostile and odd traffic): One project leaves memory and slots for the others: beyond its share it gets 503
+// with `Retry-After: 1` (promise 60).
 #[tokio::test]
-async fn slow_uploads_of_one_project_leave_room_for_the_others() {
+async fn slow_uploads_of_one_project_leave_memory_for_the_others() {
     let node = Node::evm().await;
     let gateway = Setup::of("eth", &node.url())
         .set("gateway.limits", "body = \"1MiB\"\nbodies_total = \"4MiB\"")
@@ -132,6 +139,7 @@ async fn slow_uploads_of_one_project_leave_room_for_the_others() {
     assert_eq!(client.post("eth", body).await.status, 200, "held memory is released");
 }
 
+// Shows (Hostile and odd traffic).
 #[tokio::test]
 async fn answers_of_nodes_count_in_the_same_limit() {
     let node = Node::evm().await;
@@ -147,6 +155,9 @@ async fn answers_of_nodes_count_in_the_same_limit() {
     assert_eq!(client.call("eth", "m", "[]").await.status, 200);
 }
 
+// Shows (Other limits): More than 100 headers, or more than 16 KiB of them, get 431.
+// Shows (Order of decisions).
+// Shows (Reliability): Huge heads are refused (promise 13).
 #[tokio::test]
 async fn more_than_100_headers_or_16_kib_of_them_are_refused_before_authentication() {
     let (node, gateway, client) = evm().await;
@@ -173,6 +184,8 @@ async fn more_than_100_headers_or_16_kib_of_them_are_refused_before_authenticati
     assert_eq!(client.call("eth", "m", "[]").await.status, 200);
 }
 
+// Shows (Order of decisions).
+// Shows (Routes and bodies): A URI of more than 8 KiB gets 414.
 #[tokio::test]
 async fn a_uri_of_more_than_8_kib_is_refused_before_authentication() {
     let (node, gateway, client) = evm().await;
@@ -193,6 +206,7 @@ async fn a_uri_of_more_than_8_kib_is_refused_before_authentication() {
     assert_eq!((node.requests(), gateway.records().len()), (1, 1));
 }
 
+// Shows (Hostile and odd traffic): Slow heads, slow bodies and idle connections are closed.
 #[tokio::test]
 async fn slow_heads_are_cut() {
     let node = Node::evm().await;
@@ -210,6 +224,7 @@ async fn slow_heads_are_cut() {
     assert_eq!(node.requests(), 1);
 }
 
+// Shows (Hostile and odd traffic).
 #[tokio::test]
 async fn slow_bodies_are_refused() {
     let node = Node::evm().await;
@@ -225,6 +240,7 @@ async fn slow_bodies_are_refused() {
     assert_eq!(node.requests(), 0);
 }
 
+// Shows (Hostile and odd traffic).
 #[tokio::test]
 async fn idle_connections_are_closed() {
     let node = Node::evm().await;
@@ -240,6 +256,7 @@ async fn idle_connections_are_closed() {
     until("all connections have ended", || gateway.server.connections() == 0).await;
 }
 
+// Shows (Hostile and odd traffic).
 #[tokio::test]
 async fn a_connection_with_a_call_at_a_node_is_not_idle() {
     let node = Node::evm().await;
@@ -258,6 +275,7 @@ async fn a_connection_with_a_call_at_a_node_is_not_idle() {
     assert_eq!(call.await.unwrap().json()["result"], "late");
 }
 
+// Shows (Hostile and odd traffic): Ambiguous framing smuggles no request (promise 42).
 #[tokio::test]
 async fn ambiguous_framing_smuggles_no_request() {
     let (node, gateway, client) = evm().await;
@@ -305,6 +323,7 @@ async fn ambiguous_framing_smuggles_no_request() {
     assert_eq!(node.count("hidden"), 0, "{:?}", node.seen());
 }
 
+// Shows (Hostile and odd traffic).
 #[tokio::test]
 async fn a_request_with_both_lengths_is_served_at_most_once_and_closes_the_connection() {
     let (node, gateway, client) = evm().await;
@@ -326,6 +345,7 @@ async fn a_request_with_both_lengths_is_served_at_most_once_and_closes_the_conne
     assert_eq!(node.count("hidden"), 0);
 }
 
+// Shows (Hostile and odd traffic).
 #[tokio::test]
 async fn several_requests_are_served_on_one_connection() {
     let (node, gateway, _) = evm().await;
@@ -355,6 +375,7 @@ async fn a_client_that_disconnects_while_sending_reaches_no_node() {
     assert_eq!(gateway.charged(), 1);
 }
 
+// Shows (Hostile and odd traffic): All these limits have the specified defaults.
 #[test]
 fn every_limit_has_a_default() {
     let config = Setup::new().config();
@@ -367,6 +388,7 @@ fn every_limit_has_a_default() {
     assert_eq!(config.shutdown.grace, secs(30));
 }
 
+// Shows (Routes and bodies): `Expect: 100-continue`, HTTP/1.0 clients and proxy requests are served.
 #[tokio::test]
 async fn expect_100_continue_is_confirmed_or_refused_at_once() {
     let (node, gateway, _) = evm().await;
@@ -382,6 +404,7 @@ async fn expect_100_continue_is_confirmed_or_refused_at_once() {
     assert_eq!(node.requests(), 1);
 }
 
+// Shows (Routes and bodies).
 #[tokio::test]
 async fn http_1_0_and_proxy_requests_are_served() {
     let (_node, gateway, _) = evm().await;
@@ -405,8 +428,10 @@ async fn http_1_0_and_proxy_requests_are_served() {
     }
 }
 
+// Shows (Hostile and odd traffic): A request without exactly one valid host, or with a transfer coding other than one
+// `chunked`, is refused.
 #[tokio::test]
-async fn a_request_with_an_invalid_host_or_another_transfer_coding_is_refused_and_reaches_no_node() {
+async fn an_invalid_host_or_transfer_coding_is_refused_and_reaches_no_node() {
     let (node, gateway, _) = evm().await;
     let request = |hosts: &str, framing: &str, body: &str| {
         format!("POST /eth HTTP/1.1\r\n{hosts}apikey: {}\r\n{framing}\r\n{body}", key("default")).into_bytes()
@@ -445,8 +470,10 @@ fn packed(plain: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
+// Shows (Hostile and odd traffic): A gzip body is decoded within the limit of a body; other codings, and any on a REST
+// chain, get 415 with `Accept-Encoding`.
 #[tokio::test]
-async fn a_compressed_body_is_decoded_within_the_limit_on_json_rpc_chains_and_refused_elsewhere() {
+async fn a_compressed_body_is_decoded_within_the_limit_on_json_rpc_chains_only() {
     let node = Node::evm().await;
     let gateway = Setup::of("eth", &node.url()).node("aptos", &node.url()).start().await;
     // The gateway probes the height of Aptos by a path, which looks like a call.

@@ -10,6 +10,7 @@ async fn listed(list: &str) -> (Node, TestGateway, TestClient) {
     (node, gateway, client)
 }
 
+// Shows (Keys): A blocked method gets 403 and -32004 as a single call, and an error of its item in a batch.
 #[tokio::test]
 async fn a_blocked_method_is_refused_with_403_and_uses_nothing() {
     let (node, gateway, client) = listed(r#"blocked_methods = ["eth_call", "trace_block"]"#).await;
@@ -29,8 +30,9 @@ async fn a_blocked_method_is_refused_with_403_and_uses_nothing() {
     assert_eq!(gateway.lines()[0].method, "eth_call", "a method that is refused is counted by its name");
 }
 
+// Shows (Keys): A non-empty allow list admits only its methods.
 #[tokio::test]
-async fn an_allow_list_that_is_not_empty_lets_only_its_methods_pass() {
+async fn a_non_empty_allow_list_admits_only_its_methods() {
     let (node, _gateway, client) = listed(r#"allowed_methods = ["eth_chainId", "eth_call"]"#).await;
     for (method, status) in [
         ("eth_chainId", 200),
@@ -44,6 +46,7 @@ async fn an_allow_list_that_is_not_empty_lets_only_its_methods_pass() {
     assert_eq!(node.requests(), 2);
 }
 
+// Shows (Keys).
 #[tokio::test]
 async fn a_method_on_both_lists_is_blocked() {
     let (_node, _gateway, client) =
@@ -52,6 +55,8 @@ async fn a_method_on_both_lists_is_blocked() {
     assert_eq!(client.call("eth", "n", "[]").await.status, 200);
 }
 
+// Shows (Order of decisions): A batch is HTTP 200 unless it is refused as a whole.
+// Shows (Keys).
 #[tokio::test]
 async fn in_a_batch_only_the_blocked_item_is_refused() {
     let (node, _gateway, client) = listed(r#"blocked_methods = ["eth_call"]"#).await;
@@ -63,6 +68,7 @@ async fn in_a_batch_only_the_blocked_item_is_refused() {
     assert_eq!(node.calls().len(), 2);
 }
 
+// Shows (Order of decisions): A set without an open entry is counted in no window.
 #[tokio::test]
 async fn a_set_without_an_open_entry_is_counted_in_no_window() {
     let (node, _gateway, client) = listed(r#"blocked_methods = ["a", "b"]"#).await;
@@ -73,7 +79,7 @@ async fn a_set_without_an_open_entry_is_counted_in_no_window() {
 }
 
 #[tokio::test]
-async fn a_method_that_the_operator_blocks_on_a_chain_is_refused_there_for_every_key() {
+async fn a_method_that_the_operator_blocks_on_a_chain_is_refused_for_every_key() {
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url())
         .node("bsc", &node.url())
@@ -85,6 +91,8 @@ async fn a_method_that_the_operator_blocks_on_a_chain_is_refused_there_for_every
     assert_eq!(client.call("bsc", "eth_newFilter", "[]").await.status, 200);
 }
 
+// Shows (Errors): Debugging on /eth gets 403, before any budget.
+// Shows (Limits, budget and quota): A debugging item of a batch on /eth gets -32601 with the specified message.
 #[tokio::test]
 async fn debugging_on_eth_is_forbidden_before_any_budget_is_consulted() {
     let (node, gateway, client) = evm().await;

@@ -1,6 +1,8 @@
 use crate::*;
 
 /// A request that every layer up to the quota would refuse; each row removes one reason.
+// Shows (Order of decisions): The layers decide in this order: route, authentication, suspension, scope, body, lists,
+// overload, windows, served, pace, heavy, closed, quota, cache, node.
 #[tokio::test]
 async fn layers_refuse_in_the_order_of_the_stack() {
     let node = Node::evm().await;
@@ -53,6 +55,7 @@ async fn layers_refuse_in_the_order_of_the_stack() {
     assert_eq!(node.requests(), 1);
 }
 
+// Shows (Order of decisions): A call that an earlier layer refuses is not counted or charged by a later one.
 #[tokio::test]
 async fn a_call_refused_by_an_earlier_layer_is_not_counted_by_a_later_one() {
     let node = Node::evm().await;
@@ -72,6 +75,7 @@ async fn a_call_refused_by_an_earlier_layer_is_not_counted_by_a_later_one() {
     assert_eq!(gateway.charged(), 1, "no node has that filter");
 }
 
+// Shows (Order of decisions).
 #[tokio::test]
 async fn a_request_refused_by_the_windows_uses_neither_pace_nor_heavy_budget_nor_units() {
     let node = Node::evm().await;
@@ -92,6 +96,7 @@ async fn a_request_refused_by_the_windows_uses_neither_pace_nor_heavy_budget_nor
     assert_eq!(client.call("eth", "eth_getLogs", "[]").await.cu(), 75);
 }
 
+// Shows (Order of decisions).
 #[tokio::test]
 async fn a_call_refused_by_the_quota_reaches_neither_cache_nor_node() {
     let node = Node::evm().await;

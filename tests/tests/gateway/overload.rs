@@ -61,8 +61,11 @@ async fn metric(gateway: &TestGateway, series: &str) -> Option<u64> {
     page.lines().find_map(|line| line.strip_prefix(series)?.trim().parse().ok())
 }
 
+// Shows (Hostile and odd traffic): A chain whose answers come much later than usual refuses the excess at once with 503
+// and `Retry-After`, uncounted and unbilled, fairly by project and plan, and for at most five seconds after the load
+// (promise 15).
 #[tokio::test]
-async fn a_chain_that_cannot_follow_refuses_at_once_without_counting_and_answers_what_it_admits() {
+async fn an_overloaded_chain_refuses_at_once_without_counting_and_answers_what_it_admits() {
     let node = Node::utxo().await;
     let gateway = start(&node).await;
     overload(&node, &gateway).await;
@@ -96,8 +99,9 @@ async fn a_chain_that_cannot_follow_refuses_at_once_without_counting_and_answers
     assert!(metric(&gateway, "rpcgate_chain_limit{chain=\"btc\"}").await.is_some());
 }
 
+// Shows (Hostile and odd traffic).
 #[tokio::test]
-async fn on_a_chain_that_cannot_follow_a_modest_project_is_served_while_a_greedy_one_is_refused() {
+async fn an_overloaded_chain_serves_a_modest_project_and_refuses_a_greedy_one() {
     let node = Node::utxo().await;
     let gateway = start(&node).await;
     overload(&node, &gateway).await;
@@ -119,6 +123,7 @@ async fn on_a_chain_that_cannot_follow_a_modest_project_is_served_while_a_greedy
     assert_eq!(metric(&gateway, "rpcgate_chain_under_way{chain=\"btc\"}").await, Some(0));
 }
 
+// Shows (Hostile and odd traffic).
 #[tokio::test]
 async fn a_project_is_served_while_the_calls_of_another_one_are_slow() {
     let node = Node::utxo().await;
@@ -139,8 +144,9 @@ async fn a_project_is_served_while_the_calls_of_another_one_are_slow() {
     }
 }
 
+// Shows (Hostile and odd traffic).
 #[tokio::test]
-async fn five_seconds_after_an_overload_everything_is_admitted_again_and_every_place_is_free() {
+async fn everything_is_admitted_and_every_slot_free_five_seconds_after_an_overload() {
     let node = Node::utxo().await;
     let gateway = start(&node).await;
     overload(&node, &gateway).await;
@@ -154,7 +160,7 @@ async fn five_seconds_after_an_overload_everything_is_admitted_again_and_every_p
 }
 
 #[tokio::test]
-async fn where_it_is_turned_off_no_chain_is_limited() {
+async fn a_disabled_limiter_limits_no_chain() {
     let node = Node::utxo().await;
     let setup = Setup::of("btc", &node.url()).set("gateway.overload", "enabled = false");
     let gateway = setup.start().await;

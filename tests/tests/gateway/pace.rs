@@ -2,6 +2,8 @@ use crate::*;
 
 const TEXT: &str = "Heavy method rate limit: 1/min for eth_getLogs";
 
+// Shows (Errors): Log queries on /eth more than once a minute get 429 with the specified message.
+// Shows (Limits, budget and quota): The two log queries on /eth share one call per key and minute.
 #[tokio::test]
 async fn on_eth_a_key_has_one_log_query_a_minute_on_every_plan() {
     for plan in ["free", "enterprise"] {
@@ -27,6 +29,7 @@ async fn on_eth_a_key_has_one_log_query_a_minute_on_every_plan() {
     }
 }
 
+// Shows (Errors).
 #[tokio::test]
 async fn the_pace_does_not_limit_other_chains_and_keys() {
     let (_evm, _utxo, gateway) = ten(Setup::new().key("second", "")).await;
@@ -38,6 +41,7 @@ async fn the_pace_does_not_limit_other_chains_and_keys() {
     assert_eq!(second.call("eth", "eth_getLogs", "[{}]").await.status, 429);
 }
 
+// Shows (Limits, budget and quota): The paced item of a batch gets -32029 with its text.
 #[tokio::test]
 async fn in_a_batch_only_the_paced_item_is_refused() {
     let (node, _gateway, client) = evm().await;
@@ -58,6 +62,7 @@ async fn in_a_batch_only_the_paced_item_is_refused() {
     assert_eq!(node.calls().len(), 2);
 }
 
+// Shows (Order of decisions).
 #[tokio::test]
 async fn a_call_refused_by_the_pace_uses_no_heavy_budget() {
     let node = Node::evm().await;

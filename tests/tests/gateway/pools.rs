@@ -82,7 +82,7 @@ async fn a_node_at_height_0_is_not_used_while_another_is_available() {
 }
 
 #[tokio::test]
-async fn when_no_node_is_well_the_one_least_behind_serves_the_calls() {
+async fn the_node_least_behind_serves_the_calls_if_none_is_healthy() {
     let (reference, worse, bad) = (Node::evm().await, Node::evm().await, Node::evm().await);
     worse.height(900_000);
     bad.height(950_000);
@@ -101,7 +101,7 @@ async fn when_no_node_is_well_the_one_least_behind_serves_the_calls() {
 }
 
 #[tokio::test]
-async fn a_fallback_is_used_only_while_no_node_of_a_lower_priority_number_is_well() {
+async fn a_fallback_is_used_only_while_no_preferred_node_is_healthy() {
     let (primary, fallback) = (Node::evm().await, Node::evm().await);
     let proxy = FaultProxy::start(primary.addr()).await.unwrap();
     let gateway = Setup::new()
@@ -227,6 +227,7 @@ async fn rest_chains_have_the_same_pools() {
     assert_eq!(client.send("GET", path, &[], b"").await.json()["result"], "ok", "a read goes elsewhere");
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn a_client_that_sends_the_height_that_it_has_seen_is_never_shown_an_older_head() {
     let (behind, ahead) = (Node::evm().await, Node::evm().await);
@@ -255,6 +256,7 @@ async fn a_client_that_sends_the_height_that_it_has_seen_is_never_shown_an_older
     assert_eq!((reply.status, reply.header("x-rpcgate-head")), (200, Some("104")));
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn reads_of_several_clients_travel_to_a_node_in_one_request_and_are_counted() {
     let node = Node::evm().await;
@@ -297,6 +299,8 @@ async fn of_network(height: u64, chain_id: &str, mark: &str) -> Node {
     node
 }
 
+// Shows (Nodes and cache): A node of another network gets no call on any transport, displaces no other node and does
+// not count for the head, at start and after an outage (promise 75).
 #[tokio::test]
 async fn a_node_of_another_network_gets_nothing_and_does_not_displace_the_right_one() {
     let (right, wrong) = (of_network(1_000, "0x38", "right").await, of_network(9_000, "0x1", "wrong").await);
@@ -330,6 +334,8 @@ async fn a_node_of_another_network_gets_nothing_and_does_not_displace_the_right_
     }
 }
 
+// Shows (Nodes and cache): Cached answers of a removed node are not used again, and operators empty the cache of a
+// chain at every gateway within a second (promise 75).
 #[tokio::test]
 async fn the_answers_of_a_node_that_a_reload_takes_out_are_not_given_again() {
     // The removed node always looked right: it hides its network.

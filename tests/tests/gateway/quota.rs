@@ -13,6 +13,10 @@ async fn of(ceiling: u64) -> (Node, TestGateway, TestClient) {
 
 const REFUSED: i64 = -32005;
 
+// Shows (Errors): A reached quota gets -32005 at HTTP 200.
+// Shows (Limits, budget and quota): A call at or above the ceiling is refused; the call that crosses the ceiling is
+// served.
+// Shows (Limits, budget and quota): A single call that the quota refuses is HTTP 200 with -32005.
 #[tokio::test]
 async fn the_call_that_crosses_the_ceiling_is_served_and_the_next_is_refused() {
     let (node, gateway, client) = of(20).await;
@@ -31,6 +35,7 @@ async fn the_call_that_crosses_the_ceiling_is_served_and_the_next_is_refused() {
     assert_eq!((node.requests(), gateway.charged()), (2, 30));
 }
 
+// Shows (Limits, budget and quota).
 #[tokio::test]
 async fn exactly_at_the_ceiling_the_next_call_is_refused() {
     let (_node, _gateway, client) = of(15).await;
@@ -38,6 +43,7 @@ async fn exactly_at_the_ceiling_the_next_call_is_refused() {
     assert_eq!(client.call("eth", "m", "[]").await.code(), REFUSED);
 }
 
+// Shows (Limits, budget and quota): The quota admits calls that cost nothing.
 #[tokio::test]
 async fn calls_that_cost_nothing_always_pass() {
     for ceiling in [0, 1] {
@@ -50,6 +56,7 @@ async fn calls_that_cost_nothing_always_pass() {
     }
 }
 
+// Shows (Compute Units): A limit of 0 refuses every call that costs something.
 #[tokio::test]
 async fn a_ceiling_of_0_refuses_every_call_that_costs_something() {
     let (node, gateway, client) = of(0).await;
@@ -57,6 +64,7 @@ async fn a_ceiling_of_0_refuses_every_call_that_costs_something() {
     assert_eq!((node.requests(), gateway.charged()), (0, 0));
 }
 
+// Shows (Limits, budget and quota): The quota decides a batch entry by entry in order.
 #[tokio::test]
 async fn a_batch_is_reserved_entry_by_entry_in_its_order() {
     let (node, _gateway, client) = of(21).await;
@@ -76,6 +84,7 @@ async fn a_batch_is_reserved_entry_by_entry_in_its_order() {
     assert_eq!(node.calls().len(), 4);
 }
 
+// Shows (Compute Units): All keys and chains of a project share one ceiling; cached answers count.
 #[tokio::test]
 async fn the_quota_is_shared_by_all_keys_and_chains_of_a_project() {
     let (_node, gateway, client) = of(30).await;
@@ -86,6 +95,7 @@ async fn the_quota_is_shared_by_all_keys_and_chains_of_a_project() {
     assert_eq!(second.call("eth", "m", "[]").await.code(), REFUSED);
 }
 
+// Shows (Compute Units).
 #[tokio::test]
 async fn answers_from_the_cache_count_too() {
     let (node, _gateway, client) = of(30).await;
@@ -95,6 +105,7 @@ async fn answers_from_the_cache_count_too() {
     assert_eq!(node.requests(), 1);
 }
 
+// Shows (Compute Units): A project has 100,000 units a day by default.
 #[tokio::test]
 async fn a_project_without_a_record_has_100_000_units() {
     let node = Node::evm().await;
@@ -106,6 +117,7 @@ async fn a_project_without_a_record_has_100_000_units() {
     }
 }
 
+// Shows (Limits, budget and quota): Refusals and backend failures are not charged.
 #[tokio::test]
 async fn units_of_unanswered_and_refused_calls_are_returned() {
     let (node, gateway, client) = of(15).await;
@@ -123,6 +135,7 @@ async fn units_of_unanswered_and_refused_calls_are_returned() {
     assert_eq!(gateway.charged(), 15);
 }
 
+// Shows (Limits, budget and quota): A call at a node is charged even if its client disconnects.
 #[tokio::test]
 async fn a_call_at_a_node_is_charged_if_its_client_disconnects() {
     let (node, gateway, _) = of(100).await;
@@ -142,6 +155,7 @@ async fn a_call_at_a_node_is_charged_if_its_client_disconnects() {
     assert_eq!(only_line(&gateway), ("eth_estimateGas".into(), Outcome::Abandoned, 15, 499));
 }
 
+// Shows (Compute Units): The quota covers a rolling 24 hours by the hour.
 #[tokio::test]
 async fn units_expire_hour_by_hour_24_hours_after_their_hour_began() {
     let (_node, gateway, client) = of(30).await;
@@ -165,6 +179,7 @@ async fn units_expire_hour_by_hour_24_hours_after_their_hour_began() {
     assert_eq!(client.call("eth", "m", "[]").await.code(), 0, "09:00: those of the second too");
 }
 
+// Shows (Order of decisions).
 #[tokio::test]
 async fn a_refund_goes_to_the_hour_it_was_taken_from() {
     let (node, gateway, client) = of(15).await;
@@ -181,6 +196,7 @@ async fn a_refund_goes_to_the_hour_it_was_taken_from() {
     assert_eq!(other.call("eth", "m", "[]").await.code(), 0);
 }
 
+// Shows (Limits, budget and quota): The ceiling is exceeded by at most one call (promise 24).
 #[tokio::test]
 async fn calls_at_the_same_time_overrun_the_ceiling_by_one_call_at_most() {
     let (node, gateway, _) = of(160).await;
@@ -200,6 +216,7 @@ async fn calls_at_the_same_time_overrun_the_ceiling_by_one_call_at_most() {
     assert_eq!(reply.cu(), 225, "nor does one batch");
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn a_change_of_the_ceiling_takes_effect_at_once() {
     let node = Node::evm().await;
@@ -242,6 +259,8 @@ impl Model {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 10_000, failure_persistence: None, ..ProptestConfig::default() })]
 
+    // Shows (Compute Units).
+    // Shows (Limits, budget and quota): Units expire with their hour on any schedule (promise 22).
     #[test]
     fn any_schedule_of_calls_and_refunds_uses_the_units_of_its_24_hours(
         ceiling in 0u64..400,
@@ -278,6 +297,8 @@ proptest! {
     }
 }
 
+// Shows (Plans, bills and payments): The quota of a plan, in the file or set by operators, applies to its projects that
+// have no own quota; gateways apply it within 1 s.
 #[tokio::test]
 async fn a_project_without_a_quota_of_its_own_has_that_of_its_plan() {
     let node = Node::evm().await;

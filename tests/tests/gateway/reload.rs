@@ -57,8 +57,9 @@ fn says(page: &str, series: &str) -> bool {
     page.lines().any(|line| line == series)
 }
 
+// Shows (Commands and configuration).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn twenty_reloads_under_load_fail_no_call_and_a_call_is_charged_by_the_weights_of_its_arrival() {
+async fn twenty_reloads_under_load_fail_no_call_and_charge_by_the_weights_at_arrival() {
     let (seed, nodes, numbers) = (TestSeed::new(), Nodes::start().await, Arc::<AtomicU64>::default());
     let mut site = Site::new(setup(&nodes, 0));
     let process = site.start().await;
@@ -111,6 +112,8 @@ async fn twenty_reloads_under_load_fail_no_call_and_a_call_is_charged_by_the_wei
     assert_eq!(charged, expected + weighed.iter().sum::<u64>() + own, "every reported charge is stored");
 }
 
+// Shows (Commands and configuration): SIGHUP reads the file again; an invalid file leaves the old one in force, and the
+// log has the reason.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_with_a_mistake_is_refused_and_logged_and_the_old_one_stays_in_force() {
     let nodes = Nodes::start().await;

@@ -32,6 +32,8 @@ fn targets(node: &Node) -> Vec<String> {
     lines.filter(|line| line != "POST /" && !PROBES.contains(&line.as_str())).collect()
 }
 
+// Shows (Routes and bodies): REST chains have canonical paths with GET and POST, which their nodes see below their own
+// URL.
 #[tokio::test]
 async fn each_chain_has_its_paths_and_the_node_sees_them_below_its_own_url() {
     let (node, gateway, client) = all().await;
@@ -69,6 +71,7 @@ async fn each_chain_has_its_paths_and_the_node_sees_them_below_its_own_url() {
     }
 }
 
+// Shows (Routes and bodies): Other paths of a REST chain get 404 and reach no node.
 #[tokio::test]
 async fn other_paths_are_404_and_reach_no_node() {
     let (node, _gateway, client) = all().await;
@@ -112,6 +115,7 @@ async fn a_405_lists_the_verbs_that_the_path_accepts() {
     }
 }
 
+// Shows (Errors): An unknown path of /cosmos, or JSON-RPC to it, gets the 501 of a node that does not implement it.
 #[tokio::test]
 async fn cosmos_answers_an_unknown_path_like_a_node_that_does_not_implement_it() {
     let (node, gateway, client) = all().await;
@@ -145,6 +149,7 @@ async fn a_501_of_a_node_is_forwarded_with_its_body() {
     assert_eq!(gateway.lines()[0].outcome, Outcome::NodeError);
 }
 
+// Shows (Gateway addressing): /solana is not served over HTTPS.
 #[tokio::test]
 async fn solana_is_not_served_over_https() {
     let (node, _gateway, client) = all().await;
@@ -175,6 +180,7 @@ async fn a_rest_chain_without_a_node_is_404_and_a_json_rpc_call_of_the_same_chai
     assert_eq!((reply.status, reply.code()), (200, -32601));
 }
 
+// Shows (Keys): TonCenter's clients may send the key where TonCenter reads it, and the node sees none.
 #[tokio::test]
 async fn ton_accepts_the_key_where_toncenter_does_and_the_node_sees_none() {
     let (node, gateway, _) = all().await;
@@ -193,6 +199,7 @@ async fn ton_accepts_the_key_where_toncenter_does_and_the_node_sees_none() {
     assert_eq!((call.verb.as_str(), call.header("content-type")), ("POST", Some("application/json")));
 }
 
+// Shows (Keys): Neither a key nor a client's own credentials reach a node.
 #[tokio::test]
 async fn a_key_in_the_query_reaches_no_node_at_any_position() {
     let (node, gateway, client) = all().await;
@@ -210,6 +217,8 @@ async fn a_key_in_the_query_reaches_no_node_at_any_position() {
     drop(gateway);
 }
 
+// Shows (Limits, budget and quota): Methods that run, schedule or connect to something that their parameters name, or
+// that wait for an event, are closed (promise 61).
 #[tokio::test]
 async fn calls_that_make_a_node_run_connect_or_wait_are_closed() {
     let (node, gateway, client) = all().await;
@@ -243,6 +252,7 @@ async fn calls_that_make_a_node_run_connect_or_wait_are_closed() {
     }
 }
 
+// Shows (Routes and bodies): Chains without batches refuse an array with 400, -32600.
 #[tokio::test]
 async fn an_array_for_ton_or_xrp_is_not_a_batch() {
     let (_node, _gateway, client) = all().await;
@@ -254,7 +264,7 @@ async fn an_array_for_ton_or_xrp_is_not_a_batch() {
 }
 
 #[tokio::test]
-async fn lists_quota_and_closed_methods_hold_on_rest_chains() {
+async fn lists_quota_and_closed_methods_apply_to_rest_chains() {
     let node = Node::evm().await;
     node.always(Raw::json(200, "{}"));
     let gateway = Setup::of("tron", &node.url())
@@ -299,6 +309,7 @@ async fn the_cache_classes_hold_on_rest_chains() {
     drop(node);
 }
 
+// Shows (Routes and bodies): Ambiguous spellings of REST paths are refused and reach no node.
 #[tokio::test]
 async fn ambiguous_paths_are_refused_and_reach_no_node() {
     let (node, _gateway, client) = all().await;
@@ -403,6 +414,7 @@ fn for_any_path_the_node_sees_one_of_the_allowed_forms() {
     });
 }
 
+// Shows (Routes and bodies): A REST body of any type and a height header reach the node unchanged.
 #[tokio::test]
 async fn a_body_of_any_type_and_a_height_header_reach_the_node() {
     let (node, _gateway, client) = all().await;
@@ -433,6 +445,7 @@ async fn xrp_errors_are_those_of_its_server_and_closed_methods_use_the_same_form
     assert_eq!(node.count("stop"), 0);
 }
 
+// Shows (Nodes and cache): A 4xx of a REST node passes with its status for any body, and is one try.
 #[tokio::test]
 async fn a_page_with_status_404_passes_its_status_and_is_asked_of_one_node() {
     let page =
@@ -451,6 +464,7 @@ async fn a_page_with_status_404_passes_its_status_and_is_asked_of_one_node() {
     }
 }
 
+// Shows (Per-chain surface): Ogmios' health and TonCenter's own paths are served.
 #[tokio::test]
 async fn paths_that_official_clients_have_lead_where_they_expect() {
     let (node, gateway, client) = all().await;

@@ -1,5 +1,8 @@
 use crate::*;
 
+// Shows (Errors): A POST to /xlm gets 404.
+// Shows (Order of decisions): A refusal of the route precedes authentication: no rate headers, no usage row.
+// Shows (Routes and bodies): A path outside the catalog gets 404 with the specified message.
 #[tokio::test]
 async fn a_path_outside_the_catalog_is_answered_404_before_authentication() {
     let (node, gateway, client) = evm().await;
@@ -33,8 +36,10 @@ async fn a_path_outside_the_catalog_is_answered_404_before_authentication() {
 
 const NO_ROUTE: &str = r#"{"message":"no Route matched with those values"}"#;
 
+// Shows (Errors).
+// Shows (Routes and bodies): A stream that is not served gets 404 with the specified message.
 #[tokio::test]
-async fn a_stream_that_is_not_served_is_answered_404_in_its_own_words() {
+async fn a_stream_that_is_not_served_is_answered_404_with_its_own_message() {
     let (_node, gateway, client) = evm().await;
     for path in ["/ws/btc", "/ws/nochain", "/ws/", "/ws/btc?apikey=x"] {
         for verb in ["GET", "POST"] {
@@ -46,6 +51,7 @@ async fn a_stream_that_is_not_served_is_answered_404_in_its_own_words() {
     assert!(gateway.records().is_empty());
 }
 
+// Shows (Routes and bodies): A trailing slash changes nothing.
 #[tokio::test]
 async fn a_slash_at_the_end_of_a_chains_path_changes_nothing() {
     let (_node, _gateway, client) = evm().await;
@@ -55,8 +61,10 @@ async fn a_slash_at_the_end_of_a_chains_path_changes_nothing() {
     }
 }
 
+// Shows (Order of decisions).
+// Shows (Routes and bodies): JSON-RPC chains accept only POST; other methods get 405 with `Allow`.
 #[tokio::test]
-async fn json_rpc_chains_accept_post_and_say_so() {
+async fn json_rpc_chains_accept_only_post_and_name_it_in_allow() {
     let (_node, gateway, client) = evm().await;
     for verb in ["GET", "HEAD", "PUT", "DELETE", "PATCH", "TRACE", "BREW"] {
         for client in [&client, &gateway.anonymous()] {
@@ -69,6 +77,7 @@ async fn json_rpc_chains_accept_post_and_say_so() {
     assert!(gateway.records().is_empty(), "no usage row");
 }
 
+// Shows (Routes and bodies): Requests may have any content type or none.
 #[tokio::test]
 async fn any_content_type_is_accepted_and_none_is_required() {
     let (node, _gateway, client) = evm().await;
@@ -87,6 +96,7 @@ async fn any_content_type_is_accepted_and_none_is_required() {
     assert!(node.seen().iter().all(|seen| seen.header("content-type") == Some("application/json")));
 }
 
+// Shows (Routes and bodies): Unknown query parameters are ignored.
 #[tokio::test]
 async fn unknown_query_parameters_are_ignored_and_not_forwarded() {
     let (node, _gateway, client) = evm().await;
@@ -117,6 +127,7 @@ async fn hosted() -> (Node, TestGateway) {
     (node, gateway)
 }
 
+// Shows (Routes and bodies): A chain is at the root of its own hosts over every listener, and at its path everywhere.
 #[tokio::test]
 async fn a_chain_is_at_the_root_of_its_own_hosts_and_at_its_path_everywhere() {
     let (node, gateway) = hosted().await;
@@ -163,6 +174,7 @@ async fn a_chain_is_at_the_root_of_its_own_hosts_and_at_its_path_everywhere() {
     assert_eq!((reply.status, reply.header("allow")), (405, Some("POST, OPTIONS")));
 }
 
+// Shows (Routes and bodies).
 #[tokio::test]
 async fn a_stream_is_opened_at_the_root_of_its_chains_host() {
     let (_node, gateway) = hosted().await;

@@ -41,6 +41,8 @@ async fn storm(gateway: &TestGateway, client: &TestClient) {
     hammer(gateway, client, 3).await;
 }
 
+// Shows (Limits, budget and quota): With the safeguard enabled, a key in a storm of refusals is throttled: it has a
+// quarter of its limits for an hour, in headers and decisions, and then all of them again.
 #[tokio::test]
 async fn the_safeguard_is_off_unless_an_operator_enables_it() {
     let (_node, gateway) = gateway("refusals = 3\nminutes = 2").await;
@@ -51,6 +53,7 @@ async fn the_safeguard_is_off_unless_an_operator_enables_it() {
     assert_eq!(limits(&ask(&client).await), FULL);
 }
 
+// Shows (Limits, budget and quota).
 #[tokio::test]
 async fn after_a_storm_a_quarter_of_the_limits_is_shown_and_enforced() {
     let (node, gateway) = gateway(ENABLED).await;
@@ -75,8 +78,9 @@ async fn after_a_storm_a_quarter_of_the_limits_is_shown_and_enforced() {
     assert_eq!(ask(&client).await.number("x-ratelimit-remaining-minute"), 1, "the minutes go on");
 }
 
+// Shows (Limits, budget and quota).
 #[tokio::test]
-async fn a_cool_down_ends_by_itself_after_an_hour() {
+async fn a_throttle_ends_automatically_after_an_hour() {
     let (_node, gateway) = gateway(ENABLED).await;
     let client = gateway.client();
     storm(&gateway, &client).await;
@@ -92,6 +96,7 @@ async fn a_cool_down_ends_by_itself_after_an_hour() {
     assert_eq!(limits(&ask(&client).await), QUARTER);
 }
 
+// Shows (Limits, budget and quota).
 #[tokio::test]
 async fn one_minute_of_refusals_or_two_with_a_quiet_one_between_are_not_a_storm() {
     let (_node, gateway) = gateway(ENABLED).await;
@@ -106,6 +111,7 @@ async fn one_minute_of_refusals_or_two_with_a_quiet_one_between_are_not_a_storm(
     assert_eq!(limits(&ask(&client).await), FULL);
 }
 
+// Shows (Limits, budget and quota).
 #[tokio::test]
 async fn only_the_key_that_caused_the_storm_has_smaller_limits() {
     let (_node, gateway) = gateway(ENABLED).await;
@@ -115,6 +121,7 @@ async fn only_the_key_that_caused_the_storm_has_smaller_limits() {
     assert_eq!(limits(&ask(&client.another()).await), QUARTER, "whatever the connection");
 }
 
+// Shows (Limits, budget and quota).
 #[tokio::test]
 async fn a_projects_requests_per_second_are_scaled_down_for_the_key() {
     let node = Node::evm().await;
@@ -137,6 +144,8 @@ async fn a_projects_requests_per_second_are_scaled_down_for_the_key() {
     assert_eq!((served(&client).await, served(&second).await), (1, 4));
 }
 
+// Shows (Limits, budget and quota): A storm is 429s in consecutive minutes; usage and metrics show it, and a reload
+// switches the safeguard.
 #[tokio::test]
 async fn every_429_counts_and_no_other_refusal_does() {
     let node = Node::evm().await;
@@ -155,8 +164,10 @@ async fn every_429_counts_and_no_other_refusal_does() {
     assert_eq!(limits(&ask(&second).await)[0], 1_000);
 }
 
+// Shows (Limits, budget and quota): While a key is throttled, `Retry-After` does not point beyond the end of the
+// throttling.
 #[tokio::test]
-async fn retry_after_does_not_point_beyond_the_end_of_the_cool_down() {
+async fn retry_after_does_not_point_beyond_the_end_of_the_throttle() {
     let (_node, gateway) = gateway("enabled = true\nrefusals = 3\nminutes = 2\ncooldown = \"10m\"").await;
     let client = gateway.client();
     // After the storm, 250 requests of the day are left, and more were made before.
@@ -176,6 +187,7 @@ async fn retry_after_does_not_point_beyond_the_end_of_the_cool_down() {
     assert_eq!(ask(&client).await.status, 200);
 }
 
+// Shows (Limits, budget and quota).
 #[tokio::test]
 async fn usage_shows_the_refusals_and_none_is_billed() {
     let (_node, gateway) = gateway(ENABLED).await;
@@ -192,8 +204,9 @@ async fn usage_shows_the_refusals_and_none_is_billed() {
     assert!(records.iter().all(|record| record.tier.name() == "free"), "the plan is as it was");
 }
 
+// Shows (Limits, budget and quota).
 #[tokio::test]
-async fn metrics_count_cooled_keys_and_cool_downs() {
+async fn metrics_count_throttled_keys_and_throttles() {
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url()).plan("free").set("plans.free", PLAN).set("safeguard", ENABLED);
     let gateway = setup.set("telemetry", "listen = \"127.0.0.1:0\"").start().await;
@@ -213,6 +226,7 @@ async fn metrics_count_cooled_keys_and_cool_downs() {
     assert_eq!(reported().await, ["0", "1"]);
 }
 
+// Shows (Limits, budget and quota).
 #[tokio::test]
 async fn a_reload_enables_and_changes_the_safeguard_and_restores_all_limits() {
     let (node, gateway) = gateway("").await;

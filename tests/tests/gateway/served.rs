@@ -2,6 +2,8 @@ use crate::*;
 
 const TEXT: &str = "chain not available at this location";
 
+// Shows (Errors): A chain that is not served gets -32601, and 404 on WebSocket paths.
+// Shows (Routes and bodies): A chain that is switched off or has no node gets -32601 under the id, with rate headers.
 #[tokio::test]
 async fn a_chain_without_a_node_answers_under_the_callers_id() {
     let (_node, gateway, client) = evm().await;
@@ -21,6 +23,7 @@ async fn a_chain_without_a_node_answers_under_the_callers_id() {
     assert!(gateway.lines().iter().all(|line| line.outcome == Outcome::Refused && line.cu == 0));
 }
 
+// Shows (Routes and bodies).
 #[tokio::test]
 async fn in_a_batch_each_item_gets_the_error() {
     let (_node, _gateway, client) = evm().await;
@@ -39,6 +42,7 @@ async fn in_a_batch_each_item_gets_the_error() {
     );
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn a_chain_is_served_only_while_it_is_switched_on() {
     let node = Node::evm().await;
@@ -54,6 +58,7 @@ async fn a_chain_is_served_only_while_it_is_switched_on() {
     assert_eq!(node.requests(), 1);
 }
 
+// Shows (Routes and bodies).
 #[tokio::test]
 async fn a_chain_whose_nodes_have_no_http_is_not_served_over_it() {
     let nodes = |chain: &str, url: &str| (format!("chains.{chain}"), format!("nodes = [\"{url}\"]"));
@@ -73,6 +78,8 @@ async fn a_chain_whose_nodes_have_no_http_is_not_served_over_it() {
     assert_eq!((reply.status, reply.json()["message"].as_str()), (404, Some(TEXT)));
 }
 
+// Shows (Routes and bodies): A node without an HTTP address gets no call, and a chain with only such nodes is not
+// served over HTTPS.
 #[tokio::test]
 async fn a_node_that_has_only_streams_takes_no_call_of_its_chain() {
     let node = Node::evm().await;

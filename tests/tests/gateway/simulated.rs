@@ -13,6 +13,7 @@ async fn demo() -> (Vec<Node>, TestGateway) {
     (nodes, setup.start().await)
 }
 
+// Shows (Per-chain surface): The four EVM chains answer under their chain ids.
 #[tokio::test]
 async fn evm_chains_answer_under_their_chain_ids() {
     let (_nodes, gateway) = demo().await;
@@ -29,6 +30,7 @@ async fn evm_chains_answer_under_their_chain_ids() {
     }
 }
 
+// Shows (Per-chain surface): Every named EVM method is answered.
 #[tokio::test]
 async fn every_evm_method_is_answered_by_the_node() {
     let (_nodes, gateway) = demo().await;
@@ -63,6 +65,7 @@ async fn every_evm_method_is_answered_by_the_node() {
     }
 }
 
+// Shows (Per-chain surface): The UTXO chains speak JSON-RPC 1.0; /bch has estimatefee and no estimatesmartfee.
 #[tokio::test]
 async fn utxo_chains_answer_alone_and_in_batches() {
     let (_nodes, gateway) = demo().await;
@@ -107,6 +110,7 @@ async fn utxo_chains_answer_alone_and_in_batches() {
     assert_eq!(client.call("btc", "estimatesmartfee", "[6]").await.code(), 0);
 }
 
+// Shows (Per-chain surface): A malformed broadcast gets the error of the node.
 #[tokio::test]
 async fn a_malformed_broadcast_gets_the_nodes_own_error() {
     let (_nodes, gateway) = demo().await;

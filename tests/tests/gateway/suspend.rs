@@ -1,5 +1,7 @@
 use crate::*;
 
+// Shows (Errors): A suspended tenant gets 402.
+// Shows (Order of decisions): A request refused after authentication and before its body is read is one usage call `-`.
 #[tokio::test]
 async fn every_request_of_a_suspended_tenant_is_answered_402() {
     let node = Node::evm().await;
@@ -30,6 +32,7 @@ async fn every_request_of_a_suspended_tenant_is_answered_402() {
     assert_eq!(node.requests(), 0);
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn a_tenant_that_is_reactivated_is_served_at_once_by_the_same_keys() {
     let node = Node::evm().await;

@@ -37,8 +37,10 @@ async fn counted(gateway: &TestGateway, result: &str) -> u64 {
     line.unwrap_or_else(|| panic!("no {name}: {page}")).parse().unwrap()
 }
 
+// Shows (Traces, logs and metrics): With a collector, a call is a span with a child span for each try at a node; W3C
+// Trace Context is read and sent.
 #[tokio::test]
-async fn a_call_is_a_span_of_the_clients_trace_and_its_node_is_told_of_the_one_below_it() {
+async fn a_call_is_a_span_of_the_clients_trace_and_its_node_receives_the_child_span() {
     let (node, collector) = (Node::evm().await, TraceCollector::start());
     let gateway = traced(Setup::of("eth", &node.url()), &collector.url()).start().await;
     let parent = format!("00-{TRACE}-{SPAN}-01");
@@ -69,7 +71,7 @@ async fn a_call_is_a_span_of_the_clients_trace_and_its_node_is_told_of_the_one_b
 }
 
 #[tokio::test]
-async fn a_call_without_a_valid_traceparent_has_a_trace_of_its_own_with_the_number_of_its_request() {
+async fn a_call_without_a_valid_traceparent_starts_a_trace_with_its_request_id() {
     let (node, collector) = (Node::evm().await, TraceCollector::start());
     let gateway = traced(Setup::of("eth", &node.url()), &collector.url()).start().await;
     let zeros = format!("00-{}-{SPAN}-01", "0".repeat(32));
@@ -85,6 +87,7 @@ async fn a_call_without_a_valid_traceparent_has_a_trace_of_its_own_with_the_numb
     }
 }
 
+// Shows (Traces, logs and metrics).
 #[tokio::test]
 async fn each_try_is_a_span_and_the_failed_one_is_an_error() {
     let (bad, good, collector) = (Node::evm().await, Node::evm().await, TraceCollector::start());
@@ -109,6 +112,7 @@ async fn each_try_is_a_span_and_the_failed_one_is_an_error() {
     assert_eq!([told(&bad), told(&good)], [tries[0].traceparent("03"), tries[1].traceparent("03")]);
 }
 
+// Shows (Traces, logs and metrics).
 #[tokio::test]
 async fn a_cached_call_has_no_span_below_it_and_a_refused_one_has_a_status() {
     let (node, collector) = (Node::evm().await, TraceCollector::start());
@@ -130,6 +134,7 @@ async fn a_cached_call_has_no_span_below_it_and_a_refused_one_has_a_status() {
     assert_eq!(all[2].attribute("rpcgate.refusal_code"), refused.code().to_string());
 }
 
+// Shows (Traces, logs and metrics).
 #[tokio::test]
 async fn the_calls_of_a_batch_are_events_of_one_span_whose_node_calls_are_below_it() {
     let (node, collector) = (Node::evm().await, TraceCollector::start());
@@ -154,6 +159,7 @@ async fn the_calls_of_a_batch_are_events_of_one_span_whose_node_calls_are_below_
     assert_eq!(told, expected);
 }
 
+// Shows (Traces, logs and metrics): No span contains a key, a parameter or a body.
 #[tokio::test]
 async fn no_span_has_a_key_a_parameter_or_a_body() {
     let (node, collector) = (Node::evm().await, TraceCollector::start());
@@ -184,6 +190,8 @@ async fn no_span_has_a_key_a_parameter_or_a_body() {
     }
 }
 
+// Shows (Traces, logs and metrics): A client may refuse to be traced, else the ratio decides; without a collector no
+// node gets a trace.
 #[tokio::test]
 async fn with_a_ratio_of_0_no_call_is_exported_even_if_its_client_wants_it() {
     let (node, collector) = (Node::evm().await, TraceCollector::start());
@@ -207,14 +215,17 @@ async fn with_a_ratio_of_0_no_call_is_exported_even_if_its_client_wants_it() {
     }
 }
 
+// Shows (Traces, logs and metrics).
 #[tokio::test]
-async fn without_a_collector_no_node_is_told_of_a_trace() {
+async fn a_node_receives_no_trace_without_a_collector() {
     let (node, _gateway, client) = evm().await;
     let parent = format!("00-{TRACE}-{SPAN}-01");
     assert_eq!(call(&client, &[("traceparent", parent.as_str())], "m").await.status, 200);
     assert_eq!(node.seen()[0].header("traceparent"), None);
 }
 
+// Shows (Traces, logs and metrics): An unreachable collector costs spans, which are counted, and never a call; a stop
+// sends the waiting spans.
 #[tokio::test]
 async fn with_the_collector_away_calls_are_served_and_spans_are_dropped_and_counted() {
     let node = Node::evm().await;
@@ -239,6 +250,7 @@ async fn with_the_collector_away_calls_are_served_and_spans_are_dropped_and_coun
     assert_eq!(counted(&gateway, "sent").await, 0);
 }
 
+// Shows (Traces, logs and metrics).
 #[tokio::test]
 async fn a_collector_that_never_answers_costs_spans_and_holds_up_no_drain() {
     let node = Node::evm().await;
@@ -260,6 +272,7 @@ async fn a_collector_that_never_answers_costs_spans_and_holds_up_no_drain() {
     assert!(drained.is_ok_and(|drained| drained.cut == 0));
 }
 
+// Shows (Traces, logs and metrics).
 #[tokio::test]
 async fn spans_that_the_collector_rejects_are_counted() {
     let (node, collector) = (Node::evm().await, TraceCollector::start());
@@ -273,8 +286,10 @@ async fn spans_that_the_collector_rejects_are_counted() {
     assert_eq!(counted(&gateway, "sent").await, 1);
 }
 
+// Shows (Traces, logs and metrics): A collector over TLS has a certificate of a public authority, or of one in
+// `telemetry.otlp.ca_file`.
 #[tokio::test]
-async fn a_collector_with_a_certificate_of_the_operators_authority_is_trusted_once_that_is_configured() {
+async fn a_collector_with_a_certificate_of_a_configured_authority_is_trusted() {
     let (node, certificate, foreign) = (Node::evm().await, TestCertificate::new(), TestCertificate::new());
     let collector = TraceCollector::secure(&certificate);
     for (trusted, result) in [(None, "failed"), (Some(&foreign), "failed"), (Some(&certificate), "sent")] {
@@ -293,6 +308,7 @@ async fn a_collector_with_a_certificate_of_the_operators_authority_is_trusted_on
     }
 }
 
+// Shows (Traces, logs and metrics).
 #[tokio::test]
 async fn a_gateway_that_is_drained_sends_what_waits() {
     let (node, collector) = (Node::evm().await, TraceCollector::start());

@@ -4,6 +4,8 @@ use rpcgate_tests::fault::{FaultProxy, Mode};
 const FAILED: &str = r#"{"jsonrpc":"2.0","id":9,"error":{"code":-32603,"message":"backend request failed"}}"#;
 const CALL: &str = r#"{"jsonrpc":"2.0","id":9,"method":"m"}"#;
 
+// Shows (Errors): A backend failure gets -32603.
+// Shows (Nodes and cache): A backend failure is HTTP 200 with -32603.
 #[tokio::test]
 async fn an_invalid_answer_is_a_backend_failure_at_http_200() {
     let (node, gateway, client) = evm().await;
@@ -36,6 +38,7 @@ async fn an_invalid_answer_is_a_backend_failure_at_http_200() {
     assert!(gateway.lines().iter().all(|line| line.outcome == Outcome::Failed && line.cu == 0));
 }
 
+// Shows (Routes and bodies).
 #[tokio::test]
 async fn on_utxo_chains_a_backend_failure_has_the_chains_shape() {
     let (node, _gateway, client) = utxo().await;
@@ -47,6 +50,8 @@ async fn on_utxo_chains_a_backend_failure_has_the_chains_shape() {
     );
 }
 
+// Shows (Nodes and cache): A JSON answer is the node's answer at any status; except on single UTXO calls the client
+// gets 200.
 #[tokio::test]
 async fn a_nodes_json_answer_is_its_answer_at_any_status() {
     let (node, gateway, client) = evm().await;
@@ -59,6 +64,7 @@ async fn a_nodes_json_answer_is_its_answer_at_any_status() {
     assert!(gateway.lines().iter().all(|line| line.outcome == Outcome::NodeError));
 }
 
+// Shows (Nodes and cache): The status of a UTXO node is forwarded for single calls.
 #[tokio::test]
 async fn the_status_of_a_utxo_node_is_forwarded_for_single_calls() {
     let (node, gateway, client) = utxo().await;
@@ -81,6 +87,7 @@ async fn the_status_of_a_utxo_node_is_forwarded_for_single_calls() {
     );
 }
 
+// Shows (Nodes and cache): A node's own 401, 403 or 429 is a backend failure.
 #[tokio::test]
 async fn a_401_403_or_429_of_a_node_is_not_forwarded() {
     for chain in ["eth", "btc"] {
@@ -99,6 +106,8 @@ async fn a_401_403_or_429_of_a_node_is_not_forwarded() {
     }
 }
 
+// Shows (Nodes and cache): A read is sent to another node before it fails.
+// Shows (Reliability): A failed node causes one failover for a read, and no broadcast is sent twice (promise 8).
 #[tokio::test]
 async fn a_read_that_fails_at_one_node_is_sent_to_another() {
     let (bad, good) = (Node::evm().await, Node::evm().await);
@@ -120,6 +129,7 @@ async fn a_read_that_fails_at_one_node_is_sent_to_another() {
     assert_eq!(gateway.lines().iter().filter(|line| line.outcome != Outcome::Answered).count(), 0);
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn an_error_of_a_node_is_an_answer_and_not_retried() {
     let (one, two) = (Node::evm().await, Node::evm().await);
@@ -133,6 +143,8 @@ async fn an_error_of_a_node_is_an_answer_and_not_retried() {
     assert_eq!(one.requests() + two.requests(), 4);
 }
 
+// Shows (Nodes and cache): A broadcast is sent to another node only if the connection failed before a byte was sent.
+// Shows (Reliability).
 #[tokio::test]
 async fn a_broadcast_is_sent_to_one_node_and_never_retried() {
     let (one, two) = (Node::evm().await, Node::evm().await);
@@ -160,6 +172,7 @@ async fn a_broadcast_is_sent_to_one_node_and_never_retried() {
     }
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn a_broadcast_whose_connection_is_refused_goes_to_another_node() {
     let (behind, good) = (Node::evm().await, Node::evm().await);
@@ -173,6 +186,7 @@ async fn a_broadcast_whose_connection_is_refused_goes_to_another_node() {
     assert_eq!((behind.requests(), good.requests()), (0, 6));
 }
 
+// Shows (Hostile and odd traffic): Node calls end at their deadline, and are not charged (promises 61, 79).
 #[tokio::test]
 async fn a_call_that_takes_too_long_fails_and_is_not_charged() {
     let node = Node::evm().await;
@@ -194,6 +208,7 @@ async fn a_call_that_takes_too_long_fails_and_is_not_charged() {
     node.release();
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn without_a_listening_node_the_call_fails_at_once() {
     let node = Node::evm().await;
@@ -208,6 +223,7 @@ async fn without_a_listening_node_the_call_fails_at_once() {
     }
 }
 
+// Shows (Nodes and cache): UTXO calls are spread over the nodes.
 #[tokio::test]
 async fn calls_are_spread_over_the_nodes_of_a_chain() {
     let nodes = [Node::utxo().await, Node::utxo().await, Node::utxo().await];
@@ -220,8 +236,10 @@ async fn calls_are_spread_over_the_nodes_of_a_chain() {
     assert!(counts.iter().all(|count| *count >= 5), "{counts:?}");
 }
 
+// Shows (Hostile and odd traffic): Node calls in flight are bounded per chain; a call beyond the bound gets 503 with
+// `Retry-After`.
 #[tokio::test]
-async fn calls_beyond_max_in_flight_of_a_chain_are_refused_and_other_chains_are_not_affected() {
+async fn calls_beyond_max_in_flight_are_refused_and_other_chains_are_not_affected() {
     let (node, other) = (Node::utxo().await, Node::evm().await);
     let gateway = Setup::of("btc", &node.url())
         .node("eth", &other.url())
@@ -250,8 +268,9 @@ async fn calls_beyond_max_in_flight_of_a_chain_are_refused_and_other_chains_are_
     assert_eq!(client.call("btc", "getdifficulty", "[]").await.code(), 0);
 }
 
+// Shows (Hostile and odd traffic).
 #[tokio::test]
-async fn calls_in_flight_of_one_project_leave_places_for_the_others() {
+async fn calls_in_flight_of_one_project_leave_slots_for_the_others() {
     let node = Node::utxo().await;
     let gateway = Setup::of("btc", &node.url())
         .set("chains.btc", "max_in_flight = 32")
@@ -278,6 +297,7 @@ async fn calls_in_flight_of_one_project_leave_places_for_the_others() {
     assert_eq!(gateway.client().call("btc", "getdifficulty", "[]").await.status, 200);
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn an_answer_larger_than_the_limit_is_a_backend_failure() {
     let node = Node::evm().await;
@@ -303,6 +323,7 @@ async fn an_answer_larger_than_the_limit_is_a_backend_failure() {
     );
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn the_answer_of_a_node_is_forwarded_byte_for_byte() {
     let (node, _gateway, client) = evm().await;
@@ -342,6 +363,7 @@ async fn ask(gateway: &TestGateway) -> Connection {
     connection
 }
 
+// Shows (Nodes and cache): A long answer is streamed unchanged.
 #[tokio::test]
 async fn a_long_answer_is_streamed_unchanged_and_charged() {
     let (node, proxy, gateway) = streaming().await;
@@ -361,6 +383,7 @@ async fn a_long_answer_is_streamed_unchanged_and_charged() {
     assert_eq!(node.requests(), 3);
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn a_truncated_long_answer_never_ends_cleanly_and_is_never_charged() {
     for mode in [Mode::CutBodyAfter(100_000), Mode::ResetAfter(150_000), Mode::BadLength] {
@@ -375,6 +398,7 @@ async fn a_truncated_long_answer_never_ends_cleanly_and_is_never_charged() {
     }
 }
 
+// Shows (Limits, budget and quota).
 #[tokio::test]
 async fn a_client_that_disconnects_during_a_streamed_answer_is_charged() {
     let (node, proxy, gateway) = streaming().await;
@@ -398,6 +422,7 @@ async fn a_long_error_counts_as_an_error_of_the_node() {
     assert_eq!(only_line(&gateway), ("eth_getCode".into(), Outcome::NodeError, 10, 200));
 }
 
+// Shows (Routes and bodies): A NEAR result that reports a failed query stays a result, in batches too.
 #[tokio::test]
 async fn a_near_result_that_reports_a_failed_query_stays_a_result_in_batches_too() {
     let node = Node::evm().await;
@@ -415,6 +440,8 @@ async fn a_near_result_that_reports_a_failed_query_stays_a_result_in_batches_too
     assert_eq!(node.count("query"), 4);
 }
 
+// Shows (Routes and bodies): An id that nodes refuse (an object, an array, true, false) is sent as a number and
+// returned unchanged.
 #[tokio::test]
 async fn an_id_that_nodes_refuse_is_sent_as_a_number_and_returned_unchanged() {
     let node = Node::evm().await;
@@ -432,6 +459,8 @@ async fn an_id_that_nodes_refuse_is_sent_as_a_number_and_returned_unchanged() {
     }
 }
 
+// Shows (Nodes and cache): A node that fails at once in JSON, for all methods or for one, is not preferred, and another
+// node answers its reads (promise 74).
 #[tokio::test]
 async fn a_node_whose_quota_is_used_up_loses_its_reads_to_another_one() {
     let bad = Node::evm().await;
@@ -447,6 +476,7 @@ async fn a_node_whose_quota_is_used_up_loses_its_reads_to_another_one() {
     assert!(bad.count("eth_getBalance") < 10, "{}", bad.count("eth_getBalance"));
 }
 
+// Shows (Nodes and cache): A call that fails for its client, or that no node could serve, is not charged (promise 79).
 #[tokio::test]
 async fn if_no_node_can_serve_a_call_its_client_gets_the_error_of_the_node_uncharged() {
     let (node, gateway, client) = evm().await;

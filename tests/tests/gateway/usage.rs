@@ -1,5 +1,7 @@
 use crate::*;
 
+// Shows (Usage): Bytes are body bytes; an entry of a batch has the bytes of its slice, and the first entry has the
+// rest.
 #[tokio::test]
 async fn the_bytes_of_a_body_are_divided_among_its_calls_without_a_rest() {
     let (node, gateway, client) = evm().await;
@@ -29,6 +31,7 @@ async fn the_bytes_of_a_body_are_divided_among_its_calls_without_a_rest() {
     assert_eq!((lines[2].bytes_in, lines[3].bytes_out), (1, 0));
 }
 
+// Shows (Usage): The status of a call is that of the same single call; the transport is `http`.
 #[tokio::test]
 async fn the_status_of_a_call_is_the_one_it_would_have_alone() {
     let node = Node::evm().await;
@@ -66,6 +69,7 @@ async fn the_status_of_a_call_is_the_one_it_would_have_alone() {
     assert_eq!(got, expected);
 }
 
+// Shows (Usage): A batch entry has its set's latency.
 #[tokio::test]
 async fn a_batch_is_one_record_with_the_latency_of_the_set() {
     let (node, gateway, client) = evm().await;
@@ -84,6 +88,7 @@ async fn a_batch_is_one_record_with_the_latency_of_the_set() {
     );
 }
 
+// Shows (Usage): The charge equals the answered `x-compute-units`.
 #[tokio::test]
 async fn usage_equals_the_answers_of_random_clients() {
     let (evm, utxo, gateway) = ten(Setup::new()

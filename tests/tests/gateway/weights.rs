@@ -87,6 +87,8 @@ fn table() -> Vec<(&'static str, u64, &'static str)> {
     rows
 }
 
+// Shows (Compute Units): Every chain and method has its specified weight; unlisted methods cost 1.
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn every_chain_and_method_has_the_weight_of_the_table_alone_and_in_a_batch() {
     let (_evm, _utxo, gateway) = ten(Setup::new()).await;
@@ -114,6 +116,8 @@ async fn every_chain_and_method_has_the_weight_of_the_table_alone_and_in_a_batch
     }
 }
 
+// Shows (Compute Units): Operators can change weights.
+// Shows (Management).
 #[tokio::test]
 async fn an_operator_may_change_weights_also_at_run_time() {
     let node = Node::evm().await;
@@ -136,6 +140,7 @@ async fn an_operator_may_change_weights_also_at_run_time() {
     }
 }
 
+// Shows (Limits, budget and quota).
 #[tokio::test]
 async fn an_answer_from_the_cache_costs_the_same() {
     let (_node, _gateway, client) = evm().await;
@@ -145,6 +150,7 @@ async fn an_answer_from_the_cache_costs_the_same() {
     assert_eq!((first.cu(), second.cu()), (15, 15));
 }
 
+// Shows (Limits, budget and quota): Answers of nodes, including their errors, and answers of the cache are charged.
 #[tokio::test]
 async fn a_nodes_own_error_is_charged() {
     let (node, gateway, client) = evm().await;

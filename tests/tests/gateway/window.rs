@@ -15,6 +15,7 @@ async fn of(plan: &str, lines: &[(&str, &str)]) -> (Node, TestGateway, TestClien
     (node, gateway, client)
 }
 
+// Shows (Plans): The four plans have the specified windows.
 #[tokio::test]
 async fn each_plan_has_its_three_windows_in_the_headers() {
     for (plan, [minute, hour, day]) in PLANS {
@@ -25,6 +26,8 @@ async fn each_plan_has_its_three_windows_in_the_headers() {
     }
 }
 
+// Shows (Errors): An exceeded plan window gets 429, `message` and `Retry-After`.
+// Shows (Plans).
 #[tokio::test]
 async fn each_plan_serves_exactly_its_requests_a_minute() {
     for (plan, [minute, ..]) in PLANS {
@@ -52,6 +55,7 @@ async fn each_plan_serves_exactly_its_requests_a_minute() {
     }
 }
 
+// Shows (Limits, budget and quota): Windows are fixed on the UTC clock.
 #[tokio::test]
 async fn windows_are_fixed_on_the_utc_clock() {
     let (_node, gateway, client) = of("free", &[]).await;
@@ -70,6 +74,7 @@ async fn windows_are_fixed_on_the_utc_clock() {
     assert_eq!(reply.number("x-ratelimit-remaining-hour"), 489);
 }
 
+// Shows (Limits, budget and quota): `Retry-After` is the latest reset among the exhausted windows.
 #[tokio::test]
 async fn retry_after_is_the_latest_reset_among_the_exhausted_windows() {
     let lines = [("plans.free", "per_minute = 3\nper_hour = 5\nper_day = 6")];
@@ -97,6 +102,7 @@ async fn retry_after_is_the_latest_reset_among_the_exhausted_windows() {
     );
 }
 
+// Shows (Limits, budget and quota).
 #[tokio::test]
 async fn when_two_windows_are_exhausted_the_later_one_counts() {
     let lines = [("plans.free", "per_minute = 2\nper_hour = 2\nper_day = 9")];
@@ -106,6 +112,7 @@ async fn when_two_windows_are_exhausted_the_later_one_counts() {
     assert_eq!(client.call("eth", "m", "[]").await.number("retry-after"), 1_785);
 }
 
+// Shows (Limits, budget and quota): They are checked together before any is counted; a refused request is not counted.
 #[tokio::test]
 async fn a_refused_request_is_counted_in_no_window() {
     let lines = [("plans.free", "per_minute = 2\nper_hour = 4\nper_day = 100")];
@@ -122,8 +129,10 @@ async fn a_refused_request_is_counted_in_no_window() {
     assert_eq!(gateway.lines().iter().filter(|line| line.status == 429 && line.cu == 0).count(), 19);
 }
 
+// Shows (Limits, budget and quota): `ratelimit-*` describe the window with the fewest requests left; if two are equal,
+// the shorter one.
 #[tokio::test]
-async fn the_short_headers_describe_the_window_with_the_fewest_requests_left_and_the_shorter_of_equals() {
+async fn the_short_headers_describe_the_window_with_the_fewest_requests_left() {
     let lines = [("plans.free", "per_minute = 4\nper_hour = 4\nper_day = 7")];
     let (_node, gateway, client) = of("free", &lines).await;
     let mut short = Vec::new();
@@ -139,6 +148,7 @@ async fn the_short_headers_describe_the_window_with_the_fewest_requests_left_and
     assert_eq!(short, [[4, 3, 45], [4, 2, 45], [4, 1, 1_740], [4, 0, 1_740]]);
 }
 
+// Shows (Plans).
 #[tokio::test]
 async fn windows_are_per_key() {
     let (_node, gateway, client) = of("free", &[]).await;
@@ -153,6 +163,7 @@ async fn windows_are_per_key() {
     assert_eq!(client.another().call("eth", "m", "[]").await.status, 429, "whatever the connection");
 }
 
+// Shows (Plans).
 #[tokio::test]
 async fn windows_count_over_all_chains() {
     let (_evm, _utxo, gateway) = ten(Setup::new().plan("free")).await;
@@ -163,6 +174,7 @@ async fn windows_count_over_all_chains() {
     assert_eq!(client.call("eth", "m", "[]").await.status, 429);
 }
 
+// Shows (Limits, budget and quota): `rps_limit` refuses with the same 429 and `Retry-After: 1`.
 #[tokio::test]
 async fn the_requests_per_second_of_a_project_are_limited_over_all_its_keys() {
     let (node, gateway, client) = of("enterprise", &[("projects.default", "rps_limit = 2")]).await;
@@ -184,6 +196,7 @@ async fn the_requests_per_second_of_a_project_are_limited_over_all_its_keys() {
     assert_eq!(node.requests(), 3);
 }
 
+// Shows (Order of decisions): A call belongs to the minute and hour of its arrival.
 #[tokio::test]
 async fn a_call_belongs_to_the_minute_and_hour_of_its_arrival() {
     let (node, gateway, client) = of("free", &[]).await;
@@ -199,6 +212,7 @@ async fn a_call_belongs_to_the_minute_and_hour_of_its_arrival() {
     assert_eq!(gateway.records()[0].latency.as_secs(), 3_600);
 }
 
+// Shows (Limits, budget and quota).
 #[tokio::test]
 async fn calls_at_the_same_time_share_the_windows_exactly() {
     let (node, gateway, _) = of("free", &[]).await;
@@ -213,6 +227,7 @@ async fn calls_at_the_same_time_share_the_windows_exactly() {
     assert_eq!((served, node.requests()), (10, 10));
 }
 
+// Shows (Order of decisions).
 #[tokio::test]
 async fn a_batch_that_is_refused_by_the_windows_is_refused_as_a_whole() {
     let (node, gateway, client) = of("free", &[("plans.free", "per_minute = 1")]).await;
@@ -227,6 +242,7 @@ async fn a_batch_that_is_refused_by_the_windows_is_refused_as_a_whole() {
     );
 }
 
+// Shows (Reliability): Steps of the clock keep waits bounded (promise 21).
 #[tokio::test]
 async fn after_a_clock_step_no_client_waits_longer_than_a_window() {
     let (_node, gateway, client) = of("free", &[]).await;
@@ -256,6 +272,8 @@ async fn parked(gateway: &TestGateway, body: &str) -> Connection {
     connection
 }
 
+// Shows (Limits, budget and quota): A late arrival resets no window, second, pace, heavy budget or safeguard; setting
+// the clock back locks no key out (promise 59).
 #[tokio::test]
 async fn a_body_that_arrives_windows_after_its_head_does_not_reset_a_window() {
     const CALL: &str = r#"{"jsonrpc":"2.0","id":9,"method":"m"}"#;
@@ -279,6 +297,7 @@ async fn a_body_that_arrives_windows_after_its_head_does_not_reset_a_window() {
     }
 }
 
+// Shows (Limits, budget and quota).
 #[tokio::test]
 async fn late_bodies_do_not_gain_extra_seconds() {
     const CALL: &str = r#"{"jsonrpc":"2.0","id":9,"method":"m"}"#;
@@ -296,6 +315,7 @@ async fn late_bodies_do_not_gain_extra_seconds() {
     assert_eq!(node.requests(), 1);
 }
 
+// Shows (Limits, budget and quota).
 #[tokio::test]
 async fn setting_the_clock_back_locks_no_key_out() {
     let (_node, gateway, client) = of("free", &[]).await;

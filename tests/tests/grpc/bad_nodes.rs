@@ -195,6 +195,7 @@ async fn trial(http: [String; 2], (kind, fault): (&'static str, Fault), clients:
     NodeTrial { kind, clients, patience }.run(vec![client; clients]).await
 }
 
+// Shows (Nodes and cache).
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn with_one_bad_node_of_two_grpc_calls_are_good_after_two_seconds() {
     let http = [Node::simulated("tron").await, Node::simulated("tron").await];

@@ -20,6 +20,7 @@ async fn line(site: &Site) -> OwnedLine {
     lines[0].clone()
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn a_unary_answer_that_breaks_off_after_its_head_is_not_charged() {
     for path in ["/protocol.Mirror/Reset", "/protocol.Mirror/Bare", "/protocol.Mirror/Half"] {
@@ -33,8 +34,9 @@ async fn a_unary_answer_that_breaks_off_after_its_head_is_not_charged() {
     }
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
-async fn a_unary_answer_whose_connection_is_cut_is_not_charged_and_its_trailers_say_so() {
+async fn a_unary_answer_whose_connection_is_cut_is_not_charged_as_its_trailers_state() {
     let node = Mirror::new().await;
     let proxy = FaultProxy::start(node.url.strip_prefix("grpc://").unwrap().parse().unwrap()).await.unwrap();
     let site = site(&format!("grpc://{}", proxy.addr())).await;
@@ -54,6 +56,7 @@ async fn a_unary_answer_whose_connection_is_cut_is_not_charged_and_its_trailers_
     assert_eq!((line.outcome, line.cu), (Outcome::Failed, 0));
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn a_client_that_leaves_a_unary_answer_before_its_end_is_charged() {
     let node = Mirror::new().await;

@@ -11,6 +11,7 @@ fn setup(node: &Simulated) -> Setup {
     Setup::new().set("chains.tron", &format!("nodes = [\"{}\"]", node.url))
 }
 
+// Shows (Streams): gRPC is served on both entries, without TLS only where configured; health needs no key.
 #[tokio::test]
 async fn both_addresses_serve_grpc() {
     let node = Simulated::of("tron");
@@ -20,6 +21,7 @@ async fn both_addresses_serve_grpc() {
     }
 }
 
+// Shows (Streams).
 #[tokio::test]
 async fn without_tls_grpc_is_served_only_where_it_is_configured() {
     let node = Simulated::of("tron");

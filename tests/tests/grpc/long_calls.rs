@@ -33,6 +33,7 @@ async fn waiting(site: &Site) -> Status {
     site.client().await.unary("/protocol.Mirror/Never", b"ask").await.unwrap_err()
 }
 
+// Shows (Streams).
 #[tokio::test]
 async fn a_stream_and_a_waiting_call_end_when_their_key_is_revoked() {
     let node = Mirror::new().await;
@@ -51,6 +52,7 @@ async fn a_stream_and_a_waiting_call_end_when_their_key_is_revoked() {
     }
 }
 
+// Shows (Streams).
 #[tokio::test]
 async fn at_the_end_of_the_grace_calls_end_with_a_status_and_no_connection_is_cut() {
     let node = Mirror::new().await;

@@ -35,6 +35,7 @@ fn services(answer: MessageResponse) -> Vec<String> {
 
 const LIST: MessageRequest = MessageRequest::ListServices(String::new());
 
+// Shows (Streams).
 #[tokio::test]
 async fn reflection_is_off_unless_it_is_configured() {
     let node = Simulated::of("tron");
@@ -42,6 +43,7 @@ async fn reflection_is_off_unless_it_is_configured() {
     assert_eq!(asked(&site, LIST, keyed).await.unwrap_err().code(), Code::Unimplemented);
 }
 
+// Shows (Streams): gRPC reflection is served where configured, with a key, else it ends with 12.
 #[tokio::test]
 async fn reflection_describes_health_and_the_configured_descriptors_to_callers_with_a_key() {
     let node = Simulated::of("tron");
@@ -69,6 +71,7 @@ async fn reflection_describes_health_and_the_configured_descriptors_to_callers_w
     assert!(error.is_configuration() && error.to_string().starts_with("gateway.grpc_descriptors"), "{error}");
 }
 
+// Shows (Streams).
 #[tokio::test]
 async fn calls_of_reflection_count_in_the_windows_of_the_plan() {
     let node = Simulated::of("tron");

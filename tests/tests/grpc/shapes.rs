@@ -16,6 +16,7 @@ fn tron(urls: &[&str]) -> Setup {
     Setup::new().set("chains.tron", &format!("nodes = [{}]", nodes.join(", ")))
 }
 
+// Shows (gRPC).
 #[tokio::test]
 async fn a_unary_call_of_tron_and_of_cosmos_is_answered_and_metered_by_its_name() {
     let (tron_node, cosmos_node) = (Simulated::of("tron"), Simulated::of("cosmos"));
@@ -58,6 +59,7 @@ async fn fifty_calls_share_one_connection() {
     assert_eq!(site.gateway.server.connections(), 1);
 }
 
+// Shows (gRPC): gRPC has all four call shapes with trailers, and is metered by the lower-cased method.
 #[tokio::test]
 async fn streams_pass_in_every_shape() {
     let node = Mirror::new().await;
@@ -121,6 +123,7 @@ impl futures_util::Stream for Messages {
     }
 }
 
+// Shows (Streams).
 #[tokio::test]
 async fn a_deadline_of_the_client_ends_its_call() {
     let node = Mirror::new().await;
@@ -137,7 +140,7 @@ async fn a_deadline_of_the_client_ends_its_call() {
 }
 
 #[tokio::test]
-async fn a_client_that_cancels_is_recorded_and_its_connection_goes_on() {
+async fn a_client_that_cancels_is_recorded_and_its_connection_continues() {
     let node = Mirror::new().await;
     let site = Site::new(tron(&[&node.url])).await;
     let mut client = site.client().await;
@@ -150,6 +153,7 @@ async fn a_client_that_cancels_is_recorded_and_its_connection_goes_on() {
     assert_eq!(client.unary("/protocol.Mirror/Each", b"next").await.unwrap(), "next");
 }
 
+// Shows (Streams).
 #[tokio::test]
 async fn with_one_of_three_nodes_dead_every_read_is_answered() {
     let nodes = [Simulated::of("tron"), Simulated::of("tron"), Simulated::of("tron")];

@@ -11,6 +11,7 @@ async fn site(node: &Simulated, change: impl FnOnce(Setup) -> Setup) -> Site {
     Site::new(change(setup)).await
 }
 
+// Shows (gRPC).
 #[tokio::test]
 async fn every_refusal_is_a_status_with_its_text() {
     let node = Simulated::of("tron");
@@ -49,6 +50,7 @@ async fn every_refusal_is_a_status_with_its_text() {
     assert_eq!(status.metadata().get("x-ratelimit-remaining-minute").unwrap(), "0");
 }
 
+// Shows (gRPC).
 #[tokio::test]
 async fn statuses_of_a_node_pass_and_a_node_that_fails_is_unavailable() {
     let node = Simulated::of("tron");
@@ -76,6 +78,7 @@ async fn statuses_of_a_node_pass_and_a_node_that_fails_is_unavailable() {
     assert_eq!(client.unary(NEWEST, b"").await.unwrap_err().code(), Code::Unavailable);
 }
 
+// Shows (Streams).
 #[tokio::test]
 async fn health_needs_no_key_and_leaves_no_record() {
     let node = Simulated::of("tron");

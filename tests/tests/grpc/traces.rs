@@ -17,8 +17,9 @@ use tokio::net::TcpListener;
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const SPAN: &str = "b7ad6b7169203331";
 
+// Shows (Traces, logs and metrics).
 #[tokio::test]
-async fn a_node_is_told_of_the_span_of_a_call_in_place_of_what_its_client_sent() {
+async fn a_node_receives_the_span_of_a_call_instead_of_the_clients_header() {
     let (listener, collector) = (TcpListener::bind("127.0.0.1:0").await.unwrap(), TraceCollector::start());
     let url = format!("grpc://{}", listener.local_addr().unwrap());
     let heads = Arc::<Mutex<Vec<HeaderMap>>>::default();

@@ -17,6 +17,7 @@ async fn all_answer(processes: &[Process], key: &TestKey, status: u16) -> Durati
     longest
 }
 
+// Shows (Reliability): Revocation and suspension also take effect at four gateways on PostgreSQL (promises 19, 20).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(
     not(all(have_postgres, have_redis)),
@@ -41,6 +42,7 @@ async fn revoked_keys_and_suspended_tenants_are_refused_by_every_gateway_within_
     }
 }
 
+// Shows (Reliability).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(
     not(all(have_postgres, have_redis)),

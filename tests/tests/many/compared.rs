@@ -61,12 +61,14 @@ async fn cluster() -> (Cluster, TestKey, Vec<Process>, Node) {
     (cluster, key, processes, node)
 }
 
+// Shows (Reliability): Counters are corrected to the recorded usage within a minute after a kill, a restart of a
+// gateway while Redis was frozen, and a loss of Redis' data (promise 7).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(
     not(all(have_postgres, have_redis)),
     ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
 )]
-async fn reservations_of_a_killed_gateway_are_taken_back_within_a_minute() {
+async fn reservations_of_a_killed_gateway_expire_within_a_minute() {
     let (cluster, key, mut processes, _node) = cluster().await;
     early_in(DAY).await;
     let (mut served, began) = ((0, 0), now().day());
@@ -85,6 +87,7 @@ async fn reservations_of_a_killed_gateway_are_taken_back_within_a_minute() {
     assert_eq!(now().day(), began, "at midnight all of it begins anew: run it again");
 }
 
+// Shows (Reliability).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(
     not(all(have_postgres, have_redis)),
@@ -111,6 +114,7 @@ async fn a_gateway_that_is_restarted_while_redis_is_frozen_makes_nothing_count_t
     assert_eq!(now().day(), began, "at midnight all of it begins anew: run it again");
 }
 
+// Shows (Reliability).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(
     not(all(have_postgres, have_redis)),
@@ -135,12 +139,13 @@ async fn a_redis_that_loses_its_data_again_and_again_counts_nothing_twice_in_the
     assert_eq!(now().day(), began, "at midnight all of it begins anew: run it again");
 }
 
+// Shows (Reliability).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(
     not(all(have_postgres, have_redis)),
     ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
 )]
-async fn a_gateway_that_was_frozen_until_its_slices_were_taken_back_counts_exactly_when_it_goes_on() {
+async fn a_gateway_frozen_until_its_slices_expired_counts_exactly_when_it_resumes() {
     let (cluster, key, processes, _node) = cluster().await;
     early_in(DAY).await;
     let (mut served, began) = ((0, 0), now().day());
@@ -176,6 +181,7 @@ fn side_by_side(redis: &RedisServer, recorded: &Restored) -> Vec<(String, u64, u
     windows.chain(units).map(|(line, recorded)| (line.clone(), recorded, number(line))).collect()
 }
 
+// Shows (Reliability): Requests that a connected gateway has counted are never subtracted (promise 7).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(
     not(all(have_postgres, have_redis)),

@@ -4,12 +4,14 @@ use serde_json::json;
 
 const CALLERS: usize = 8;
 
+// Shows (Reliability): Gateways on PostgreSQL survive kills, and a journal that two of them replay at once is stored
+// once (promises 1, 3).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(
     not(all(have_postgres, have_redis)),
     ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
 )]
-async fn whichever_gateway_is_killed_answered_calls_are_billed_once() {
+async fn answered_calls_are_billed_once_for_any_killed_gateway() {
     let (seed, numbers, nodes) = (TestSeed::new(), Arc::<AtomicU64>::default(), Nodes::start().await);
     let mut dice = seed.dice(u64::MAX);
     let cluster = Cluster::new(2, nodes.setup()).await;
@@ -40,6 +42,7 @@ async fn whichever_gateway_is_killed_answered_calls_are_billed_once() {
     ledger::agrees(&cluster.stored_usage().await, &report).await;
 }
 
+// Shows (Reliability).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(
     not(all(have_postgres, have_redis)),
@@ -70,6 +73,7 @@ async fn a_journal_that_two_gateways_replay_at_once_is_billed_once() {
     }
 }
 
+// Shows (Reliability).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(
     not(all(have_postgres, have_redis)),

@@ -41,6 +41,7 @@ async fn until_refused(
         .unwrap_or_else(|_| panic!("an exhausted limit is never enforced"))
 }
 
+// Shows (Reliability): A gateway that is frozen under load and resumed counts exactly (promise 7).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(
     not(all(have_postgres, have_redis)),

@@ -85,6 +85,8 @@ async fn management_says_so(admin: &Process) {
     }
 }
 
+// Shows (Reliability): Calls are served while PostgreSQL is stopped or frozen under load, and stored when it is back
+// (promises 5, 6).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(
     not(all(have_postgres, have_redis)),
@@ -94,6 +96,7 @@ async fn with_postgresql_stopped_known_keys_are_served_and_billed_later() {
     without_its_database(async |postgres| postgres.stop(), async |postgres| postgres.start()).await;
 }
 
+// Shows (Reliability).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(
     not(all(have_postgres, have_redis)),
@@ -176,6 +179,8 @@ async fn without_redis(leave: impl Fn(&mut RedisServer), come_back: impl Fn(&mut
     assert_eq!(now().day(), began, "at midnight all of it begins anew: run it again");
 }
 
+// Shows (Reliability): While Redis is killed or frozen each gateway counts alone and no call fails; when it is back all
+// count together again (promise 7).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(
     not(all(have_postgres, have_redis)),
@@ -185,6 +190,7 @@ async fn with_redis_killed_each_gateway_counts_alone_and_then_together_again() {
     without_redis(RedisServer::kill, RedisServer::revive).await;
 }
 
+// Shows (Reliability).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(
     not(all(have_postgres, have_redis)),
@@ -194,6 +200,7 @@ async fn with_redis_frozen_each_gateway_counts_alone_and_then_together_again() {
     without_redis(|redis| redis.freeze(), |redis| redis.thaw()).await;
 }
 
+// Shows (Reliability).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(
     not(all(have_postgres, have_redis)),

@@ -43,6 +43,7 @@ async fn holds(gateways: usize) {
     }
 }
 
+// Shows (Limits, budget and quota): The ceiling is exact at two and four gateways too (promise 24).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(
     not(all(have_postgres, have_redis)),
@@ -52,6 +53,7 @@ async fn two_gateways_overrun_a_ceiling_by_one_call_at_most() {
     holds(2).await;
 }
 
+// Shows (Limits, budget and quota).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(
     not(all(have_postgres, have_redis)),
@@ -61,6 +63,8 @@ async fn four_gateways_overrun_a_ceiling_by_one_call_at_most() {
     holds(4).await;
 }
 
+// Shows (Limits, budget and quota): A lowered ceiling takes effect at every gateway within a second, even if it holds a
+// slice of a higher one (promise 66).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(
     not(all(have_postgres, have_redis)),

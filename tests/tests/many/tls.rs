@@ -130,7 +130,7 @@ async fn gateways_count_together_and_bill_over_tls_as_they_do_without() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_postgres), ignore = "needs postgresql (apt install postgresql)")]
-async fn a_postgresql_server_is_trusted_exactly_as_its_url_says() {
+async fn a_postgresql_server_is_trusted_exactly_according_to_its_url() {
     let (authority, other) = (Authority::new(), Authority::new());
     let server = authority.postgres();
     let url = server.database();

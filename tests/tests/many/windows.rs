@@ -60,6 +60,8 @@ fn exact(heard: &[Heard], span: &str, number: fn(Time) -> u64, what: &str) {
     }
 }
 
+// Shows (Limits, budget and quota): Two and four gateways with one Redis admit exactly as many requests as one, in
+// minute, hour and day (promise 23).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(
     not(all(have_postgres, have_redis)),
@@ -69,6 +71,7 @@ async fn two_gateways_admit_as_many_requests_as_one() {
     admit_exactly(2).await;
 }
 
+// Shows (Limits, budget and quota).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(
     not(all(have_postgres, have_redis)),

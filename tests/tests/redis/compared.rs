@@ -99,7 +99,7 @@ fn forget_gateways(redis: &RedisServer, settings: &RedisSettings) {
 
 #[test]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
-fn the_slice_of_a_gateway_that_was_killed_is_taken_back() {
+fn the_slice_of_a_killed_gateway_expires() {
     let redis = RedisServer::start();
     let (settings, caller, recorded) = (settings(&redis, &prefix(), LONG), caller(1_000), Recorded::new("a"));
     let (living, dying) = (Runtime::new().unwrap(), Runtime::new().unwrap());
@@ -147,7 +147,7 @@ async fn after_a_redis_lost_its_counters_neither_slices_nor_requests_stay_counte
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
-async fn counts_made_alone_are_not_counted_again_by_a_gateway_that_starts_meanwhile() {
+async fn counts_made_alone_are_not_counted_again_by_a_gateway_that_starts_then() {
     let redis = RedisServer::start();
     let (settings, caller) = (settings(&redis, &prefix(), SHORT), caller(1_000));
     let recorded = Recorded::new("a");
@@ -222,6 +222,7 @@ fn reported(redis: &RedisServer, settings: &RedisSettings) -> Vec<i64> {
     reports.lines().filter_map(|line| line.split_once(' ')?.0.parse().ok()).collect()
 }
 
+// Shows (Reliability).
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
 async fn the_counts_of_a_call_in_flight_are_not_subtracted() {
@@ -247,7 +248,7 @@ async fn the_counts_of_a_call_in_flight_are_not_subtracted() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
-async fn a_gateway_whose_slices_were_taken_back_neither_spends_nor_returns_them() {
+async fn a_gateway_whose_slices_expired_neither_spends_nor_returns_them() {
     let redis = RedisServer::start();
     let (settings, caller) = (settings(&redis, &prefix(), LONG), caller(1_000));
     let gateway = joined(&settings, Arc::new(NoSeed)).await;
@@ -313,6 +314,7 @@ impl Lossy {
     }
 }
 
+// Shows (Reliability).
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
 async fn requests_whose_answers_from_redis_were_lost_are_counted_once_in_the_end() {
@@ -337,7 +339,7 @@ async fn requests_whose_answers_from_redis_were_lost_are_counted_once_in_the_end
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
-async fn gateways_that_record_in_different_places_lower_nothing() {
+async fn gateways_that_record_in_different_databases_lower_no_count() {
     let redis = RedisServer::start();
     let (settings, caller) = (settings(&redis, &prefix(), LONG), caller(1_000));
     let (here, there) = (Recorded::new("here"), Recorded::new("there"));

@@ -3,7 +3,7 @@ use rpcgate_layers::redis::{NotInspected, inspect};
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
-async fn a_server_says_whether_it_would_lose_counters_and_what_time_it_is() {
+async fn a_server_reports_whether_it_would_lose_counters_and_its_time() {
     let redis = RedisServer::start();
     let url = settings(&redis, &prefix(), SHORT).url;
     let condition = inspect(&url).await.unwrap();

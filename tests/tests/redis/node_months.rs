@@ -7,6 +7,7 @@ async fn others(gateway: &mut SharedNodeMonths, own: u64) -> u64 {
     exchanged.unwrap()[0]
 }
 
+// Shows (Nodes and cache): Gateways with Redis count the calls of a month together, also after Redis has lost them.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
 async fn gateways_know_what_the_others_have_sent_to_a_node_also_after_redis_has_lost_it() {
@@ -50,9 +51,11 @@ async fn many_nodes_are_asked_for_at_once_and_a_redis_that_was_gone_is_found_aga
     timeout(Duration::from_secs(60), again).await.unwrap();
 }
 
+// Shows (Nodes and cache): Redis keeps few numbers of a month, and their sum, for any number of gateways that start and
+// stop.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
-async fn what_gateways_have_sent_that_are_long_gone_stays_counted_in_one_number() {
+async fn calls_of_long_gone_gateways_stay_counted_in_one_number() {
     const NODE: &str = "2026-11:eth:http://a";
     let redis = RedisServer::start();
     let prefix = prefix();

@@ -35,6 +35,7 @@ impl Gateway {
     }
 }
 
+// Shows (Reliability).
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
 async fn gateways_publish_changes_to_each_other_also_after_redis_was_gone() {

@@ -193,6 +193,7 @@ mod tests {
         arrivals.leave(&calls);
     }
 
+    // Shows (Reliability).
     #[test]
     fn a_transaction_that_is_written_twice_is_found_at_the_same_node_and_at_another() {
         for second in [0, 1] {
@@ -212,6 +213,7 @@ mod tests {
         assert_eq!(arrivals.broken.len(), 1, "and each of them once");
     }
 
+    // Shows (Reliability).
     #[test]
     fn a_read_that_is_tried_too_often_is_found() {
         let mut arrivals = asked(RULES);
@@ -221,6 +223,7 @@ mod tests {
         assert_eq!(arrivals.broken.len(), 1);
     }
 
+    // Shows (Reliability).
     #[test]
     fn repeats_beyond_the_budget_are_found() {
         let mut arrivals = asked(PoolRules { calls_per_repeat: Some(5), ..RULES });
@@ -231,6 +234,7 @@ mod tests {
         }
     }
 
+    // Shows (Reliability).
     #[test]
     fn a_read_at_two_nodes_is_found_unless_the_gateway_has_reported_it() {
         let twice = |arrivals: &mut NodeArrivals, call: &str| {
@@ -255,6 +259,7 @@ mod tests {
         assert_eq!(arrivals.broken.len(), 1, "never three nodes at once");
     }
 
+    // Shows (Reliability).
     #[test]
     fn hedges_beyond_their_share_and_trials_of_nodes_that_have_not_failed_are_found() {
         let broken = |rules, failed: Option<u64>, hedges, trials| {
@@ -273,6 +278,7 @@ mod tests {
         assert_eq!(broken(RULES, Some(7), 0, 3), 1, "one in each second since it failed");
     }
 
+    // Shows (Reliability).
     #[test]
     fn a_new_call_for_a_drained_node_is_found_and_one_that_was_made_before_is_not() {
         let mut arrivals = asked(RULES);
@@ -289,6 +295,7 @@ mod tests {
         assert_eq!(arrivals.broken.len(), 1);
     }
 
+    // Shows (Reliability).
     #[test]
     fn a_call_that_no_client_has_made_is_found() {
         let mut arrivals = asked(RULES);

@@ -80,8 +80,9 @@ mod tests {
     use super::*;
     use rpcgate_tests::load::TestSeed;
 
+    // Shows (Reliability).
     #[test]
-    fn what_was_replaced_was_part_of_the_chain_until_then() {
+    fn a_replaced_block_was_part_of_the_chain_until_then() {
         let (mut chain, mut dice) = (ForkingChain::new(0), TestSeed(1).dice(0));
         let mut before = BTreeMap::new();
         for second in 1..=200 {

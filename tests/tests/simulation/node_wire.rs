@@ -71,6 +71,7 @@ mod tests {
     use super::*;
     use tokio::io::duplex;
 
+    // Shows (Reliability).
     #[tokio::test(start_paused = true)]
     async fn requests_are_read_one_after_another_and_the_end_is_seen_while_a_node_works() {
         let (mut near, far) = duplex(1 << 10);

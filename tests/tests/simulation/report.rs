@@ -252,6 +252,7 @@ mod tests {
         report.broken
     }
 
+    // Shows (Reliability).
     #[test]
     fn a_record_that_is_missing_double_or_different_is_found() {
         assert!(found(&[1, 2], &[(1, 15), (3, 0)], 1, 30).is_empty());
@@ -261,8 +262,9 @@ mod tests {
         assert_eq!(found(&[], &[(1, 15), (1, 15)], 0, 30).len(), 2);
     }
 
+    // Shows (Reliability).
     #[test]
-    fn a_record_that_no_client_has_caused_is_found_and_so_is_one_of_more_units_or_another_project() {
+    fn a_record_without_a_client_call_or_with_wrong_units_or_project_is_found() {
         assert_eq!(found(&[1, 2], &[(1, 15)], 0, 30).len(), 1);
         assert_eq!(found(&[1, 2, 3], &[(1, 15)], 2, 90).len(), 0);
         let mut report = SimulationReport::default();
@@ -279,12 +281,14 @@ mod tests {
         assert_eq!(report.broken.len(), 1, "nobody has this project");
     }
 
+    // Shows (Reliability).
     #[test]
     fn a_ceiling_may_be_overrun_by_less_than_one_call() {
         assert!(found(&[1, 2, 3], &[], 3, 31).is_empty());
         assert_eq!(found(&[1, 2, 3], &[], 3, 30).len(), 1);
     }
 
+    // Shows (Reliability).
     #[test]
     fn a_refusal_for_a_quota_that_cannot_be_used_up_is_found() {
         let refused = |asked| {
@@ -298,6 +302,7 @@ mod tests {
         assert_eq!((refused(30), refused(29)), (0, 1));
     }
 
+    // Shows (Reliability).
     #[test]
     fn a_refusal_by_a_window_that_is_not_full_is_found_unless_the_clock_jumps() {
         let refused = |made, jumped| {
@@ -310,6 +315,7 @@ mod tests {
         assert_eq!((refused(3, false), refused(2, false), refused(2, true)), (0, 1, 0));
     }
 
+    // Shows (Reliability).
     #[test]
     fn a_request_beyond_a_window_is_found_also_where_the_clock_jumps() {
         let checked = |counts: &[(u64, u64)], jumped| {

@@ -59,8 +59,14 @@ fn run(seed: u64, empty: &EmptyDatabases) -> SimulationReport {
     })
 }
 
+// Shows (Reliability): Under any events at clients, nodes, clocks and the process, no key exceeds its window and no
+// project its ceiling by more than a call; each answer is billed once, belongs to its caller, and shows no block that
+// was taken back long ago (promise 52).
+// Shows (Reliability): Every call is answered within its deadline, never by a node that its client's height excludes;
+// no transaction is written twice; retries and hedges stay within their budgets; a drained node gets no new call
+// (promise 52).
 #[test]
-fn whatever_happens_to_clients_and_nodes_the_promises_hold() {
+fn the_promises_hold_for_any_events_at_clients_and_nodes() {
     let (first, worlds) = (number("SIMULATION_SEED", 1), number("SIMULATION_SEEDS", WORLDS));
     let empty = EmptyDatabases::new();
     let (next, findings) = (AtomicU64::new(0), Mutex::<Findings>::default());

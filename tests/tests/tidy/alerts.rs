@@ -95,13 +95,15 @@ fn unknown_commands(text: &str) -> Vec<String> {
     code(text).into_iter().filter(|span| span.contains(' ')).filter(is_unknown).collect()
 }
 
+// Shows (Traces, logs and metrics).
 #[test]
-fn every_alert_says_how_urgent_it_is_and_has_a_section_of_the_runbook() {
+fn every_alert_has_a_severity_and_a_section_of_the_runbook() {
     let text = tree::read(ALERTS);
     assert!(alerts(&text).len() > 20, "{text}");
     none(&incomplete(&text, &tree::read(PAGE)), "An alert that nobody knows what to do about is noise.");
 }
 
+// Shows (Traces, logs and metrics).
 #[test]
 fn the_commands_of_the_runbook_exist() {
     let page = tree::read(PAGE);

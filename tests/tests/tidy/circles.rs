@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_is_found_however_its_imports_are_spelled() {
+    fn a_circle_is_found_in_every_spelling_of_its_imports() {
         let files = [
             ("lib.rs", "mod a; mod b; mod c;"),
             ("a.rs", "use crate::b::{self, B};"),

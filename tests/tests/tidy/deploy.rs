@@ -164,6 +164,8 @@ fn dead_paths(path: &str, text: &str) -> Vec<String> {
         .collect()
 }
 
+// Shows (Packaging): The commands, settings, files, ports, health paths and times in the image, compose.yaml, units,
+// packages and manifests exist in the programs.
 #[test]
 fn deployed_variables_are_settings() {
     let files: Vec<_> = deployed().collect();
@@ -172,6 +174,7 @@ fn deployed_variables_are_settings() {
     none(&findings, "docs/rpcgate.example.toml has every key; a variable spells its path.");
 }
 
+// Shows (Packaging).
 #[test]
 fn deployed_files_name_files_that_exist() {
     let findings: Vec<_> = deployed().flat_map(|(path, text)| dead_paths(&path, &text)).collect();
@@ -223,6 +226,7 @@ mod tests {
         }
     }
 
+    // Shows (Packaging).
     #[test]
     fn an_image_without_a_version_is_found() {
         for fine in ["a:1.2", "docker.io/library/postgres:17.6-bookworm", "r.example.com:5000/b:1.2.3"] {

@@ -73,6 +73,8 @@ fn paths(table: &Table, above: &str, out: &mut Vec<String>) {
     }
 }
 
+// Shows (Usage): Rollups are kept 400 days, single requests 90.
+// Shows (Accounts and second factors): Access tokens live 15 minutes.
 #[test]
 fn the_example_shows_the_defaults() {
     assert_eq!(read(&tree::read(EXAMPLE)), read(""), "as the file stands");

@@ -141,6 +141,7 @@ fn documented(page: &str) -> Vec<&str> {
         .collect()
 }
 
+// Shows (Order of decisions).
 #[test]
 fn the_document_names_the_layers_in_the_order_of_the_stack() {
     let (source, page) = (tree::read("rpcgate-layers/src/stack.rs"), tree::read("docs/layers.md"));
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn an_imported_sibling_is_found_however_it_is_spelt() {
+    fn an_imported_sibling_is_found_in_every_spelling() {
         let path = "rpcgate-layers/src/call/cache/store.rs";
         for text in [
             "use crate::call::quota::Quota;",
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn imports_of_a_layers_own_files_and_of_shared_ones_are_left_alone() {
+    fn imports_of_a_layers_own_and_shared_files_are_accepted() {
         let path = "rpcgate-layers/src/call/cache/store.rs";
         let text = "use super::Rule; use crate::call::cache::Key; use self::inner::X; use crate::gate::Gate; use super::super::shared::X; use rpcgate_core::call::Call;
             #[cfg(test)] mod tests { use crate::call::quota::Quota; }";

@@ -1,4 +1,4 @@
-//! Names: one public type for each name, and no word that the project has retired.
+//! Names: one public type for each name, no word that the project has retired, and short sentences for tests.
 
 use std::collections::BTreeMap;
 
@@ -58,6 +58,9 @@ const RETIRED_EXCEPTIONS: &[(&str, &str, &str)] = &[
 
 /// The parts of names after which a word has its standard meaning.
 const ACCEPTED_AFTER: &[(&str, &str)] = &[("in", "flight"), ("single", "flight"), ("round", "trip")];
+
+/// The number of characters that the name of a test may have: a longer one cannot be read at a glance.
+const LONGEST_TEST_NAME: usize = 80;
 
 /// Returns public types with all places that declare a type of that name.
 fn public_types(sources: &[Source]) -> BTreeMap<&str, Vec<String>> {
@@ -127,6 +130,12 @@ fn retired_words(source: &Source) -> Vec<String> {
         .collect()
 }
 
+fn long_test_names(source: &Source) -> Vec<String> {
+    let long = source.test_functions().into_iter().filter(|test| test.name.len() > LONGEST_TEST_NAME);
+    long.map(|test| source.at(test.line, &format!("{} has {} characters", test.name, test.name.len())))
+        .collect()
+}
+
 #[test]
 fn every_public_type_has_a_name_of_its_own() {
     none(
@@ -139,6 +148,12 @@ fn every_public_type_has_a_name_of_its_own() {
 fn no_identifier_contains_a_retired_word() {
     let findings: Vec<_> = tree::sources().iter().flat_map(retired_words).collect();
     none(&findings, "Use the term that readers of tower, hyper and JSON-RPC know.");
+}
+
+#[test]
+fn names_of_tests_have_at_most_80_characters() {
+    let findings: Vec<_> = tree::sources().iter().flat_map(long_test_names).collect();
+    none(&findings, "Name the subject and one active verb; the rest is in the test.");
 }
 
 #[test]
@@ -204,5 +219,15 @@ mod tests {
             (found("rpcgate-chains/simulate/src/utxo/tx.rs"), found("rpcgate-chains/src/btc.rs")),
             (0, 1)
         );
+    }
+
+    #[test]
+    fn a_test_name_of_more_than_80_characters_is_found() {
+        let found = |length: usize| {
+            let name = "n".repeat(length);
+            let code = format!("#[test]\n#[ignore = \"x\"]\nasync fn {name}() {{}}\nfn {name}{name}() {{}}");
+            long_test_names(&Source::new("a.rs", &code)).len()
+        };
+        assert_eq!((found(80), found(81)), (0, 1));
     }
 }

@@ -101,7 +101,7 @@ fn no_file_contains_a_path_of_a_particular_machine() {
 }
 
 #[test]
-fn the_gate_runs_the_tests_as_the_readme_says() {
+fn the_gate_runs_the_tests_listed_in_the_readme() {
     let readme = tree::read("README.md");
     let command =
         test_command(&readme).expect("README.md shows `cargo test --workspace` on a line of its own");

@@ -31,6 +31,14 @@ pub(crate) struct Source {
     pub(crate) lines: usize,
 }
 
+/// A function with an attribute whose path ends in `test`.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) struct TestFunction {
+    pub(crate) name: String,
+    /// The line of its first attribute.
+    pub(crate) line: usize,
+}
+
 /// A path in the code: `a::b::c`. The paths of a `use` are listed one by one.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Named {
@@ -77,6 +85,42 @@ impl Source {
             .map(|window| window[0])
             .collect();
         hits.into_iter()
+    }
+
+    pub(crate) fn test_functions(&self) -> Vec<TestFunction> {
+        let code: Vec<_> = self.tokens.iter().filter(|token| token.kind != Kind::Doc).collect();
+        let named = |at: usize, text: &str| code.get(at).is_some_and(|token| token.text == text);
+        let mut functions = Vec::new();
+        // The line of the first attribute of the item, and whether one of its attributes marks a test.
+        let (mut first, mut marked) = (None, false);
+        let mut at = 0;
+        while at < code.len() {
+            if named(at, "#") && named(at + 1, "[") {
+                first = first.or(Some(code[at].line));
+                let mut last = at + 2;
+                while named(last + 1, "::") {
+                    last += 2;
+                }
+                marked |= named(last, "test");
+                let mut depth = 1;
+                at += 2;
+                while depth > 0 && at < code.len() {
+                    depth = depth + usize::from(named(at, "[")) - usize::from(named(at, "]"));
+                    at += 1;
+                }
+                continue;
+            }
+            if named(at, "fn")
+                && let (true, Some(name), Some(line)) = (marked, code.get(at + 1), first)
+            {
+                functions.push(TestFunction { name: name.text.clone(), line });
+            }
+            if !named(at, "async") && !named(at, "pub") {
+                (first, marked) = (None, false);
+            }
+            at += 1;
+        }
+        functions
     }
 
     pub(crate) fn paths(&self) -> Vec<Named> {

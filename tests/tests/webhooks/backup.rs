@@ -151,8 +151,10 @@ async fn followed(service: &TestService, chains: &Chains) {
     until_within(2 * TIMEOUT, "the chain is followed", is_followed).await;
 }
 
+// Shows (Reliability): A backup and a restore by the documented commands restore accounts, keys, usage, invoices and
+// webhooks on both databases; usage that was only in the journal is restored once, and no delivery is missing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_documented_commands_back_up_and_restore_is_what_was_there() {
+async fn the_documented_commands_restore_exactly_what_they_backed_up() {
     let [back_up, restore] = documented();
     let (chains, receiver) = (Chains::start(&["eth"]), WebhookReceiver::start().await);
     let (url, variables) = database();

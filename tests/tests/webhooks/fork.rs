@@ -109,8 +109,10 @@ fn marked(received: &[ReceivedDelivery], mark: &str) -> BTreeSet<String> {
     marked.map(|event| event["data"]["block_hash"].as_str().unwrap().to_owned()).collect()
 }
 
+// Shows (Webhooks): A receiver's sum of events is the chain of a node that forks; an event with too few confirmations
+// is never sent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_receiver_adds_up_is_the_chain_of_a_node_that_forks() {
+async fn a_receivers_sum_of_events_is_the_chain_of_a_node_that_forks() {
     let (node, receiver) = (Node::evm().await, WebhookReceiver::start().await);
     let blocks = Arc::new(Mutex::new(ScriptedBlocks::default()));
     let change = |change: &dyn Fn(&mut ScriptedBlocks)| {

@@ -142,9 +142,10 @@ impl Killed {
     }
 }
 
+// Shows (Webhooks): A killed management side repeats at most the deliveries in flight, and neither misses nor repeats a
+// block.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_management_side_that_is_killed_between_sending_and_marking_repeats_what_was_in_flight_and_loses_nothing()
- {
+async fn a_management_side_killed_between_sending_and_marking_repeats_and_loses_nothing() {
     let (mut killed, mut process) = Killed::start().await;
     for next in [AT_REST, AT_WORK] {
         killed.chains.clock.advance(WATCHED);

@@ -186,6 +186,8 @@ fn logs_are_told(received: &[Value], from: Time, to: Time) {
     assert_eq!(newest.unwrap()["data"]["block_hash"], head["hash"]);
 }
 
+// Shows (Webhook event types): Events of all five types from nodes behind sockets reach a receiver, signed, and the
+// list and the log have them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events_of_all_types_reach_a_receiver_signed_and_are_listed_and_logged() {
     let all = Endpoint::new().await;
@@ -233,8 +235,9 @@ async fn events_of_all_types_reach_a_receiver_signed_and_are_listed_and_logged()
     all.service.stop().await;
 }
 
+// Shows (Webhook event types).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn health_is_told_when_all_nodes_of_a_chain_fail_and_when_they_answer_again() {
+async fn health_is_reported_when_all_nodes_of_a_chain_fail_and_when_they_recover() {
     let all = Endpoint::new().await;
     let phases = || -> Vec<_> {
         let health = of_kind(&events(&all.received()), "xrp", "health");
@@ -259,6 +262,7 @@ async fn health_is_told_when_all_nodes_of_a_chain_fail_and_when_they_answer_agai
     all.service.stop().await;
 }
 
+// Shows (Webhooks): Users retry, replay, rotate the secret and delete; a deleted endpoint gets nothing more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn users_retry_replay_rotate_and_delete() {
     let all = Endpoint::new().await;

@@ -9,6 +9,7 @@ use std::process::Command;
 /// Sections 1 to 7, 9 and 10. The others are about compression, which the gateway declines.
 const CASES: [&str; 9] = ["1.*", "2.*", "3.*", "4.*", "5.*", "6.*", "7.*", "9.*", "10.*"];
 
+// Shows (Hostile and odd traffic).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Autobahn: the command line of wstest in RPCGATE_WSTEST"]
 async fn the_autobahn_test_suite_finds_no_failure() {

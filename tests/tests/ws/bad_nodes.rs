@@ -113,6 +113,7 @@ async fn trial(http: [String; 2], (kind, fault): (&'static str, Fault), clients:
     NodeTrial { kind, clients, patience: PATIENCE }.run(all).await
 }
 
+// Shows (Nodes and cache).
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn with_one_bad_node_of_two_streams_open_after_two_seconds() {
     let http = [Node::evm().await, Node::evm().await];

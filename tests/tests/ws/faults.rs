@@ -139,16 +139,20 @@ async fn under(count: usize, trouble: Behaviour, reason: &str) {
 const LOST: &str = "the connection to the node was lost, reconnect";
 const SILENT: &str = "the node stopped answering, reconnect";
 
+// Shows (Streams): If nodes are killed, stalled or half-closed under live streams, every client gets 1012 and a reason,
+// new streams go to another node, and no task, socket or slot is leaked (promises 19, 20).
 #[tokio::test]
 async fn when_a_node_dies_every_client_gets_its_close_frame_and_nothing_is_left() {
     under(100, Behaviour::Dies, LOST).await;
 }
 
+// Shows (Streams).
 #[tokio::test]
 async fn when_a_node_half_closes_every_client_gets_its_close_frame_and_nothing_is_left() {
     under(100, Behaviour::HalfCloses, LOST).await;
 }
 
+// Shows (Streams).
 #[tokio::test]
 async fn when_a_node_stalls_every_client_gets_its_close_frame_and_nothing_is_left() {
     under(100, Behaviour::Stalls, SILENT).await;
@@ -156,12 +160,13 @@ async fn when_a_node_stalls_every_client_gets_its_close_frame_and_nothing_is_lef
 
 #[tokio::test]
 #[ignore = "full size: 1,000 streams for each fault, 4,000 file handles"]
-async fn under_a_thousand_streams_as_well() {
+async fn a_thousand_streams_end_cleanly_under_the_same_faults() {
     under(1_000, Behaviour::Dies, LOST).await;
     under(1_000, Behaviour::HalfCloses, LOST).await;
     under(1_000, Behaviour::Stalls, SILENT).await;
 }
 
+// Shows (Streams): A handshake that no node accepts is a 502 and keeps no slot.
 #[tokio::test]
 async fn a_handshake_that_no_node_takes_is_an_http_error_and_keeps_no_slot() {
     let node = StreamNode::start(Content::Echo).await;
@@ -179,9 +184,9 @@ async fn a_handshake_that_no_node_takes_is_an_http_error_and_keeps_no_slot() {
     assert_eq!(stream.next().await, Seen::Text(b"again".to_vec()));
 }
 
+// Shows (Streams).
 #[tokio::test]
-async fn streams_of_a_key_that_is_revoked_or_loses_the_chain_or_whose_tenant_is_suspended_are_closed_and_no_others()
- {
+async fn streams_close_when_their_key_loses_access_or_their_tenant_is_suspended() {
     let node = StreamNode::start(HEADS).await;
     let setup = setup(&node.url(), &[]).key("other", "").set("tenants.else", "plan = \"enterprise\"");
     let setup = setup.set("projects.else", "tenant = \"else\"").key("third", "project = \"else\"");
@@ -214,6 +219,8 @@ async fn streams_of_a_key_that_is_revoked_or_loses_the_chain_or_whose_tenant_is_
     until("only its stream is open", || node.open() == 1).await;
 }
 
+// Shows (Commands and configuration).
+// Shows (Streams).
 #[tokio::test]
 async fn a_drain_closes_streams_with_1001_one_after_another() {
     let node = StreamNode::start(HEADS).await;
@@ -235,6 +242,8 @@ async fn a_drain_closes_streams_with_1001_one_after_another() {
     assert_eq!(draining.await.unwrap().cut, 0);
 }
 
+// Shows (Streams).
+// Shows (Hostile and odd traffic).
 #[tokio::test]
 async fn clients_that_vanish_without_a_word_are_found_and_their_slots_are_free_again() {
     let node = StreamNode::start(Content::Echo).await;
@@ -266,6 +275,7 @@ async fn clients_that_vanish_without_a_word_are_found_and_their_slots_are_free_a
     }
 }
 
+// Shows (Streams).
 #[tokio::test]
 async fn a_flood_of_handshakes_stays_within_the_plan_and_disturbs_no_other_project() {
     let node = StreamNode::start(Content::Echo).await;
@@ -304,6 +314,7 @@ async fn a_flood_of_handshakes_stays_within_the_plan_and_disturbs_no_other_proje
     until("the slots are free again", || node.open() == 1).await;
 }
 
+// Shows (Streams).
 #[tokio::test]
 async fn connections_that_send_half_a_handshake_are_cut() {
     let node = StreamNode::start(Content::Echo).await;
@@ -319,6 +330,7 @@ async fn connections_that_send_half_a_handshake_are_cut() {
     assert_eq!(node.opened(), 0);
 }
 
+// Shows (Streams).
 #[tokio::test]
 async fn a_changed_limit_of_the_plan_holds_for_the_next_handshake_and_ends_no_stream() {
     let node = StreamNode::start(Content::Echo).await;

@@ -111,6 +111,8 @@ async fn next(stream: &mut WebSocketStream<TokioIo<Upgraded>>) -> Message {
     timeout(TIMEOUT, stream.next()).await.unwrap().unwrap().unwrap()
 }
 
+// Shows (Streams): Streams may use HTTP/2 (RFC 8441) and are admitted, refused, bounded and closed as over HTTP/1.1; a
+// reset stream leaves nothing behind.
 #[tokio::test]
 async fn streams_and_calls_share_a_connection_of_http2() {
     let node = StreamNode::start(Content::Echo).await;
@@ -142,6 +144,7 @@ async fn streams_and_calls_share_a_connection_of_http2() {
     until("the connection has ended", || site.gateway.server.connections() == 0).await;
 }
 
+// Shows (Streams).
 #[tokio::test]
 async fn streams_over_http2_are_closed_with_1008_for_their_key_and_with_1001_in_a_drain() {
     let node = StreamNode::start(Content::Echo).await;
@@ -174,6 +177,7 @@ async fn streams_over_http2_are_closed_with_1008_for_their_key_and_with_1001_in_
     assert_eq!(drained.cut, 0);
 }
 
+// Shows (Streams).
 #[tokio::test]
 #[expect(clippy::result_large_err, reason = "tungstenite wants this type")]
 async fn sub_protocols_pass_over_http2_and_the_node_chooses() {
@@ -204,6 +208,7 @@ async fn sub_protocols_pass_over_http2_and_the_node_chooses() {
     assert_eq!(choosing.await.unwrap(), (Some("a, b".parse().unwrap()), true));
 }
 
+// Shows (Streams).
 #[tokio::test]
 async fn handshakes_over_http2_are_refused_as_over_http1() {
     let node = StreamNode::start(Content::Echo).await;
@@ -257,6 +262,7 @@ async fn handshakes_over_http2_are_refused_as_over_http1() {
     assert_eq!((node.opened(), site.gateway.server.streams()), (0, 0));
 }
 
+// Shows (Streams).
 #[tokio::test]
 async fn only_the_address_of_https_takes_streams_over_http2() {
     let node = StreamNode::start(Content::Echo).await;
@@ -285,8 +291,9 @@ async fn raw(client: &SendRequest<Bytes>) -> (h2::SendStream<Bytes>, h2::RecvStr
     (writes, answer.into_body())
 }
 
+// Shows (Streams).
 #[tokio::test]
-async fn a_stream_that_is_reset_or_ended_leaves_nothing_at_its_node_and_frees_its_place() {
+async fn a_stream_that_is_reset_or_ended_leaves_nothing_at_its_node_and_frees_its_slot() {
     let node = StreamNode::start(Content::Echo).await;
     let site = Secured::start(setup(&node.url(), &[])).await;
     let change = PlanChange { ws_connections_per_key: Some(1), ..Default::default() };
@@ -319,8 +326,9 @@ async fn a_stream_that_is_reset_or_ended_leaves_nothing_at_its_node_and_frees_it
     }
 }
 
+// Shows (Streams).
 #[tokio::test]
-async fn a_client_that_takes_nothing_slows_its_node_and_is_closed_and_its_connection_goes_on() {
+async fn a_client_that_reads_nothing_slows_its_node_and_only_its_stream_is_closed() {
     let node = StreamNode::start(Content::Flood(64 << 10)).await;
     let quick = ["ping_interval = \"1s\"", "dead_after = \"2s\"", "max_backlog = \"1MiB\""];
     let site = Secured::start(setup(&node.url(), &quick)).await;

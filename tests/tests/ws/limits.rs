@@ -26,8 +26,11 @@ fn too_large() -> Seen {
     Seen::Close(Some(1009), "message too large".into())
 }
 
+// Shows (Streams): Messages of up to 16 MiB pass, with fragments added up; larger ones close with 1009.
+// Shows (Hostile and odd traffic): WebSocket follows RFC 6455 with limited messages; slow readers and dead clients are
+// closed (promise 48).
 #[tokio::test]
-async fn a_message_beyond_16_mib_closes_the_stream_in_one_frame_or_in_fragments_in_either_direction() {
+async fn a_message_beyond_16_mib_closes_the_stream_in_frames_or_fragments_both_ways() {
     let node = StreamNode::start(Content::Echo).await;
     let gateway = gateway(&node.url(), &[]).await;
     // The head of a frame is enough.
@@ -58,8 +61,9 @@ async fn a_message_beyond_16_mib_closes_the_stream_in_one_frame_or_in_fragments_
     assert_eq!(stream.until_closed().await, (too_large(), 0));
 }
 
+// Shows (Streams).
 #[tokio::test]
-async fn beyond_the_streams_that_a_gateway_can_hold_handshakes_are_refused_with_503_and_calls_go_on() {
+async fn handshakes_beyond_the_gateways_stream_limit_get_503_and_calls_still_pass() {
     let node = StreamNode::start(Content::Echo).await;
     // 39 of the connections may be streams, and one of them is reserved for other projects.
     let gateway = setup(&node.url(), &[]).connections(40).start().await;
@@ -82,7 +86,7 @@ async fn beyond_the_streams_that_a_gateway_can_hold_handshakes_are_refused_with_
 }
 
 #[tokio::test]
-async fn the_configured_size_of_a_message_holds() {
+async fn the_configured_size_limit_of_messages_is_enforced() {
     let node = StreamNode::start(Content::Echo).await;
     let gateway = gateway(&node.url(), &["max_message = \"64KiB\""]).await;
     let mut stream = Stream::open(gateway.addr()).await;
@@ -93,6 +97,8 @@ async fn the_configured_size_of_a_message_holds() {
     assert_eq!(stream.until_closed().await.0, too_large());
 }
 
+// Shows (Streams).
+// Shows (Hostile and odd traffic).
 #[tokio::test]
 async fn a_client_that_reads_nothing_is_closed_with_1008_and_little_is_held_for_it() {
     let node = StreamNode::start(Content::Flood(64 << 10)).await;
@@ -114,6 +120,8 @@ async fn a_client_that_reads_nothing_is_closed_with_1008_and_little_is_held_for_
     assert!(messages * (64 << 10) <= sockets() + 2 * MIB, "{messages}");
 }
 
+// Shows (Streams): A slow client slows its node, and a client that reads nothing is closed with 1008; the memory for
+// either is bounded.
 #[tokio::test]
 async fn a_slow_client_slows_its_node_and_loses_nothing() {
     let node = StreamNode::start(Content::Flood(64 << 10)).await;
@@ -130,6 +138,8 @@ async fn a_slow_client_slows_its_node_and_loses_nothing() {
     }
 }
 
+// Shows (Streams): Floods of pings and handshakes, half-open connections and half-finished handshakes are bounded and
+// disturb no other client.
 #[tokio::test]
 async fn a_flood_of_pings_is_slowed_and_disturbs_no_other_stream() {
     let node = StreamNode::start(Content::Echo).await;

@@ -107,8 +107,10 @@ fn tell(line: &str) {
     eprintln!("{line}");
 }
 
+// Shows (Streams): Revoking the key or suspending the tenant closes its streams with 1008; a drain closes all streams
+// with 1001, one after another.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn streams_of_a_deleted_key_are_closed_at_every_gateway_within_a_second_and_others_go_on() {
+async fn streams_of_a_deleted_key_close_at_every_gateway_within_a_second() {
     let pair = Pair::start().await;
     let (_, other) = pair.owner.key(&pair.project).await;
     let mut lasting = pair.streams(&other).await;
@@ -124,6 +126,7 @@ async fn streams_of_a_deleted_key_are_closed_at_every_gateway_within_a_second_an
     }
 }
 
+// Shows (Streams).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn streams_of_a_suspended_tenant_are_closed_within_a_second_and_may_return_with_it() {
     let pair = Pair::start().await;
@@ -138,6 +141,8 @@ async fn streams_of_a_suspended_tenant_are_closed_within_a_second_and_may_return
     drop(pair.streams(&key).await);
 }
 
+// Shows (Streams): `plans.<tier>.ws_connections` limits open streams; a change of operators holds for the next
+// handshake.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn limits_of_streams_that_operators_set_hold_at_every_gateway() {
     let pair = Pair::start().await;
@@ -162,6 +167,7 @@ async fn limits_of_streams_that_operators_set_hold_at_every_gateway() {
     }
 }
 
+// Shows (Streams).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_a_chain_that_is_switched_off_no_stream_is_opened_and_open_ones_carry_no_call() {
     let pair = Pair::start().await;

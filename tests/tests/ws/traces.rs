@@ -7,8 +7,9 @@ use rpcgate_tests::gateway::key;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
 
+// Shows (Traces, logs and metrics).
 #[tokio::test]
-async fn the_node_of_a_stream_is_told_of_the_span_of_its_handshake() {
+async fn the_node_of_a_stream_receives_the_span_of_its_handshake() {
     let (listener, collector) = (TcpListener::bind("127.0.0.1:0").await.unwrap(), TraceCollector::start());
     let url = format!("ws://{}", listener.local_addr().unwrap());
     let told = tokio::spawn(async move {

@@ -128,6 +128,7 @@ mod tests {
         all.iter().map(|name| (*name).to_owned()).collect()
     }
 
+    // Shows (Commands and configuration).
     #[test]
     fn the_pause_grows_from_minutes_to_a_day_and_no_further() {
         let (now, domains) = (Time::from_secs(1_000_000), names(&["a.example"]));
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_holds_for_the_same_names_and_authority_until_it_is_over() {
+    fn a_pause_applies_to_the_same_names_and_authority_until_it_ends() {
         let now = Time::from_secs(1_000_000);
         let (ours, others) = (names(&["a.example"]), names(&["b.example"]));
         let order = begun(&OrderState::default(), DIRECTORY, &ours, now, 0);
@@ -185,6 +186,7 @@ mod tests {
         assert!(is_paused(&lost, AFTER_LOSS - second) && !is_paused(&lost, AFTER_LOSS));
     }
 
+    // Shows (Commands and configuration).
     #[test]
     fn a_pause_that_was_written_while_the_clock_was_wrong_forbids_nothing() {
         let (now, domains) = (Time::from_secs(1_000_000), names(&["a.example"]));
@@ -199,6 +201,7 @@ mod tests {
         assert!(!is_paused(now.plus(Duration::from_secs(365 * DAY))));
     }
 
+    // Shows (Commands and configuration).
     #[test]
     fn settings_that_differ_have_pauses_of_their_own_which_end_when_they_are_long_over() {
         let now = Time::from_secs(1_000_000);
@@ -229,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_for_other_names_or_of_another_authority_is_ordered_at_once() {
+    fn a_certificate_for_missing_names_or_of_another_authority_is_ordered_at_once() {
         let now = Time::from_secs(1_798_718_400);
         let held = |domains: &[&str], from: i32, until: i32| {
             Ok(HeldCertificate::of(&super::super::held::tests::pem(domains, from, until)).unwrap())

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_files_are_as_good_as_none_and_an_account_is_that_of_its_authority() {
+    fn broken_files_count_as_missing_and_an_account_belongs_to_its_authority() {
         let dir = tempfile::tempdir().unwrap();
         let folder = AcmeFolder::new(dir.path());
         for name in [STATE, ANSWERS, ACCOUNT] {

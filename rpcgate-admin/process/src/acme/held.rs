@@ -68,7 +68,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_certificate_that_cannot_be_used_is_told_why() {
+    fn a_certificate_that_cannot_be_used_is_reported_with_the_reason() {
         let good = pem(&["a.example", "b.example"], 2026, 2030);
         let held = HeldCertificate::of(&good).unwrap();
         assert!(held.is_for("a.example") && held.is_for("b.example") && !held.is_for("c.example"));

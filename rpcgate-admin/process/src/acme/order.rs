@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_an_authority_are_one_line_of_bounded_length() {
+    fn the_message_of_an_authority_is_one_line_of_bounded_length() {
         assert_eq!(bounded("a\nb\tc\u{1b}[31m"), "a b c [31m");
         assert_eq!(bounded(&"é".repeat(5_000)).chars().count(), LONGEST_REASON);
     }

@@ -52,8 +52,9 @@ fn failure(step: OrderStep) -> (String, u32, Duration) {
     (why, failures, next.since(NOON))
 }
 
+// Shows (Commands and configuration).
 #[tokio::test]
-async fn an_authority_that_is_away_is_asked_ever_less_often_and_the_old_certificate_stays() {
+async fn an_unreachable_authority_is_asked_less_and_less_often() {
     let fixture = Fixture::new();
     let program = fixture.program();
     let old = pem(&["a.example", "b.example"], 2024, 2028);
@@ -80,6 +81,7 @@ async fn an_authority_that_is_away_is_asked_ever_less_often_and_the_old_certific
     assert_eq!(counted.map(|count| count.load(Relaxed)), [0, 19, 19]);
 }
 
+// Shows (Commands and configuration).
 #[tokio::test]
 async fn a_restart_waits_for_as_long_as_the_program_would_have() {
     let fixture = Fixture::new();
@@ -89,8 +91,9 @@ async fn a_restart_waits_for_as_long_as_the_program_would_have() {
     assert_eq!(failure(fixture.program().step().await).1, 2);
 }
 
+// Shows (Commands and configuration).
 #[tokio::test]
-async fn one_program_orders_at_a_time_and_one_that_dies_meanwhile_does_not_order_at_once_when_it_starts() {
+async fn programs_order_one_at_a_time_and_wait_after_a_restart_if_another_one_died() {
     let fixture = Fixture::new();
     let program = fixture.program();
     let due = begin(&program.client, NOON).unwrap().unwrap();
@@ -103,7 +106,7 @@ async fn one_program_orders_at_a_time_and_one_that_dies_meanwhile_does_not_order
 }
 
 #[tokio::test]
-async fn a_certificate_that_is_there_is_not_ordered_again() {
+async fn an_existing_certificate_is_not_ordered_again() {
     let fixture = Fixture::new();
     let program = fixture.program();
     fixture.folder().set_certificate(&pem(&["a.example", "b.example"], 2026, 2030)).unwrap();
@@ -112,7 +115,7 @@ async fn a_certificate_that_is_there_is_not_ordered_again() {
 }
 
 #[tokio::test]
-async fn a_folder_that_cannot_be_used_is_told() {
+async fn a_folder_that_cannot_be_used_is_reported() {
     let mut fixture = Fixture::new();
     let program = fixture.program();
     std::fs::remove_dir(fixture.folder().path()).unwrap();
@@ -125,8 +128,9 @@ async fn a_folder_that_cannot_be_used_is_told() {
     assert!(bad.to_string().starts_with("acme.dir: "), "{bad}");
 }
 
+// Shows (Commands and configuration).
 #[test]
-fn only_a_certificate_that_can_be_used_takes_the_place_of_the_old_one() {
+fn only_a_usable_certificate_replaces_the_old_one() {
     let fixture = Fixture::new();
     let program = fixture.program();
     let old = pem(&["a.example"], 2026, 2030);
@@ -171,6 +175,7 @@ async fn other_names_and_another_authority_are_ordered_for_without_a_pause() {
     assert_eq!(fixture.program().step().await, OrderStep::Nothing);
 }
 
+// Shows (Commands and configuration).
 #[tokio::test]
 async fn programs_whose_settings_differ_do_not_order_in_turns_without_a_pause() {
     let fixture = Fixture::new();
@@ -200,6 +205,7 @@ async fn programs_whose_settings_differ_do_not_order_in_turns_without_a_pause() 
     assert_eq!(fixture.counts.failures.load(Relaxed), 1);
 }
 
+// Shows (Commands and configuration).
 #[tokio::test]
 async fn failures_before_the_start_and_of_other_programs_are_counted() {
     let fixture = Fixture::new();
@@ -217,8 +223,9 @@ async fn failures_before_the_start_and_of_other_programs_are_counted() {
     assert_eq!(counts.failures.load(Relaxed), 0, "none is due");
 }
 
+// Shows (Commands and configuration).
 #[test]
-fn an_order_that_runs_elsewhere_is_no_failure() {
+fn an_order_of_another_program_is_not_a_failure() {
     let fixture = Fixture::new();
     let program = fixture.program();
     let due = begin(&program.client, NOON).unwrap().unwrap();
@@ -228,8 +235,9 @@ fn an_order_that_runs_elsewhere_is_no_failure() {
     assert!(matches!(idle, IdleOrders::Paused { .. }), "its program has ended: {idle:?}");
 }
 
+// Shows (Commands and configuration).
 #[tokio::test]
-async fn an_account_whose_key_is_broken_is_as_good_as_none() {
+async fn an_account_with_a_broken_key_counts_as_missing() {
     let fixture = Fixture::new();
     let program = fixture.program();
     let directory = fixture.settings.directory_url();
@@ -248,6 +256,7 @@ fn a_certificate_that_begins_within_the_hour_is_kept_because_clocks_differ() {
     assert!(why.contains("it is valid only from 2027-01-01T00:00:00Z"), "{why}");
 }
 
+// Shows (Commands and configuration).
 #[tokio::test]
 async fn an_order_that_an_authority_ends_unexpectedly_has_failed_and_later_ones_are_made() {
     let mut fixture = Fixture::new();
@@ -290,8 +299,9 @@ async fn an_order_that_an_authority_ends_unexpectedly_has_failed_and_later_ones_
     assert_eq!(failure(program.step().await).1, 2);
 }
 
+// Shows (Commands and configuration).
 #[test]
-fn who_signed_the_certificate_is_known_although_the_state_is_removed() {
+fn the_issuer_of_the_certificate_is_known_even_after_the_state_is_removed() {
     let mut fixture = Fixture::new();
     let program = fixture.program();
     let due = begin(&program.client, NOON).unwrap().unwrap();

@@ -17,6 +17,8 @@ fn addr(text: &str) -> SocketAddr {
     text.parse().unwrap()
 }
 
+// Shows (Commands and configuration): A balancer in `proxy_protocol` names its clients in a header before TLS; it must
+// send the header, which is bounded in bytes and time, and no other client can send one.
 #[test]
 fn both_versions_name_the_client() {
     let text = |header: &str| client_of(header.as_bytes());
@@ -33,7 +35,7 @@ fn both_versions_name_the_client() {
 }
 
 #[test]
-fn a_balancer_that_speaks_for_itself_names_nobody() {
+fn a_balancer_that_speaks_for_itself_names_no_client() {
     for header in [
         b"PROXY UNKNOWN\r\n".to_vec(),
         b"PROXY UNKNOWN ffff::1 ffff::2 65535 65535\r\n".to_vec(),
@@ -78,6 +80,7 @@ fn wrong_headers_are_refused() {
     assert_eq!(client_of(&binary(0x21, 0x12, &IPV4)), Err(BadProxyHeader::Datagram));
 }
 
+// Shows (Commands and configuration).
 #[test]
 fn the_end_of_a_header_is_known_as_soon_as_it_is_there_and_is_bounded() {
     let text = b"PROXY TCP4 198.51.100.7 10.0.0.1 40000 443\r\n".to_vec();
@@ -168,7 +171,7 @@ async fn a_header_in_pieces_is_read_and_what_follows_stays() {
 }
 
 #[tokio::test]
-async fn a_header_and_a_request_in_one_piece_are_told_apart() {
+async fn a_header_and_a_request_in_one_piece_are_separated() {
     let (mut client, (mut stream, peer)) = pair().await;
     client.write_all(&[&OF_THE_PEER[..], b"GET / HTTP/1.1"].concat()).await.unwrap();
     drop(client);
@@ -177,7 +180,7 @@ async fn a_header_and_a_request_in_one_piece_are_told_apart() {
 }
 
 #[tokio::test]
-async fn of_other_peers_nothing_is_read() {
+async fn nothing_is_read_from_other_peers() {
     let header = "PROXY TCP4 198.51.100.7 10.0.0.1 40000 443\r\n";
     for none in [peers("10.0.0.0/8"), ProxyPeers::new(&[])] {
         let (mut client, (mut stream, peer)) = pair().await;
@@ -189,6 +192,7 @@ async fn of_other_peers_nothing_is_read() {
     assert!(peers("10.0.0.0/8").has("::ffff:10.0.0.7".parse().unwrap()), "in both forms of an address");
 }
 
+// Shows (Commands and configuration).
 #[tokio::test]
 async fn connections_without_a_whole_header_are_not_used() {
     let trusted = peers("127.0.0.0/8");
@@ -209,8 +213,9 @@ async fn connections_without_a_whole_header_are_not_used() {
     }
 }
 
+// Shows (Commands and configuration).
 #[tokio::test]
-async fn a_header_that_does_not_end_is_given_up_in_time() {
+async fn a_header_that_does_not_end_is_abandoned_in_time() {
     let (mut client, (mut stream, peer)) = pair().await;
     client.write_all(TEXT).await.unwrap();
     let trusted = peers("127.0.0.0/8");

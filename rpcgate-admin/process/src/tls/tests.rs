@@ -96,6 +96,7 @@ async fn shown(
     tokio::join!(client, server)
 }
 
+// Shows (Commands and configuration).
 #[tokio::test]
 async fn until_there_is_a_certificate_every_handshake_is_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -132,6 +133,7 @@ async fn a_check_is_answered_with_the_proof_although_clients_need_certificates()
     assert!(client.is_err() && server.is_err(), "no order runs for that name");
 }
 
+// Shows (Commands and configuration): At most sixteen checks of names over TLS read the folder at a time.
 #[tokio::test]
 async fn checks_beyond_the_sixteenth_at_a_time_are_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -156,6 +158,7 @@ async fn a_client_that_offers_other_protocols_too_gets_no_proof() {
     assert!(client.is_err() && server.is_err(), "it needs a certificate of a client");
 }
 
+// Shows (Commands and configuration).
 #[test]
 fn a_reload_never_takes_a_certificate_away() {
     let dir = tempfile::tempdir().unwrap();

@@ -183,6 +183,8 @@ pub(super) mod tests {
         }
     }
 
+    // Shows (Commands and configuration): A changed certificate is used without a reload and ends no connection; an
+    // unusable one changes nothing.
     #[test]
     fn a_new_pair_is_in_use_at_the_second_look() {
         let mut fixture = Fixture::new();
@@ -222,8 +224,9 @@ pub(super) mod tests {
         assert_eq!((expired(Some(&valid), before), expired(None, end)), (None, None));
     }
 
+    // Shows (Commands and configuration).
     #[test]
-    fn what_is_expired_not_yet_valid_unreadable_or_gone_is_refused_and_the_old_one_stays() {
+    fn an_unusable_certificate_is_refused_and_the_old_one_stays_in_use() {
         let mut fixture = Fixture::new();
         let before = fixture.in_use();
         let (good_cert, good_key) = made(2020, 2031);
@@ -251,8 +254,9 @@ pub(super) mod tests {
         assert!(matches!(fixture.look(), Look::Renewed { .. }), "a later one that is good is used");
     }
 
+    // Shows (Commands and configuration).
     #[test]
-    fn what_is_not_valid_yet_is_reported_once_and_in_use_as_soon_as_it_is() {
+    fn a_certificate_that_is_not_valid_yet_is_reported_once_and_used_when_it_is() {
         let mut fixture = Fixture::new();
         let (cert, key) = made(2028, 2031);
         fixture.put(&cert, &key);
@@ -266,8 +270,9 @@ pub(super) mod tests {
         assert_eq!(fixture.watch.look(&fixture.certificate, begin), Look::Nothing);
     }
 
+    // Shows (Commands and configuration).
     #[test]
-    fn the_first_certificate_that_is_ordered_is_in_use_as_soon_as_it_is_there_and_a_broken_one_is_not() {
+    fn the_first_ordered_certificate_is_used_at_once_and_a_broken_one_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let (mut tls, mut acme) = (AdminTls::default(), AcmeSettings::default());
         (tls.acme, acme.dir) = (true, dir.path().to_owned());
@@ -285,8 +290,9 @@ pub(super) mod tests {
         assert!(why.starts_with("admin.tls.acme: ") && !certificate.loaded().is_awaited(), "{why}");
     }
 
+    // Shows (Commands and configuration).
     #[test]
-    fn other_authorities_of_clients_are_in_use_as_well_and_unusable_ones_are_not() {
+    fn changed_client_authorities_are_used_and_unusable_ones_are_not() {
         let mut fixture = Fixture::new();
         let mut tls = AdminTls::default();
         (tls.cert, tls.key) = (Some(fixture.path("cert.pem")), Some(fixture.path("key.pem")));

@@ -277,6 +277,7 @@ mod tests {
     use rpcgate_config::Url;
     use std::fs;
 
+    // Shows (Traces, logs and metrics).
     #[test]
     fn a_file_of_authorities_that_cannot_be_used_is_named_where_there_is_tls() {
         let folder = tempfile::tempdir().unwrap();
@@ -295,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn that_the_collector_is_away_is_logged_once_a_minute() {
+    fn an_unreachable_collector_is_logged_once_a_minute() {
         let mut log = FailureLog::default();
         let due = [0, 1, 59, 60, 61, 119, 120].map(|secs| log.is_due(Duration::from_secs(secs)));
         assert_eq!(due, [true, false, false, true, false, false, true]);

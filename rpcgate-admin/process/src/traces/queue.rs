@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_room_is_not_made_and_its_spans_are_counted() {
+    fn a_trace_beyond_the_capacity_is_not_built_and_its_spans_are_counted() {
         let (queue, receiver) = SpanQueue::new(2);
         let mut made = 0;
         for _ in 0..5 {

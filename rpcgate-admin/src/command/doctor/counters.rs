@@ -88,7 +88,7 @@ mod tests {
     use rpcgate_core::clock::Time;
 
     #[test]
-    fn a_server_that_would_lose_counters_is_told_with_what_to_do() {
+    fn a_server_that_would_lose_counters_is_reported_with_advice() {
         let good = RedisCondition {
             version: "7.2.4".into(),
             is_clustered: false,
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn gateways_that_count_alone_are_fine_and_a_redis_that_is_away_is_not() {
+    async fn gateways_that_count_alone_are_accepted_and_an_unreachable_redis_is_a_failure() {
         assert_eq!(only(&check(&examination("")).await).verdict, Verdict::Ok);
         let findings = check(&examination("[redis]\nurl = \"redis://:hunter2@127.0.0.1:1/0\"\n")).await;
         let found = only(&findings);

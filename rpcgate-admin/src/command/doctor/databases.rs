@@ -128,6 +128,7 @@ mod tests {
         assert_eq!(std::fs::read(dir.path().join("rpcgate.db")).unwrap(), bytes);
     }
 
+    // Shows (Commands and configuration).
     #[tokio::test]
     async fn a_database_that_is_not_there_yet_is_not_created() {
         let dir = tempfile::tempdir().unwrap();
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_gone_back_to_an_older_program_is_told_how_to_go_on() {
+    fn an_operator_with_an_older_program_gets_advice() {
         let newer = StoreError::File { file: "rpcgate.db".into(), why: NEWER.into() };
         let advice = unusable("sqlite://rpcgate.db", &newer, true).advice.unwrap();
         assert!(advice.contains("restore the backup"), "{advice}");
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_old_schema_and_a_server_that_is_away_are_told_apart() {
+    async fn an_old_schema_and_an_unreachable_server_are_distinguished() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("rpcgate.db");
         for name in ["rpcgate.db", "rpcgate-usage.db"] {

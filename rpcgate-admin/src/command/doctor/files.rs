@@ -177,6 +177,7 @@ mod tests {
         findings.map(|finding| (finding.verdict, finding.to_string())).collect()
     }
 
+    // Shows (Commands and configuration).
     #[test]
     fn a_secret_that_others_may_read_or_change_is_a_failure() {
         let (alone, group) = ("only its owner may read it", "only its owner and its group may read it");
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_configuration_may_be_read_by_all_unless_it_holds_a_secret() {
+    fn a_configuration_may_be_readable_by_all_unless_it_contains_a_secret() {
         let inline = format!("[admin.jwt]\nsecret = \"{SECRET}\"\n");
         let login = "[chains.eth]\nnodes = [\"http://u:hunter2@h/\"]\n";
         let database = "[database]\nurl = \"postgres://u:hunter2@h/db\"\n";

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_finding_is_one_line_that_says_what_to_do() {
+    fn a_finding_is_one_line_with_advice() {
         let good = Finding::ok(CheckGroup::Nodes, "eth http://h", "at height 7");
         assert_eq!(good.to_string(), "ok       nodes          eth http://h: at height 7");
         let hostile = Finding::failure(CheckGroup::Mail, "h", "says\n\u{1b}[2Jno", "start it");

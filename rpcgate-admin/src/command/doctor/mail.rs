@@ -46,6 +46,7 @@ mod tests {
 
     const FROM: &str = "from = \"rpcgate <post@rpcgate.example>\"\n";
 
+    // Shows (Commands and configuration).
     #[tokio::test]
     async fn a_server_that_would_take_a_mail_gets_none() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -67,7 +68,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_server_a_silent_one_and_a_sender_of_no_domain_are_told_with_what_to_do() {
+    async fn no_server_a_silent_server_and_a_sender_without_a_domain_are_reported_with_advice() {
         assert_eq!(only(&check(&examination("")).await).verdict, Verdict::Warning);
         let away = "[admin.mail]\nsmtp = \"smtp://u:hunter2@127.0.0.1:1\"\n";
         let findings = check(&examination(away)).await;

@@ -28,7 +28,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     #[tokio::test]
-    async fn a_collector_is_asked_for_a_connection_and_one_that_is_away_is_a_warning() {
+    async fn an_unreachable_collector_is_a_warning() {
         let findings = check(&examination("")).await;
         assert_eq!(only(&findings).verdict, Verdict::Ok, "{findings:?}");
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_does_not_fit_is_named_by_its_key() {
+    fn a_missing_or_unfitting_url_is_named_by_its_key() {
         let keys = |text: &str| -> Vec<_> {
             found(text).into_iter().map(|(key, verdict)| (key, verdict == Verdict::Failure)).collect()
         };

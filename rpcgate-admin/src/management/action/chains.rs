@@ -129,7 +129,7 @@ mod tests {
     use std::time::Duration;
 
     #[tokio::test]
-    async fn a_chain_is_served_if_file_and_operator_say_so_and_it_has_a_node() {
+    async fn a_chain_is_served_if_file_and_operator_enable_it_and_it_has_a_node() {
         let text = "[chains.eth]\nnodes = [\"http://127.0.0.1:1/\"]\n[chains.btc]\nenabled = false\n\
                     [chains.ltc]\nnodes = [\"http://127.0.0.1:1/\"]\n";
         let site = Site::of(text).await;
@@ -145,8 +145,9 @@ mod tests {
         }
     }
 
+    // Shows (Management): A chain is healthy if one gateway has a healthy node; gateways without a report are ignored.
     #[tokio::test]
-    async fn a_chain_is_well_if_a_gateway_has_a_node_that_is_and_silent_gateways_say_nothing() {
+    async fn a_chain_is_healthy_if_one_gateway_has_a_healthy_node_and_silent_ones_are_ignored() {
         let site = Site::new().await;
         let node = |chain: &str, standing: &str, height| NodeState {
             chain: chain.into(),

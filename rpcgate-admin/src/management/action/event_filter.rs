@@ -226,6 +226,7 @@ mod tests {
         })
     }
 
+    // Shows (Webhooks).
     #[test]
     fn a_filter_that_an_event_can_match_is_accepted() {
         use EventType::{AddressActivity, ContractEvent, Health, NewBlock, TokenTransfer};
@@ -266,6 +267,8 @@ mod tests {
         }
     }
 
+    // Shows (Webhooks): Every accepted filter can match, and an impossible one is refused with the existing members
+    // (promise 86).
     #[test]
     fn a_filter_that_nothing_can_match_is_refused_with_the_members_that_exist() {
         use EventType::{AddressActivity, ContractEvent, Health, NewBlock, TokenTransfer};
@@ -361,6 +364,7 @@ mod tests {
         }
     }
 
+    // Shows (Webhooks).
     #[test]
     fn members_that_no_form_of_an_event_has_together_are_refused() {
         use EventType::{AddressActivity, ContractEvent, TokenTransfer};
@@ -378,6 +382,7 @@ mod tests {
         }
     }
 
+    // Shows (Webhooks).
     #[test]
     fn a_filter_that_is_too_large_or_has_no_scalars_is_refused() {
         let many: Map<_, _> = (0..=MAX_FILTER).map(|n| (format!("key{n}"), json!(n))).collect();
@@ -396,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn every_type_of_every_chain_says_which_members_it_has() {
+    fn every_event_type_of_every_chain_lists_its_members() {
         for adapter in rpcgate_chains::catalog() {
             let reader = adapter.block_reader().unwrap();
             for kind in reader.kinds() {

@@ -67,8 +67,9 @@ mod tests {
     use rpcgate_config::Secret;
     use rpcgate_store::Role;
 
+    // Shows (Commands and configuration).
     #[tokio::test]
-    async fn what_a_former_secret_has_sealed_outlives_it() {
+    async fn data_sealed_with_a_former_secret_stays_readable() {
         let site = site().await;
         let (_, authenticator, recovery) = account_with_app(&site).await;
         let owner = site.member(Role::Owner).await;
@@ -97,7 +98,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn secrets_that_none_of_the_secrets_opens_are_counted() {
+    async fn data_that_no_secret_opens_is_counted() {
         let site = Site::new().await;
         let owner = site.member(Role::Owner).await;
         webhook(&site, owner.user.tenant.unwrap(), project(&site, &owner).await).await;

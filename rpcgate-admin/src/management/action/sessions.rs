@@ -521,7 +521,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_log_in_fails_if_the_password_changes_meanwhile() {
+    async fn a_log_in_fails_if_the_password_changes_at_the_same_time() {
         let site = Site::new().await;
         let (visitor, weak) = user_with_weak_hash(&site).await;
         let other = site.app.passwords.renew("another password".into()).await.unwrap();

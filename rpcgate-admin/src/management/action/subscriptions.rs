@@ -129,6 +129,7 @@ pub async fn delete(app: &AppState, actor: &Actor, id: SubscriptionId) -> Result
 mod tests {
     use super::*;
 
+    // Shows (Webhooks).
     #[test]
     fn a_chain_has_the_types_of_its_reader_and_health() {
         let adapter = known_chain("xlm").unwrap();

@@ -196,8 +196,9 @@ mod tests {
         }
     }
 
+    // Shows (Accounts and second factors): A name is one line for every program that shows it (promise 53).
     #[test]
-    fn promise_53_a_name_is_one_line_for_every_program() {
+    fn a_name_is_one_line_for_every_program() {
         for strange in [
             '\u{85}',
             '\u{2028}',
@@ -230,6 +231,8 @@ mod tests {
         }
     }
 
+    // Shows (Accounts and second factors): A name has a visible character, and no character that changes the direction
+    // of text.
     #[test]
     fn a_name_is_seen_and_reads_in_its_own_order() {
         let unseen = "`name` must have at least one visible character";
@@ -280,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_hold_names_that_a_call_can_have_each_once() {
+    fn lists_contain_only_possible_method_names_each_once() {
         let list = |names: &[&str]| methods("list", names.iter().map(ToString::to_string).collect());
         assert_eq!(list(&["b", "queryNetwork/tip", "b"]).unwrap(), ["b", "queryNetwork/tip"]);
         assert_eq!(list(&[]).unwrap(), Vec::<String>::new());

@@ -144,6 +144,7 @@ fn shown(url: &str) -> String {
 mod tests {
     use super::*;
 
+    // Shows (Webhooks).
     #[test]
     fn an_endpoint_is_switched_off_after_the_configured_time_and_never_if_that_is_zero() {
         let (since, day) = (Time::from_secs(1_000_000), Duration::from_secs(86_400));

@@ -290,6 +290,7 @@ pub async fn replay(
 mod tests {
     use super::*;
 
+    // Shows (Webhooks).
     #[test]
     fn a_target_is_an_absolute_url_that_can_be_requested() {
         for good in [

@@ -42,7 +42,7 @@ mod tests {
     use http::HeaderValue;
 
     #[test]
-    fn html_is_for_clients_that_prefer_it() {
+    fn clients_that_prefer_html_get_html() {
         for (accept, expected) in [
             ("", false),
             ("*/*", false),

@@ -291,7 +291,7 @@ async fn a_verifier_to_which_the_secret_would_go_unencrypted_is_refused() {
 }
 
 #[test]
-fn urls_that_are_not_given_are_those_of_the_listener() {
+fn unset_urls_default_to_the_listener() {
     let settings = Settings::new(Config::default());
     assert_eq!(settings.dash_url, "http://127.0.0.1:8081");
     let text = "[admin]\ndash_url = \"https://dash.example.com/\"\n";
@@ -333,8 +333,9 @@ pub(crate) fn rotation(site: &Site) -> [Config; 3] {
     [before, during, after]
 }
 
+// Shows (Commands and configuration).
 #[tokio::test]
-async fn secrets_are_rotated_over_two_reloads_and_nobody_is_logged_out_in_between() {
+async fn secrets_rotate_over_two_reloads_without_ending_a_session() {
     let site = Site::of("[admin.challenge]\ndifficulty = 50\n").await;
     let visitor = site.member(Role::Owner).await;
     let holder = FormHolder::Session(visitor.session);
@@ -365,6 +366,7 @@ async fn secrets_are_rotated_over_two_reloads_and_nobody_is_logged_out_in_betwee
     assert!(app.challenges.check(&puzzle, NOON).is_err());
 }
 
+// Shows (Management): The attempts of a client are counted over all hosts together.
 #[tokio::test]
 async fn two_hosts_with_one_database_admit_as_many_attempts_of_a_client_as_one_would() {
     let site = Site::of("[admin]\nauth_per_minute = 7\n").await;

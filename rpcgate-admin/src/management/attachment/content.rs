@@ -103,8 +103,10 @@ pub const fn media_type(kind: AttachmentKind) -> &'static str {
 mod tests {
     use super::*;
 
+    // Shows (Management): Logs, packet captures and archives are attached to tickets and keep their names; no file is
+    // served as something that a browser runs.
     #[test]
-    fn the_first_bytes_tell_what_a_file_is() {
+    fn the_first_bytes_show_the_type_of_a_file() {
         for (content, kind) in [
             (&b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"[..], AttachmentKind::Png),
             (b"\xff\xd8\xff\xe0\0\x10JFIF", AttachmentKind::Jpeg),
@@ -131,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_browser_could_run_is_plain_text_and_what_a_computer_could_run_is_refused() {
+    fn files_that_a_browser_could_run_are_plain_text_and_programs_are_refused() {
         for content in [
             "<!DOCTYPE html><script>alert(1)</script>",
             "<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>",
@@ -164,6 +166,7 @@ mod tests {
         assert_eq!(sniff(&document), Some(AttachmentKind::Zip));
     }
 
+    // Shows (Management).
     #[test]
     fn no_file_is_served_as_something_that_a_browser_runs() {
         for kind in AttachmentKind::ALL {

@@ -115,6 +115,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    // Shows (Management).
     #[test]
     fn a_file_keeps_its_name_without_folders_and_without_an_extension_that_systems_run() {
         for (given, kind, name) in [

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_program_that_fails_says_nothing_about_a_file() {
+    async fn a_failing_scanner_decides_nothing_about_a_file() {
         assert!(matches!(scan("exit 2", b"x").await, Err(ScanError::Failed(_))));
         assert!(matches!(scan("kill -9 $$", b"x").await, Err(ScanError::Failed(_))));
         let missing = CommandScanner::new(vec!["/does/not/exist".into()], Duration::from_secs(30));

@@ -103,6 +103,7 @@ mod tests {
         refusal(address.parse().unwrap())
     }
 
+    // Shows (Webhooks).
     #[test]
     fn the_ends_of_each_range_are_refused_and_their_neighbours_are_not() {
         for (first, last, before, after) in [
@@ -127,6 +128,7 @@ mod tests {
     }
 
     proptest! {
+        // Shows (Webhooks).
         #[test]
         fn an_address_of_ipv4_within_one_of_ipv6_is_as_public_as_itself(bits: u32) {
             let [a, b, c, d] = bits.to_be_bytes();
@@ -139,7 +141,7 @@ mod tests {
         }
 
         #[test]
-        fn outside_of_2000_3_no_address_of_ipv6_is_public_but_those_that_contain_one_of_ipv4(bits: u128) {
+        fn outside_2000_3_only_ipv6_addresses_that_contain_a_public_ipv4_one_are_public(bits: u128) {
             let address = Ipv6Addr::from(bits);
             if bits >> 125 != 1 && address.to_ipv4_mapped().is_none() && bits >> 32 != u128::from(NAT64) >> 32 {
                 prop_assert!(refusal(address.into()).is_some());

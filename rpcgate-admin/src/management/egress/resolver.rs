@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn names_that_hang_take_no_places_from_others() {
+    async fn hanging_name_look_ups_use_no_slots_of_others() {
         let clock = Arc::new(ManualClock::at(Time::from_secs(1)));
         let (open, closed) = mpsc::channel::<()>();
         let closed = Mutex::new(closed);

@@ -162,6 +162,7 @@ mod tests {
         EgressTarget::parse(url).unwrap().origin.host.text()
     }
 
+    // Shows (Webhooks).
     #[test]
     fn every_spelling_of_an_address_is_that_address() {
         for host in [
@@ -204,6 +205,7 @@ mod tests {
         }
     }
 
+    // Shows (Webhooks).
     #[test]
     fn a_scheme_has_no_case() {
         for (url, tls) in [("HTTPS://a.example/", true), ("Http://a.example/", false)] {
@@ -211,6 +213,7 @@ mod tests {
         }
     }
 
+    // Shows (Webhooks).
     #[test]
     fn urls_that_programs_read_differently_are_refused() {
         for url in [

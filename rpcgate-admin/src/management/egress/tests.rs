@@ -175,8 +175,10 @@ const CASES: [&str; 44] = [
     "http://mixed.example:{port}/",
 ];
 
+// Shows (Webhooks): No delivery connects to an address that is not public, for any spelling of the URL, decided on the
+// address connected to; redirects and proxies of the environment are ignored (promise 31).
 #[tokio::test]
-async fn promise_31_no_spelling_of_44_leads_to_an_address_that_is_not_public() {
+async fn no_spelling_of_44_leads_to_an_address_that_is_not_public() {
     let (port, count, _requests) = receiver(Vec::new()).await;
     let on_ipv6 = TcpListener::bind(("::1", port)).await;
     let names = table(&[
@@ -199,6 +201,7 @@ async fn promise_31_no_spelling_of_44_leads_to_an_address_that_is_not_public() {
     }
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn an_answer_of_the_dns_that_changes_after_the_check_has_no_effect() {
     let (port, count, _requests) = receiver(vec![ok()]).await;
@@ -222,8 +225,9 @@ async fn an_answer_of_the_dns_that_changes_after_the_check_has_no_effect() {
     assert_eq!(names.looks.load(Ordering::SeqCst), 1, "an attempt asks once");
 }
 
+// Shows (Webhooks).
 #[tokio::test]
-async fn of_several_addresses_only_the_public_ones_are_connected_to() {
+async fn only_public_addresses_of_a_host_are_connected_to() {
     let client = guarded(table(&[("half.example", &[&["127.0.0.1", "9.9.9.9", "::1", "10.0.0.1"]])]));
     let target = EgressTarget::parse("https://half.example/").unwrap();
     assert_eq!(client.addresses(&target).await.unwrap(), ["9.9.9.9:443".parse().unwrap()]);
@@ -233,6 +237,7 @@ async fn of_several_addresses_only_the_public_ones_are_connected_to() {
     assert_eq!(client.addresses(&target).await.unwrap().len(), 4);
 }
 
+// Shows (Webhook delivery).
 #[tokio::test]
 async fn every_2xx_is_an_answer_and_so_is_every_other_status() {
     for status in [200, 204, 299, 301, 307, 400, 404, 410, 429, 500, 503] {
@@ -245,8 +250,10 @@ async fn every_2xx_is_an_answer_and_so_is_every_other_status() {
     }
 }
 
+// Shows (Webhooks): A 2xx counts for any form of its header lines, and interim answers count toward the 64 KiB that are
+// read.
 #[tokio::test]
-async fn a_status_counts_whatever_the_lines_behind_it_look_like_and_interim_answers_are_skipped() {
+async fn a_status_counts_with_any_headers_after_it_and_interim_responses_are_skipped() {
     let interim = "HTTP/1.1 100 Continue\r\n\r\n".repeat(100);
     for head in [
         "HTTP/1.1 200 OK\r\nX-Long: a\r\n b\r\n\tc\r\nContent-Length: 2\r\n\r\nOK",
@@ -264,8 +271,10 @@ async fn a_status_counts_whatever_the_lines_behind_it_look_like_and_interim_answ
     }
 }
 
+// Shows (Webhook delivery).
+// Shows (Webhooks).
 #[tokio::test]
-async fn what_is_no_answer_is_an_error() {
+async fn an_invalid_response_is_an_error() {
     for answer in [
         &b"220 smtp ready\r\nconnection: close\r\n\r\n"[..],
         b"HTTP/1.1 200 OK\r\nx: y\r\nconnection: close",
@@ -296,6 +305,7 @@ async fn what_is_no_answer_is_an_error() {
     assert!(matches!(failed, Err(EgressError::Resolve(_))), "{failed:?}");
 }
 
+// Shows (Webhook delivery).
 #[tokio::test]
 async fn one_deadline_covers_name_connection_tls_and_head() {
     let hanging = Table { hangs: true, ..Table::default() };
@@ -349,6 +359,7 @@ async fn drip(start: &'static str, slowly: bool) -> u16 {
     port
 }
 
+// Shows (Webhook delivery).
 #[tokio::test]
 async fn a_body_that_drips_or_never_ends_is_cut_and_the_head_counts() {
     let head = "HTTP/1.1 200 OK\r\ncontent-length: 99999999\r\n\r\n";
@@ -392,8 +403,9 @@ async fn a_connection_that_the_receiver_has_closed_is_replaced() {
     assert!(requests.try_recv().is_err(), "each request came once");
 }
 
+// Shows (Webhooks): No part of an endpoint's URL begins a header line (promise 53).
 #[tokio::test]
-async fn promise_53_no_part_of_a_url_begins_a_header_line() {
+async fn no_part_of_a_url_begins_a_header_line() {
     for path in ["/a%0d%0aX-Injected:%201", "/?q=%0D%0AX-Injected:1", "/a;b=%00", "/%e2%80%a8X-Injected"] {
         let (port, _, mut requests) = receiver(vec![ok()]).await;
         post(&open(Table::default()), &format!("http://127.0.0.1:{port}{path}"), SOON).await.unwrap();
@@ -431,6 +443,7 @@ async fn proxy(answer: &'static str) -> (Webhooks, UnboundedReceiver<String>) {
     (settings, requests)
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn a_proxy_gets_whole_urls_and_tunnels_and_the_guard_checks_literals_before() {
     let (settings, mut requests) = proxy("HTTP/1.1 204 No Content\r\n\r\n").await;
@@ -460,6 +473,7 @@ async fn a_proxy_gets_whole_urls_and_tunnels_and_the_guard_checks_literals_befor
     }
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn a_receiver_without_a_trusted_certificate_gets_nothing() {
     let (port, _, mut requests) = receiver(vec![ok()]).await;

@@ -117,6 +117,7 @@ mod tests {
     use rustls::{InvalidMessage, PeerIncompatible};
     use rustls_pki_types::ServerName;
 
+    // Shows (Webhooks).
     #[test]
     fn every_error_of_tls_is_a_sentence() {
         let name = ServerName::try_from("a.example").unwrap();

@@ -36,6 +36,8 @@ fn path(visitor: &Visitor) -> String {
     format!("/tenants/{}/projects", visitor.user.tenant.unwrap())
 }
 
+// Shows (Management): `Idempotency-Key` on a creating POST is kept for 24 h per tenant: the same body gets the first
+// answer, another body 409.
 #[tokio::test]
 async fn a_request_that_is_sent_again_creates_nothing_and_gets_the_first_answer() {
     let site = Site::new().await;
@@ -64,6 +66,7 @@ async fn a_request_that_is_sent_again_creates_nothing_and_gets_the_first_answer(
     assert_eq!(projects(&site, &owner).await, 2);
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn a_key_belongs_to_a_tenant_and_its_answer_to_the_user_who_asked() {
     let site = Site::new().await;
@@ -84,6 +87,7 @@ async fn a_key_belongs_to_a_tenant_and_its_answer_to_the_user_who_asked() {
     assert_eq!(post(&site, &viewer, &path(&owner), "k", &body).await.status, StatusCode::FORBIDDEN);
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn a_secret_is_answered_again_and_not_stored_readable() {
     let site = Site::new().await;
@@ -120,6 +124,7 @@ async fn a_refused_request_can_be_sent_again_with_its_key() {
     assert_eq!(post(&site, &owner, &path, "c", &body).await.body["code"], "limit_reached", "not: key reused");
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn one_of_two_equal_requests_at_once_is_carried_out() {
     let site = Site::new().await;
@@ -144,6 +149,7 @@ async fn one_of_two_equal_requests_at_once_is_carried_out() {
     }
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn a_client_that_leaves_finds_the_answer_when_it_asks_again() {
     let site = Site::new().await;
@@ -192,6 +198,7 @@ async fn a_key_has_1_to_255_printable_characters_and_is_given_once() {
     assert_eq!(projects(&site, &owner).await, 1);
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn every_operation_that_creates_something_for_a_user_takes_a_key() {
     let site = Site::new().await;

@@ -144,6 +144,8 @@ mod tests {
         headers
     }
 
+    // Shows (Accounts and second factors): The client is the peer, or the last hop that is not trusted; IPv6 addresses
+    // are grouped by /64.
     #[test]
     fn the_client_is_the_last_hop_that_is_not_trusted() {
         let trusted: Vec<IpNet> =
@@ -180,6 +182,7 @@ mod tests {
         }
     }
 
+    // Shows (Accounts and second factors).
     #[test]
     fn ipv6_counts_by_its_64() {
         assert_eq!(AddressGroup::of(ip("192.0.2.7")).to_string(), "192.0.2.7/32");

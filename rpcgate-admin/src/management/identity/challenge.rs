@@ -232,6 +232,8 @@ mod tests {
         hex::encode(digest::digest(&digest::SHA256, text.as_bytes()))
     }
 
+    // Shows (Accounts and second factors): A challenge in ALTCHA's format is required, and its solution is accepted
+    // once.
     #[test]
     fn a_challenge_has_the_members_that_the_widget_reads() {
         let challenges = challenges();
@@ -272,6 +274,7 @@ mod tests {
         assert_eq!(check(&solution).unwrap().digest, digest);
     }
 
+    // Shows (Accounts and second factors).
     #[test]
     fn a_forged_or_unsolved_challenge_is_refused() {
         let good = solution();

@@ -104,6 +104,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    // Shows (Accounts and second factors): Common passwords are refused.
     #[test]
     fn common_passwords_are_recognised_under_additions() {
         for common in [
@@ -137,6 +138,7 @@ mod tests {
         }
     }
 
+    // Shows (Accounts and second factors).
     #[test]
     fn uncommon_passwords_are_accepted() {
         for own in [
@@ -156,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_are_in_the_form_that_is_searched_for() {
+    fn the_listed_words_are_in_the_normalised_form() {
         for word in WORDS.lines() {
             assert!(word.len() >= 3 && word.chars().all(|c| c.is_ascii_lowercase()), "{word}");
         }

@@ -56,6 +56,7 @@ pub fn device(agent: &str) -> String {
 mod tests {
     use super::*;
 
+    // Shows (Accounts and second factors).
     #[test]
     fn common_user_agents_have_a_short_name() {
         for (agent, name) in [
@@ -101,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_short_whatever_the_client_says() {
+    fn a_device_name_is_short_for_any_client() {
         assert_eq!(device(&"é".repeat(200)).chars().count(), MAX_NAME);
     }
 }

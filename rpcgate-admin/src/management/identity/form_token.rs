@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_visitor_cannot_choose_a_cookie_that_stands_for_a_session() {
+    fn a_visitor_cannot_choose_a_cookie_that_becomes_a_session() {
         let tokens = FormTokens::new(b"a secret of at least 32 bytes, for tests");
         let session = FormHolder::Session(SessionId(7));
         let forged = FormHolder::text(session);

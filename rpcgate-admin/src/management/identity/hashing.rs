@@ -85,6 +85,8 @@ mod tests {
         (thread_schedule_policy().unwrap(), nice)
     }
 
+    // Shows (Accounts and second factors): Hashing passwords is bounded and has the lowest priority, so that a flood of
+    // log-ins does not slow the gateway.
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn hashing_has_the_lowest_priority_and_nothing_else_has() {

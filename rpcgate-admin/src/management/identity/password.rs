@@ -320,6 +320,7 @@ mod tests {
         (0..count).filter_map(|number| char::from_u32(0x1_f300 + number)).collect()
     }
 
+    // Shows (Accounts and second factors).
     #[test]
     fn a_new_password_has_10_to_256_characters_that_are_not_all_blank_and_is_not_common() {
         for (text, found) in [
@@ -341,6 +342,7 @@ mod tests {
         assert_eq!(WeakPassword::Long.to_string(), "the password must have at most 256 characters");
     }
 
+    // Shows (Accounts and second factors): Passwords and one-time codes are the same on every keyboard.
     #[tokio::test]
     async fn a_password_is_the_same_on_every_keyboard_and_old_ones_stay_valid() {
         let passwords = Passwords::new(1, 9);
@@ -436,6 +438,7 @@ mod tests {
         }
     }
 
+    // Shows (Accounts and second factors).
     #[tokio::test]
     async fn beyond_the_queue_a_password_is_refused_at_once() {
         let passwords = Passwords::new(1, 2);

@@ -115,6 +115,7 @@ mod tests {
         RecoveryCodes::new(&[7; 32])
     }
 
+    // Shows (Accounts and second factors).
     #[test]
     fn the_ten_codes_differ_and_are_easy_to_type() {
         let made = codes().make(ADA).unwrap();
@@ -131,6 +132,7 @@ mod tests {
         }
     }
 
+    // Shows (Accounts and second factors).
     #[test]
     fn a_code_belongs_to_its_user_and_to_the_secret() {
         let made = codes().make(ADA).unwrap();
@@ -140,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_no_code_is_not_looked_up() {
+    fn a_text_that_is_not_a_code_is_not_looked_up() {
         let made = codes().make(ADA).unwrap();
         let code = made[0].0.expose();
         for bad in ["", "----", "123456", &code[1..], &format!("{code}0"), &code.replacen(&code[..1], "u", 1)]

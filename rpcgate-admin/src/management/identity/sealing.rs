@@ -148,7 +148,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_sealed_is_opened_again(value in proptest::collection::vec(any::<u8>(), 0..200), row: u128) {
+        fn sealed_data_is_opened_again(value in proptest::collection::vec(any::<u8>(), 0..200), row: u128) {
             let row = SealedFor { table: "factors", row };
             let sealed = sealing().seal(row, &value).unwrap();
             prop_assert_eq!(sealed.len(), value.len() + 28);
@@ -156,7 +156,7 @@ mod tests {
         }
 
         #[test]
-        fn bytes_that_nobody_sealed_are_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn bytes_that_were_never_sealed_are_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             prop_assert_eq!(sealing().open(ROW, &bytes), Err(SealingError::Sealed));
         }
     }

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_grants_more_than_it_may_do_itself() {
+    fn no_user_grants_more_than_its_own_rights() {
         for scope in TokenScope::all() {
             let is_operators = matches!(scope, TokenScope::OperatorRead | TokenScope::OperatorWrite);
             assert_eq!(scope.is_of(None), is_operators, "{scope}");

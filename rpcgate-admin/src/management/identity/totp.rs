@@ -162,6 +162,7 @@ pub(crate) mod tests {
         TotpSecret::of(b"12345678901234567890", "ada@example.com")
     }
 
+    // Shows (Accounts and second factors): Codes are those of RFC 6238 and of another implementation.
     #[test]
     fn the_vectors_of_the_standard_are_accepted() {
         // RFC 6238, appendix B, SHA-1: the last six of eight digits.
@@ -179,6 +180,7 @@ pub(crate) mod tests {
     }
 
     proptest! {
+        // Shows (Accounts and second factors).
         #[test]
         fn codes_of_another_implementation_are_accepted_one_step_around(
             bytes in proptest::collection::vec(any::<u8>(), 20),

@@ -52,6 +52,7 @@ fn before(c: char, back: u32) -> Option<char> {
 mod tests {
     use super::*;
 
+    // Shows (Accounts and second factors).
     #[test]
     fn separators_and_scripts_of_a_code_do_not_matter() {
         for typed in [
@@ -78,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_code_stays_none_and_has_a_bound() {
+    fn an_invalid_code_stays_invalid_and_is_bounded() {
         assert_eq!(code_of("12a456"), "12a456");
         assert_eq!(code_of("ＡＢ-cd"), "ABcd");
         assert_eq!(code_of(&"7".repeat(10_000)).len(), MAX_TYPED);

@@ -247,6 +247,8 @@ mod tests {
         check(&verifier(kind, &url, "")).await
     }
 
+    // Shows (Accounts and second factors): A hosted verifier (hCaptcha, Turnstile) can be configured instead, with
+    // success, failure, duplicate token, wrong host name or action, and 503 without a verdict.
     #[tokio::test]
     async fn the_providers_get_what_they_document() {
         let good = r#"{"success":true,"hostname":"dash.example.com","action":"register","challenge_ts":"x"}"#;
@@ -263,6 +265,7 @@ mod tests {
         }
     }
 
+    // Shows (Accounts and second factors).
     #[tokio::test]
     async fn a_token_of_another_site_or_action_is_refused() {
         for (kind, text) in [
@@ -281,6 +284,7 @@ mod tests {
         assert!(check(&verifier("hcaptcha", &url, "hostnames = [\"other.example\"]")).await.is_ok());
     }
 
+    // Shows (Accounts and second factors).
     #[tokio::test]
     async fn a_token_that_the_provider_refuses_is_the_clients_matter() {
         for (text, is_used) in [
@@ -296,6 +300,7 @@ mod tests {
         }
     }
 
+    // Shows (Accounts and second factors).
     #[tokio::test]
     async fn without_a_verdict_no_token_is_accepted() {
         for text in [
@@ -327,7 +332,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_a_token_is_not_sent() {
+    async fn an_impossible_token_is_not_sent() {
         let (url, mut requests) = service(|_| Some(json("{}"))).await;
         let verifier = verifier("turnstile", &url, "");
         let empty = verifier.check("", "192.0.2.7".parse().unwrap(), NOW).await;

@@ -112,6 +112,7 @@ mod tests {
         assert_eq!(format!("{one:?}"), "***");
     }
 
+    // Shows (Webhooks).
     #[test]
     fn a_sealed_secret_belongs_to_one_endpoint_and_use() {
         let sealing = Sealing::new(&[7; 32]);

@@ -72,6 +72,7 @@ mod tests {
     use super::*;
     use crate::management::mail::address;
 
+    // Shows (Mails and notifications): A mail has a plain and an HTML form; typed text in it is never markup or a link.
     #[test]
     fn the_html_form_has_the_same_paragraphs_and_links_and_nothing_is_markup() {
         let text = "Dear <b>Ada</b> & \"others\",\nhello.\n\n\nhttps://a.example/confirm?token=x&y=1\n\n\

@@ -105,6 +105,7 @@ mod tests {
     use rpcgate_core::caller::TenantId;
     use rpcgate_store::{InvoiceAmounts, InvoiceNumber, InvoiceSeller, InvoiceStatus};
 
+    // Shows (Mails and notifications): Each mail about an invoice links to it.
     #[test]
     fn each_mail_about_an_invoice_links_to_it() {
         let now = Time::from_secs(1_800_000_000);

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_outbox_holds_whole_mails_in_the_order_of_time() {
+    async fn an_outbox_contains_whole_mails_in_the_order_of_time() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a/b");
         let post = Mailer::outbox(&path, FROM).unwrap();
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_outbox_that_is_gone_is_an_error_that_names_the_file() {
+    async fn a_missing_outbox_is_an_error_that_names_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("outbox");
         let post = Mailer::outbox(&path, FROM).unwrap();
@@ -305,8 +305,9 @@ mod tests {
         assert!(only(folder.path()).contains(id), "{}", only(folder.path()));
     }
 
+    // Shows (Mails and notifications).
     #[test]
-    fn a_mail_says_that_a_program_sent_it_and_where_to_switch_it_off() {
+    fn a_mail_states_that_a_program_sent_it_and_how_to_switch_it_off() {
         let post = Mailer::outbox(tempfile::tempdir().unwrap().path().join("a"), FROM).unwrap();
         let shown = |mail: &Mail| String::from_utf8(post.compose(mail, 7, NOW).unwrap().formatted()).unwrap();
         let plain = shown(&mail("x"));
@@ -344,7 +345,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_moment_that_no_header_can_hold_is_refused() {
+    async fn a_time_that_no_header_can_represent_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let post = Mailer::outbox(folder.path(), FROM).unwrap();
         for late in [Time::from_secs(253_402_300_800), Time::from_micros(u64::MAX)] {

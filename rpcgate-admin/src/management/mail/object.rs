@@ -99,6 +99,7 @@ mod tests {
     use http::StatusCode;
     use rpcgate_store::Role;
 
+    // Shows (Mails and notifications).
     #[tokio::test]
     async fn every_object_has_a_page() {
         let site = Site::new().await;

@@ -341,7 +341,7 @@ mod tests {
     const HOSTILE: &str = "<b>x</b>\r\n\r\nhttps://evil.example/\r\n\r\n";
 
     #[test]
-    fn what_others_typed_is_one_line_and_no_link() {
+    fn text_that_others_typed_is_one_line_and_no_link() {
         let mailer = Mailer::outbox(tempfile::tempdir().unwrap().path(), "a@rpcgate.example").unwrap();
         let at = Time::from_secs(1_798_718_400);
         for event in EVENTS {
@@ -366,6 +366,7 @@ mod tests {
         assert!(plain(&"x".repeat(1_000)).len() == 200);
     }
 
+    // Shows (Mails and notifications).
     #[test]
     fn each_mail_links_to_what_it_is_about() {
         let at = Time::from_secs(1_798_718_400);

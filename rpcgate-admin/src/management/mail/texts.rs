@@ -219,6 +219,7 @@ mod tests {
         String::from_utf8(message.formatted()).unwrap()
     }
 
+    // Shows (Accounts and second factors).
     #[test]
     fn a_notification_about_a_name_of_several_lines_can_be_sent() {
         let (to, text) = (address("ada@example.com").unwrap(), "the project a\u{2028}b\u{85}c is suspended");

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn gzip_is_sent_to_those_who_take_it() {
+    fn clients_that_accept_gzip_get_gzip() {
         for (given, is_taken) in [
             ("gzip, deflate, br", true),
             ("GZIP", true),

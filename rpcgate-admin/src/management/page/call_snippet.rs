@@ -142,6 +142,8 @@ mod tests {
         rpcgate_chains::catalog().map(|adapter| ExampleCall::of(&*adapter, &urls)).collect()
     }
 
+    // Shows (Dashboard): The code for a first call is complete, for every chain and in five languages; the first call
+    // is seen.
     #[test]
     fn every_chain_has_a_call_that_callers_may_make_and_that_needs_no_escapes() {
         for (adapter, call) in rpcgate_chains::catalog().zip(calls()) {
@@ -160,6 +162,7 @@ mod tests {
         }
     }
 
+    // Shows (Dashboard).
     #[test]
     fn a_snippet_has_five_languages_each_with_the_url_and_the_key() {
         for call in calls() {
@@ -212,7 +215,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(not(have_python), ignore = "needs python3")]
-    fn python_reads_the_code_for_every_chain() {
+    fn python_parses_the_code_for_every_chain() {
         let read = "import ast, sys; ast.parse(sys.stdin.read())";
         for call in calls() {
             let code = call.python(KEY);
@@ -223,7 +226,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(not(have_node), ignore = "needs node")]
-    fn node_reads_the_code_for_every_chain() {
+    fn node_parses_the_code_for_every_chain() {
         for call in calls() {
             let code = call.javascript(KEY);
             assert!(accepts("node", &["--check", "--input-type=module", "-"], &code), "{code}");
@@ -232,7 +235,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(not(have_go), ignore = "needs go")]
-    fn go_reads_the_code_for_every_chain() {
+    fn go_parses_the_code_for_every_chain() {
         for call in calls() {
             let code = call.go(KEY);
             assert!(accepts("gofmt", &["-e"], &code), "{code}");

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_reader_is_told_the_host() {
+    fn the_reader_sees_the_host() {
         assert_eq!(host("https://checkout.stripe.com/c/pay/cs_1#x"), "checkout.stripe.com");
         assert_eq!(host("no address"), "");
     }

@@ -43,7 +43,7 @@ mod tests {
     use crate::management::shape::list::time_cursor;
 
     #[test]
-    fn a_place_is_read_as_it_was_written() {
+    fn a_cursor_is_read_as_it_was_written() {
         let at = Time::from_micros(7);
         assert_eq!(read::<i64>(&time_cursor(at, 9)).unwrap(), Some((at, 9)));
         assert_eq!(read::<i64>("").unwrap(), None);

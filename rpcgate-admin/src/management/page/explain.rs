@@ -567,7 +567,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_an_explanation_the_page_says_what_to_do() {
+    async fn a_page_without_an_explanation_gives_advice() {
         let site = Site::new().await;
         let owner = site.member(Role::Owner).await;
         let cookie_of_owner = cookie(&site, &owner);

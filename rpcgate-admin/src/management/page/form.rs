@@ -222,6 +222,7 @@ mod tests {
         assert!(fields.confirms("Checkout-worker").is_err() && FieldList::default().confirms("x").is_err());
     }
 
+    // Shows (Dashboard).
     #[test]
     fn a_name_is_typed_as_it_is_seen() {
         let fields = FieldList::of("confirm=Evil+Corp").unwrap();

@@ -340,7 +340,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_way_to_the_root_has_as_many_steps_as_the_path_has_folders() {
+    fn the_relative_path_to_the_root_has_one_step_per_folder() {
         for (path, root) in
             [("/", ""), ("/login", ""), ("/projects/7", "../"), ("/projects/7/keys/8/revoke", "../../../../")]
         {

@@ -139,13 +139,13 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_not_chosen_is_none() {
+    fn a_file_field_without_a_choice_is_empty() {
         let form = "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"\"\r\n\r\n\r\n--b--\r\n";
         assert!(read("multipart/form-data; boundary=b", form).unwrap().file("file").is_none());
     }
 
     #[test]
-    fn what_is_no_whole_form_is_refused() {
+    fn an_incomplete_form_is_refused() {
         for (kind, body) in [
             ("application/x-www-form-urlencoded", FORM),
             ("multipart/form-data", FORM),
@@ -162,6 +162,7 @@ mod tests {
         assert!(read(KIND, cut).is_err(), "the end is missing");
     }
 
+    // Shows (Dashboard).
     #[test]
     fn a_form_has_no_more_parts_and_no_longer_heads_than_allowed() {
         let part = "--b\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n1\r\n";

@@ -127,7 +127,7 @@ mod tests {
         &[("url", "the address"), ("name", "the name"), ("to", "the end"), ("from", "the begin")];
 
     #[test]
-    fn the_error_of_an_action_stands_at_its_field() {
+    fn the_error_of_an_action_is_shown_at_its_field() {
         for (error, field, text) in [
             (
                 ActionError::named("url", "must be an https URL"),
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_changed_meanwhile_stands_beside_what_was_sent() {
+    fn a_concurrent_change_is_shown_next_to_the_submitted_values() {
         let values = || {
             [
                 ("Name", "theirs".to_owned(), "mine".to_owned()),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_title_says_what_was_not_done() {
+    fn an_error_title_names_the_failed_action() {
         assert_eq!(Problems::default().title("Not saved: "), "");
         let problems = Problems::at_field("url", "No.");
         assert_eq!(problems.title("Not saved: "), "Not saved: ");

@@ -125,8 +125,9 @@ mod tests {
         found
     }
 
+    // Shows (Dashboard).
     #[test]
-    fn every_address_that_is_no_page_is_known() {
+    fn every_address_that_is_not_a_page_is_known() {
         let known: BTreeSet<_> = FORMS.iter().map(|(pattern, _)| (*pattern).to_owned()).collect();
         assert_eq!(known, declared());
         assert_eq!(known.len(), FORMS.len(), "one is there twice");
@@ -154,8 +155,9 @@ mod tests {
         answered(site, request, Body::empty()).await
     }
 
+    // Shows (Dashboard): No link or form around an answer leads to an address that answers 405.
     #[tokio::test]
-    async fn nothing_around_the_answer_to_a_form_leads_to_an_address_that_is_no_page() {
+    async fn the_answer_to_a_form_links_only_to_pages() {
         let site = site().await;
         let owner = cookie(&site, &site.member(Role::Owner).await);
         let operator = cookie(&site, &site.operator().await);

@@ -236,8 +236,9 @@ mod tests {
         answered(site, request, Body::empty()).await
     }
 
+    // Shows (Traces, logs and metrics).
     #[tokio::test]
-    async fn the_request_of_a_user_for_a_page_is_marked_as_such_and_no_other_is() {
+    async fn only_the_page_request_of_a_user_is_marked_as_such() {
         let site = Site::new().await;
         let own = cookie(&site, &site.member(Role::Viewer).await);
         for (cookie, is_users) in [(own.as_str(), true), ("rpcgate=x", false)] {
@@ -248,8 +249,9 @@ mod tests {
         }
     }
 
+    // Shows (Dashboard): A page that refreshes itself does not extend the session, and reports when it has ended.
     #[tokio::test]
-    async fn a_page_that_refreshes_itself_keeps_nobody_logged_in() {
+    async fn a_self_refreshing_page_does_not_extend_the_session() {
         let site = Site::of("[admin.jwt]\naccess_ttl = \"1h\"\nrefresh_ttl = \"24h\"\n").await;
         let visitor = site.member(Role::Viewer).await;
         let own = cookie(&site, &visitor);
@@ -276,8 +278,9 @@ mod tests {
         assert_eq!(led.leads_to(), (StatusCode::SEE_OTHER, "login?next=projects"));
     }
 
+    // Shows (Dashboard).
     #[tokio::test]
-    async fn a_page_that_refreshes_itself_has_the_words_for_the_end_of_the_session() {
+    async fn a_self_refreshing_page_has_the_message_for_the_end_of_the_session() {
         let site = Site::new().await;
         let operator = cookie(&site, &site.operator().await);
         let page = get(&site, "/operator/nodes", &operator).await;

@@ -169,6 +169,8 @@ pub(crate) fn followed(path: &str, link: &str) -> String {
     format!("/{}", folders.join("/")).replace("//", "/")
 }
 
+// Shows (Dashboard): Pages load only our own files, run no inline script, and no page of another site may frame them or
+// learn their address (promise 41).
 #[tokio::test]
 async fn a_page_loads_only_its_own_files_and_leaks_no_referrer() {
     let site = site().await;
@@ -253,7 +255,7 @@ async fn a_page_loads_only_its_own_files_and_leaks_no_referrer() {
 }
 
 #[tokio::test]
-async fn the_address_of_a_page_that_does_not_exist_is_no_link_to_elsewhere() {
+async fn the_address_of_a_missing_page_does_not_link_elsewhere() {
     let site = site().await;
     let own = cookie(&site, &site.member(Role::Owner).await);
     for path in ["/javascript:alert(1)", "/http:evil.example"] {
@@ -266,8 +268,9 @@ async fn the_address_of_a_page_that_does_not_exist_is_no_link_to_elsewhere() {
     }
 }
 
+// Shows (Dashboard): While usage cannot be read, other pages open, and a key can be made, shown and revoked.
 #[tokio::test]
-async fn pages_that_need_no_usage_open_while_its_database_is_away() {
+async fn pages_without_usage_open_while_the_usage_database_is_unreachable() {
     let site = site().await;
     let own = cookie(&site, &site.member(Role::Owner).await);
     site.app.usage.close().await;
@@ -311,6 +314,7 @@ fn form_token_of(page: &Page, site: &Site, cookie: &str) -> String {
     }
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn every_entry_of_the_navigation_leads_to_a_page() {
     let site = site().await;
@@ -371,6 +375,7 @@ async fn a_user_registers_confirms_and_logs_in_and_out() {
     assert_eq!(post(&site, "/logout", &cookie, &[]).await.leads_to(), (StatusCode::SEE_OTHER, "login"));
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn a_visitor_with_the_link_chooses_the_password_without_being_logged_in() {
     let site = site().await;
@@ -400,8 +405,9 @@ async fn a_visitor_with_the_link_chooses_the_password_without_being_logged_in() 
     assert_eq!(page.leads_to(), (StatusCode::SEE_OTHER, "./"));
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
-async fn a_forgotten_password_is_chosen_anew_by_mail() {
+async fn a_forgotten_password_is_reset_by_mail() {
     let site = site().await;
     let cookie = newcomer(&site).await;
     assert!(get(&site, "/login", "").await.text.contains("href=\"password/forgot\""));
@@ -427,6 +433,7 @@ async fn a_forgotten_password_is_chosen_anew_by_mail() {
     assert_eq!(page.leads_to(), (StatusCode::SEE_OTHER, "./"));
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn an_address_is_changed_by_the_mail_to_the_new_one() {
     let site = site().await;
@@ -481,6 +488,7 @@ async fn the_mail_can_be_sent_again() {
     assert_eq!(links(&site).len(), 2);
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn the_widget_of_a_provider_is_shown_and_nothing_else_may_be_loaded_for_it() {
     let good = r#"{"success":true,"hostname":"any.example","action":"register"}"#;
@@ -529,7 +537,7 @@ async fn the_widget_of_a_provider_is_shown_and_nothing_else_may_be_loaded_for_it
 }
 
 #[tokio::test]
-async fn a_form_that_is_refused_says_why_and_keeps_all_but_the_password() {
+async fn a_refused_form_shows_the_reason_and_keeps_all_input_but_the_password() {
     let site = Site::of("[admin]\nauth_per_minute = 2\n").await;
     let secret = "my secret password";
     let fields = [("name", "Ada"), ("email", "ada"), ("password", secret), ("challenge", "")];
@@ -568,6 +576,7 @@ async fn too_many_wrong_passwords_lock_the_account_here_too() {
     assert!(page.text.contains("Account temporarily locked."), "{}", page.text);
 }
 
+// Shows (Dashboard): No stored or sent text is markup on a page (promise 41).
 #[tokio::test]
 async fn user_input_is_text_and_never_markup() {
     let site = site().await;
@@ -593,6 +602,7 @@ fn unread(page: &Page) -> Vec<String> {
     fields.map(|rest| rest.split('"').next().unwrap().to_owned()).collect()
 }
 
+// Shows (Mails and notifications).
 #[tokio::test]
 async fn unread_notifications_are_on_the_home_page_until_they_are_marked() {
     let site = site().await;
@@ -648,6 +658,7 @@ async fn unread_notifications_are_on_the_home_page_until_they_are_marked() {
     assert_eq!(unread(&own(&viewer).await), [spike.as_str(), used], "a form of another site marks nothing");
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn notifications_that_are_not_about_usage_are_read_while_usage_cannot_be() {
     let site = site().await;
@@ -693,6 +704,7 @@ async fn the_newest_of_many_unread_notifications_are_shown() {
     assert!(page.text.contains("2 older ones not read"), "{}", page.text);
 }
 
+// Shows (Dashboard): The frame counts unread notifications to 99, and names an operator's own plan.
 #[tokio::test]
 async fn the_frame_counts_unread_notifications_to_99() {
     let site = site().await;
@@ -730,6 +742,8 @@ async fn the_frame_counts_unread_notifications_to_99() {
     assert_eq!(count().await, ", 99+ unread", "those that are not about usage are counted nevertheless");
 }
 
+// Shows (Dashboard): A form that is sent after the session has ended leads back to its page through the log-in, which
+// states that nothing was sent.
 #[tokio::test]
 async fn a_form_that_is_sent_without_a_session_leads_back_to_its_page() {
     let site = site().await;
@@ -757,8 +771,9 @@ async fn a_form_that_is_sent_without_a_session_leads_back_to_its_page() {
     }
 }
 
+// Shows (Dashboard).
 #[tokio::test]
-async fn the_frame_names_an_operators_own_plan() {
+async fn the_frame_names_a_custom_plan() {
     let site = site().await;
     let owner = site.member(Role::Owner).await;
     let (tenant, own) = (owner.user.tenant.unwrap(), cookie(&site, &owner));
@@ -782,6 +797,7 @@ async fn the_frame_names_an_operators_own_plan() {
     assert_eq!(badge().await, "startup");
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn a_form_of_another_site_changes_nothing() {
     let site = site().await;
@@ -829,8 +845,9 @@ async fn a_form_of_another_site_changes_nothing() {
     assert_eq!(answered(&site, request, form).await.status, StatusCode::SEE_OTHER);
 }
 
+// Shows (Dashboard).
 #[tokio::test]
-async fn the_cookie_is_for_this_host_alone_and_for_no_script() {
+async fn the_cookie_is_sent_only_to_this_host_and_hidden_from_scripts() {
     let site = site().await;
     register(&site, "Ada", EMAIL).await;
     let page = login(&site).await;
@@ -868,6 +885,7 @@ async fn a_visitor_that_opens_pages_stays_logged_in_and_an_idle_one_does_not() {
     assert_eq!(get(&site, "/", &cookie).await.leads_to(), (StatusCode::SEE_OTHER, "login"));
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn a_token_of_the_api_opens_no_page_and_that_of_a_page_no_call() {
     let site = Site::new().await;
@@ -885,7 +903,7 @@ async fn a_token_of_the_api_opens_no_page_and_that_of_a_page_no_call() {
 }
 
 #[tokio::test]
-async fn a_session_of_the_pages_ends_with_its_time_however_busy() {
+async fn a_session_of_the_pages_ends_on_time_even_if_it_is_busy() {
     let site = Site::of("[admin.jwt]\naccess_ttl = \"10h\"\nrefresh_ttl = \"24h\"\n").await;
     let visitor = site.member(Role::Viewer).await;
     let mut cookie = cookie(&site, &visitor);
@@ -899,7 +917,7 @@ async fn a_session_of_the_pages_ends_with_its_time_however_busy() {
 }
 
 #[tokio::test]
-async fn tabs_that_are_opened_at_once_do_not_end_each_others_session() {
+async fn tabs_opened_at_the_same_time_keep_their_session() {
     let site = site().await;
     let cookie = newcomer(&site).await;
     let tab = || get(&site, "/", &cookie);
@@ -978,7 +996,7 @@ async fn an_invited_user_chooses_a_password_and_joins() {
 }
 
 #[tokio::test]
-async fn without_the_database_a_page_says_that_it_is_away() {
+async fn a_page_without_the_database_reports_the_outage() {
     let site = site().await;
     let visitor = site.member(Role::Viewer).await;
     site.app.close().await;
@@ -990,6 +1008,7 @@ async fn without_the_database_a_page_says_that_it_is_away() {
     }
 }
 
+// Shows (Dashboard): Static files are named by their content, compressed and kept for a year.
 #[tokio::test]
 async fn files_of_pages_are_kept_for_a_year_under_the_name_of_what_is_in_them() {
     let site = site().await;
@@ -1052,6 +1071,7 @@ fn pending(page: &Page) -> String {
     rest.split('"').next().unwrap().to_owned()
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn a_log_in_on_the_page_asks_for_the_second_factor_too() {
     let site = site().await;
@@ -1089,6 +1109,7 @@ async fn a_log_in_on_the_page_asks_for_the_second_factor_too() {
     assert!(page.text.contains(SHOWN) && !page.text.contains(NASTY), "{}", page.text);
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn an_app_is_added_on_the_pages_and_a_required_factor_closes_the_others_until_then() {
     let site = site().await;
@@ -1134,6 +1155,7 @@ async fn an_app_is_added_on_the_pages_and_a_required_factor_closes_the_others_un
     assert_eq!(post(&site, "/account/security/totp", &own, &[]).await.status, StatusCode::CONFLICT);
 }
 
+// Shows (Dashboard): A form without its session's token, or from another site, changes nothing.
 #[tokio::test]
 async fn a_form_without_the_token_of_its_browser_does_nothing() {
     let site = site().await;
@@ -1165,8 +1187,9 @@ async fn a_form_without_the_token_of_its_browser_does_nothing() {
     assert_eq!(page.status, StatusCode::SEE_OTHER, "{}", page.text);
 }
 
+// Shows (Dashboard).
 #[tokio::test]
-async fn the_page_of_a_mails_link_is_sent_although_the_session_was_not_seen_when_it_was_opened() {
+async fn the_page_of_a_mail_link_is_sent_even_if_the_session_was_not_read_on_opening() {
     let site = site().await;
     let own = newcomer(&site).await;
     let [link] = &links(&site)[..] else { panic!("there must be one mail") };
@@ -1178,6 +1201,7 @@ async fn the_page_of_a_mails_link_is_sent_although_the_session_was_not_seen_when
     assert_eq!(page.leads_to(), (StatusCode::SEE_OTHER, "./?done=address-confirmed"), "{}", page.text);
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn a_log_in_leads_to_the_page_that_was_asked_for_and_to_no_other_site() {
     let site = site().await;
@@ -1200,8 +1224,10 @@ async fn a_log_in_leads_to_the_page_that_was_asked_for_and_to_no_other_site() {
     }
 }
 
+// Shows (Dashboard): After an action a page reports the result, and nothing that a link invents; a log-in leads to the
+// requested page and to no other site.
 #[tokio::test]
-async fn a_page_says_what_was_done_and_nothing_that_a_link_invents() {
+async fn a_page_reports_the_completed_action_and_nothing_that_a_link_invents() {
     let site = site().await;
     let own = newcomer(&site).await;
     for done in Done::ALL {
@@ -1216,6 +1242,7 @@ async fn a_page_says_what_was_done_and_nothing_that_a_link_invents() {
     }
 }
 
+// Shows (Dashboard): Light and dark are chosen and stored.
 #[tokio::test]
 async fn the_colours_are_kept_in_a_cookie_and_lead_back_to_the_page() {
     let site = site().await;
@@ -1241,6 +1268,7 @@ async fn the_colours_are_kept_in_a_cookie_and_lead_back_to_the_page() {
     }
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn every_value_of_the_frame_is_text_and_never_markup() {
     let site = site().await;
@@ -1263,8 +1291,10 @@ async fn every_value_of_the_frame_is_text_and_never_markup() {
     }
 }
 
+// Shows (Dashboard): A missing resource is a page for browsers and JSON for programs; every navigation entry leads to a
+// page.
 #[tokio::test]
-async fn what_does_not_exist_is_a_page_for_browsers_and_json_for_programs() {
+async fn a_missing_resource_is_a_page_for_browsers_and_json_for_programs() {
     let site = site().await;
     let own = newcomer(&site).await;
     let ask = async |method: Method, path: &str, accept: &str| {
@@ -1284,8 +1314,9 @@ async fn what_does_not_exist_is_a_page_for_browsers_and_json_for_programs() {
     }
 }
 
+// Shows (Dashboard).
 #[tokio::test]
-async fn over_tls_browsers_are_told_to_stay_there_for_a_year() {
+async fn browsers_are_required_to_use_tls_for_a_year() {
     let site = Site::of("[admin]\ndash_url = \"https://dash.example.com\"\n").await;
     let page = get(&site, "/login", "").await;
     assert_eq!(page.header(STRICT_TRANSPORT_SECURITY), "max-age=31536000");
@@ -1296,8 +1327,9 @@ async fn over_tls_browsers_are_told_to_stay_there_for_a_year() {
     assert!(!plain.headers.contains_key(STRICT_TRANSPORT_SECURITY));
 }
 
+// Shows (Dashboard): Waiting work is counted next to its navigation entry, only for the users who do it.
 #[tokio::test]
-async fn work_that_waits_is_counted_beside_the_entries_of_those_who_do_it() {
+async fn waiting_work_is_counted_next_to_the_navigation_entries_of_its_operators() {
     let site = Site::new().await;
     let (owner, operator) = (site.member(Role::Owner).await, site.operator().await);
     let outsider = site.member(Role::Owner).await;

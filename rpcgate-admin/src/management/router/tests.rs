@@ -76,6 +76,7 @@ async fn the_document_is_valid_and_describes_every_operation_for_clients() {
     }
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn the_document_lists_every_code_of_an_error_with_its_meaning() {
     let document = document(&Site::new().await).await;
@@ -90,8 +91,9 @@ async fn the_document_lists_every_code_of_an_error_with_its_meaning() {
     }
 }
 
+// Shows (Management).
 #[tokio::test]
-async fn the_document_says_that_refusals_that_pass_say_when_to_retry() {
+async fn the_document_states_when_temporary_refusals_may_be_retried() {
     let value = document(&Site::new().await).await;
     let document: OpenAPI = serde_json::from_value(value).unwrap();
     for (path, method, operation) in operations(&document) {
@@ -118,6 +120,7 @@ fn find_references(value: &Value, found: &mut Vec<String>) {
     }
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn the_document_has_nothing_of_openapi_3_1() {
     fn check(value: &Value, at: &str) {
@@ -140,6 +143,8 @@ async fn the_document_has_nothing_of_openapi_3_1() {
     check(&document(&site).await, "#");
 }
 
+// Shows (Management): The OpenAPI 3.0 document and its browser.
+// Shows (Management): The API browser works below a path of another host.
 #[tokio::test]
 async fn the_document_is_served_where_clients_look_for_it_and_can_be_browsed() {
     let site = Site::new().await;
@@ -229,6 +234,7 @@ async fn the_catalog_is_shown_to_every_logged_in_user() {
     }
 }
 
+// Shows (Management): Health of the management side needs no key.
 #[tokio::test]
 async fn readiness_requires_a_database() {
     let site = Site::new().await;

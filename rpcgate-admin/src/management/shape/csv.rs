@@ -128,6 +128,7 @@ mod tests {
         assert_eq!(text, "a,\"b,c\",\"say \"\"x\"\"\",\"two\nlines\",, d \r\n");
     }
 
+    // Shows (Management).
     #[test]
     fn no_spreadsheet_runs_a_cell() {
         for text in ["=1+1", "+1", "-1", "@SUM(A1)", "  =1", "＝1", "-", "\"=1", " \" =1"] {

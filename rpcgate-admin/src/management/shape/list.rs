@@ -249,6 +249,11 @@ pub(crate) mod tests {
         numbers.into_iter().map(|number| uuid::Uuid::from_u128(number).to_string()).collect()
     }
 
+    // Shows (Management): Lists have `limit` (default 100, at most 1,000) and `cursor`; the answer stays an array, and
+    // `Link` has the next cursor.
+    // Shows (Management): Every list is paged by `limit` and `cursor`, with the next page in the `Link` header (promise
+    // 70).
+    // Shows (Webhooks).
     #[tokio::test]
     async fn the_pages_of_every_list_join_to_the_whole_list() {
         let site = Site::of("[plans.free]\nprojects = 20\nmembers = 20\nwebhooks_per_project = 20\n").await;
@@ -350,8 +355,9 @@ pub(crate) mod tests {
         }
     }
 
+    // Shows (Management).
     #[test]
-    fn a_part_begins_behind_its_cursor_though_that_entry_is_gone() {
+    fn a_page_begins_after_its_cursor_even_if_that_entry_was_removed() {
         let of =
             |part: PageRequest, all: Vec<String>, newest_first| part.of(all, newest_first, |id| id).unwrap();
         let page = of(part(2, None), ids(1..=5), false);

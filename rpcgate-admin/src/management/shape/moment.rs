@@ -112,6 +112,7 @@ mod tests {
         strict_json::of_object(format!("{{\"at\":{at}}}").as_bytes()).map_err(|error| error.to_string())
     }
 
+    // Shows (Management): All times are RFC 3339 in UTC.
     #[test]
     fn times_are_accepted_with_any_offset_and_returned_in_utc() {
         for (given, reported) in [
@@ -129,6 +130,7 @@ mod tests {
         assert_eq!(end, "\"9999-12-31T23:59:59.999Z\"");
     }
 
+    // Shows (Management): Times have one width and sort as texts; CSV files begin with a byte order mark.
     #[test]
     fn texts_of_times_have_one_width_and_sort_like_the_times() {
         let micros = [

@@ -179,8 +179,9 @@ mod tests {
         count
     }
 
+    // Shows (Webhooks).
     #[test]
-    fn a_tenant_alone_gets_most_places_and_leaves_a_reserve_to_those_that_come_later() {
+    fn a_single_tenant_gets_most_slots_and_leaves_a_reserve_for_later_ones() {
         let mut places = AttemptSlots::default();
         assert_eq!(fill(&mut places, owner(1, 1), 512), 288, "a quarter of 384 stays for its other projects");
         assert_eq!(places.room(owner(1, 2), SlotRule::Any, 512), 48);
@@ -206,8 +207,9 @@ mod tests {
     }
 
     proptest! {
+        // Shows (Webhooks).
         #[test]
-        fn nobody_takes_more_than_there_is_and_whoever_is_below_the_share_gets_what_is_left(
+        fn a_consumer_below_its_share_gets_the_rest_and_none_gets_more_than_exists(
             steps in proptest::collection::vec((0_u128..4, 0_u128..3, any::<bool>()), 0..200),
             most in 1_usize..64,
         ) {

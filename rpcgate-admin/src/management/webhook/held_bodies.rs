@@ -90,6 +90,7 @@ mod tests {
         vec![b' '; size].into()
     }
 
+    // Shows (Webhooks).
     #[test]
     fn a_body_is_held_once_until_the_last_of_its_deliveries_ends() {
         let mut bodies = HeldBodies::default();
@@ -107,6 +108,7 @@ mod tests {
         assert!(bodies.tenants.is_empty());
     }
 
+    // Shows (Webhooks).
     #[test]
     fn a_tenant_with_large_bodies_leaves_a_reserve_to_others() {
         let mut bodies = HeldBodies::default();

@@ -207,8 +207,9 @@ mod tests {
         assert_eq!(begin(&mut failing, 4), 0, "one is still running");
     }
 
+    // Shows (Webhooks).
     #[test]
-    fn nothing_begins_beside_a_slow_attempt_and_nothing_more_is_claimed() {
+    fn no_attempt_starts_or_is_claimed_next_to_a_slow_one() {
         let mut load = filled(3);
         load.window = 8;
         assert!(load.begin(8, LONGEST, at(0)).is_some());
@@ -219,8 +220,9 @@ mod tests {
         assert!(load.begin(8, LONGEST, at(1_501)).is_some());
     }
 
+    // Shows (Webhooks).
     #[test]
-    fn an_endpoint_that_fails_five_times_gets_single_attempts_with_pauses_and_gives_the_rest_back() {
+    fn an_endpoint_that_fails_five_times_gets_single_attempts_and_returns_its_slots() {
         let mut load = filled(9);
         for round in 0..5 {
             assert!(load.begin(8, LONGEST, at(round)).is_some());
@@ -260,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn deliveries_whose_lease_is_about_to_end_are_given_back() {
+    fn deliveries_whose_lease_is_about_to_end_are_returned() {
         let mut load = EndpointLoad::default();
         for (id, secs) in [(1, 30), (2, 30), (3, 45)] {
             load.add(delivery(id), Duration::from_secs(secs));

@@ -88,6 +88,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        // Shows (Webhook delivery).
         #[test]
         fn each_wait_is_the_configured_one_and_up_to_a_fifth_more(
             id: u128,
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_a_receiver_names_counts_if_it_is_later_and_up_to_the_longest_of_the_schedule() {
+    fn a_receivers_wait_counts_if_it_is_later_and_at_most_the_longest_of_the_schedule() {
         let seconds = Duration::from_secs;
         let schedule = DeliverySchedule {
             attempts: 4,
@@ -148,6 +149,7 @@ mod tests {
         }
     }
 
+    // Shows (Webhook delivery).
     #[test]
     fn the_additions_are_spread_over_the_whole_fifth() {
         let schedule = DeliverySchedule { attempts: 2, waits: vec![Duration::from_secs(10)] };

@@ -59,6 +59,8 @@ fn text<'v>(vector: &'v Value, name: &str) -> &'v str {
     vector[name].as_str().unwrap()
 }
 
+// Shows (Webhook delivery): Signatures are over the exact bytes, checked by another implementation; the examples of the
+// documentation verify them (promise 54).
 #[test]
 fn signatures_are_those_of_another_implementation() {
     let (mut long, mut foreign, mut large) = (false, false, false);
@@ -77,8 +79,9 @@ fn signatures_are_those_of_another_implementation() {
     assert!(long && foreign && large);
 }
 
+// Shows (Webhook delivery).
 #[test]
-fn a_vector_of_standard_webhooks_itself_holds() {
+fn a_test_vector_of_standard_webhooks_verifies() {
     // From the test of the reference implementation: the secret as its libraries take it, and the same bytes in
     // hexadecimal digits, as ours are shown.
     let keys = ["MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "31f290f6bf06298aab4f08d43c3f082cf648a362da2da4b0"];
@@ -94,6 +97,7 @@ fn a_vector_of_standard_webhooks_itself_holds() {
     }
 }
 
+// Shows (Webhooks): The shown secret works in libraries of Standard Webhooks.
 #[test]
 fn a_secret_as_it_is_shown_verifies_as_the_libraries_of_standard_webhooks_read_it() {
     use base64::Engine;
@@ -116,6 +120,7 @@ fn a_secret_as_it_is_shown_verifies_as_the_libraries_of_standard_webhooks_read_i
     assert!(!verifies("whsec_AAAA"));
 }
 
+// Shows (Webhook delivery).
 #[test]
 fn while_two_secrets_are_in_force_both_sign_and_then_the_next_one_alone() {
     let sealing = Sealing::new(&[7; 32]);
@@ -154,6 +159,7 @@ fn while_two_secrets_are_in_force_both_sign_and_then_the_next_one_alone() {
     assert_eq!(after["webhook-signature"], alone_signed);
 }
 
+// Shows (Webhooks).
 #[test]
 fn a_delivery_has_the_headers_of_the_documentation_and_no_others() {
     let secrets = SigningSecrets { first: b"whsec_00".to_vec(), next: None };
@@ -196,6 +202,7 @@ fn run(program: &str, file: &str, text: &str, arguments: &[&str]) {
     assert!(done.status.success() && said.contains("held: 6"), "{said}");
 }
 
+// Shows (Webhook delivery).
 #[test]
 #[cfg_attr(not(have_python), ignore = "needs python3")]
 fn the_example_in_python_verifies_the_vectors() {
@@ -217,6 +224,7 @@ print("held:", held)
     run("python3", "receiver.py", &format!("{}{program}", example("python")), &["receiver.py"]);
 }
 
+// Shows (Webhook delivery).
 #[test]
 #[cfg_attr(not(have_node), ignore = "needs Node.js")]
 fn the_example_in_javascript_verifies_the_vectors() {
@@ -238,6 +246,7 @@ console.log("held:", held);
     run("node", "receiver.js", &format!("{}{program}", example("javascript")), &["receiver.js"]);
 }
 
+// Shows (Webhook delivery).
 #[test]
 #[cfg_attr(not(have_go), ignore = "needs Go")]
 fn the_example_in_go_verifies_the_vectors() {
@@ -268,6 +277,7 @@ func TestVectors(t *testing.T) {
     run("go", "receiver_test.go", &format!("{example}{program}"), &["test", "-v", "./..."]);
 }
 
+// Shows (Webhook delivery).
 #[test]
 fn the_example_in_rust_verifies_the_vectors() {
     assert_eq!(

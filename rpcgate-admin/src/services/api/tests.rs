@@ -153,6 +153,7 @@ async fn an_api_that_is_dropped_ends_with_its_connections() {
     tokio::time::timeout(SOON, gone).await.unwrap();
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn a_connection_beyond_the_limit_gets_a_503_with_retry_after() {
     let site = Site::new().await;
@@ -238,6 +239,7 @@ fn wrong_log_in() -> String {
     )
 }
 
+// Shows (Commands and configuration).
 #[tokio::test]
 async fn the_client_of_a_trusted_balancer_is_the_one_that_it_names() {
     let settings = "[admin]\nauth_per_minute = 1\nproxy_protocol = [\"127.0.0.0/8\"]\n";
@@ -257,6 +259,7 @@ async fn the_client_of_a_trusted_balancer_is_the_one_that_it_names() {
     assert_eq!(answered(&api, HEALTH).await, "", "it must name a client");
 }
 
+// Shows (Commands and configuration).
 #[tokio::test]
 async fn a_header_of_another_peer_is_a_bad_request() {
     let (_site, api) = started("[admin]\nproxy_protocol = [\"10.0.0.0/8\"]\n").await;
@@ -375,6 +378,8 @@ impl Secured {
     }
 }
 
+// Shows (Commands and configuration): The management side serves over TLS and may require client certificates: a client
+// without one, or with one of another authority, gets no answer; changed files are used without a reload.
 #[tokio::test]
 async fn a_client_needs_a_certificate_of_the_authority_where_one_is_required() {
     let (ours, foreign) = (Authority::new("ours"), Authority::new("foreign"));
@@ -387,6 +392,7 @@ async fn a_client_needs_a_certificate_of_the_authority_where_one_is_required() {
     assert!(api.serves(ours.client()).await, "others are not disturbed");
 }
 
+// Shows (Commands and configuration).
 #[tokio::test]
 async fn a_client_may_have_no_certificate_where_it_is_optional_but_no_foreign_one() {
     let (ours, foreign) = (Authority::new("ours"), Authority::new("foreign"));
@@ -395,8 +401,9 @@ async fn a_client_may_have_no_certificate_where_it_is_optional_but_no_foreign_on
     assert!(!api.serves(foreign.client()).await);
 }
 
+// Shows (Commands and configuration).
 #[tokio::test]
-async fn where_certificates_are_asked_for_each_connection_shows_its_own() {
+async fn each_connection_shows_its_own_certificate_where_one_is_required() {
     let ours = Authority::new("ours");
     for (clients, is_resumed) in [
         (Some((&ours, ClientAuth::Required)), false),
@@ -411,6 +418,7 @@ async fn where_certificates_are_asked_for_each_connection_shows_its_own() {
     }
 }
 
+// Shows (Commands and configuration).
 #[tokio::test]
 async fn without_an_authority_no_client_is_asked_for_a_certificate() {
     let api = Secured::start(None).await;
@@ -443,6 +451,7 @@ async fn http_2_is_spoken_over_tls() {
     assert_eq!(serde_json::from_slice::<Value>(&body).unwrap(), json!({"status": "ok"}));
 }
 
+// Shows (Commands and configuration).
 #[tokio::test]
 async fn another_authority_of_clients_is_for_new_connections() {
     let (first, second) = (Authority::new("first"), Authority::new("second"));

@@ -209,8 +209,10 @@ impl DispatcherFixture {
     }
 }
 
+// Shows (Webhook delivery): A delivery has five attempts, with waits and up to a fifth more, with the same bytes and
+// signature in each; then it is failed, with the last error and status (promise 28).
 #[tokio::test]
-async fn promise_28_attempts_follow_the_schedule_with_the_same_bytes_and_signature_and_then_it_fails() {
+async fn attempts_follow_the_schedule_with_identical_bytes_and_signature_and_then_fail() {
     let place = DispatcherFixture::of("").await;
     let receiver = Receiver::start(|_| Answer::Status(500)).await;
     let endpoint = place.endpoint(1, &receiver.url(1)).await;
@@ -251,6 +253,8 @@ async fn promise_28_attempts_follow_the_schedule_with_the_same_bytes_and_signatu
     dispatcher.stop().await;
 }
 
+// Shows (Webhooks): A receiver's `Retry-After` is honoured within the schedule, and 410 disables its endpoint with a
+// notification.
 #[tokio::test]
 async fn a_receivers_retry_after_is_honoured_within_the_schedule() {
     let place = DispatcherFixture::of("waits = [\"1s\", \"5s\", \"30s\", \"5m\"]\n").await;
@@ -278,8 +282,9 @@ async fn a_receivers_retry_after_is_honoured_within_the_schedule() {
     dispatcher.stop().await;
 }
 
+// Shows (Webhooks).
 #[tokio::test]
-async fn an_endpoint_whose_receiver_is_gone_is_switched_off_after_one_attempt_and_its_owner_is_notified() {
+async fn an_endpoint_that_answers_410_is_disabled_at_once_and_its_owner_is_notified() {
     let place = DispatcherFixture::of("").await;
     let receiver = Receiver::start(|_| Answer::Status(410)).await;
     let endpoint = place.endpoint(1, &format!("{}?token=secret", receiver.url(1))).await;
@@ -302,8 +307,9 @@ async fn an_endpoint_whose_receiver_is_gone_is_switched_off_after_one_attempt_an
     dispatcher.stop().await;
 }
 
+// Shows (Webhooks).
 #[tokio::test]
-async fn an_endpoint_that_has_another_address_meanwhile_is_not_switched_off() {
+async fn an_endpoint_whose_address_changed_is_not_disabled() {
     let place = DispatcherFixture::of("").await;
     let endpoint = place.endpoint(1, "http://127.0.0.1:1/new").await;
     let store = &place.site.app.store;
@@ -318,6 +324,8 @@ async fn claim_all(app: &AppState) -> Vec<rpcgate_store::DueDelivery> {
     app.store.claim_deliveries(1_000, &room, Duration::from_secs(30), app.now()).await.unwrap()
 }
 
+// Shows (Webhook delivery): Any 2xx acknowledges within one deadline for name, connection, TLS and head; the answer is
+// read to 64 KiB and kept to 1 KiB (promise 29).
 #[tokio::test]
 async fn every_2xx_acknowledges_and_nothing_else_does() {
     let place = DispatcherFixture::of("attempts = 1\n").await;
@@ -343,6 +351,7 @@ async fn every_2xx_acknowledges_and_nothing_else_does() {
     dispatcher.stop().await;
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn a_refused_target_is_a_failed_attempt_with_that_reason() {
     let place = DispatcherFixture::of("").await;
@@ -360,8 +369,9 @@ async fn a_refused_target_is_a_failed_attempt_with_that_reason() {
     dispatcher.stop().await;
 }
 
+// Shows (Webhooks).
 #[tokio::test]
-async fn a_receiver_with_a_certificate_of_the_operators_authority_is_delivered_to_once_that_is_configured() {
+async fn a_receiver_with_a_certificate_of_a_configured_authority_gets_its_deliveries() {
     let place = DispatcherFixture::of("").await;
     let mut receiver = SecureReceiver::start("localhost").await;
     let endpoint = place.endpoint(1, &receiver.url("localhost")).await;
@@ -391,8 +401,10 @@ async fn a_receiver_with_a_certificate_of_the_operators_authority_is_delivered_t
     assert!(receiver.requests.try_recv().is_err(), "nothing went to a host of another name");
 }
 
+// Shows (Webhooks): An attempt that was not marked is repeated after its lease, and two dispatchers make none twice
+// (promise 27).
 #[test]
-fn promise_27_a_crash_between_attempt_and_mark_repeats_the_attempt_and_loses_nothing() {
+fn a_crash_between_attempt_and_mark_repeats_the_attempt_and_loses_nothing() {
     let runtime =
         || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let (kept, doomed) = (runtime(), runtime());
@@ -429,8 +441,9 @@ fn promise_27_a_crash_between_attempt_and_mark_repeats_the_attempt_and_loses_not
     });
 }
 
+// Shows (Webhooks).
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn promise_27_two_dispatchers_make_none_of_1000_deliveries_twice() {
+async fn two_dispatchers_make_none_of_1000_deliveries_twice() {
     let place = DispatcherFixture::of("").await;
     let receiver = Receiver::start(|_| Answer::Status(200)).await;
     let mut endpoints = Vec::new();
@@ -461,8 +474,9 @@ async fn promise_27_two_dispatchers_make_none_of_1000_deliveries_twice() {
     }
 }
 
+// Shows (Webhooks): Endpoints that hang or fail delay no others (promise 30).
 #[tokio::test]
-async fn promise_30_endpoints_that_hang_delay_no_others() {
+async fn endpoints_that_hang_delay_no_others() {
     let place = DispatcherFixture::of("concurrency = 16\ntimeout = \"2m\"\n").await;
     let receiver = Receiver::start(|request| {
         let number: u128 = request.path.trim_matches('/').parse().unwrap();
@@ -482,8 +496,9 @@ async fn promise_30_endpoints_that_hang_delay_no_others() {
     drop(dispatcher);
 }
 
+// Shows (Webhooks).
 #[tokio::test]
-async fn promise_30_endpoints_of_one_project_that_hang_delay_no_other_project() {
+async fn endpoints_of_one_project_that_hang_delay_no_other_project() {
     let settings = "concurrency = 32\ntimeout = \"2m\"\n[plans.enterprise]\nwebhooks_per_project = 700\n";
     let place = DispatcherFixture::of(settings).await;
     let receiver =
@@ -508,8 +523,9 @@ async fn promise_30_endpoints_of_one_project_that_hang_delay_no_other_project() 
     drop(dispatcher);
 }
 
+// Shows (Webhooks).
 #[tokio::test]
-async fn promise_30_projects_of_one_tenant_that_hang_delay_no_other_tenant() {
+async fn projects_of_one_tenant_that_hang_delay_no_other_tenant() {
     let place = DispatcherFixture::of("concurrency = 32\ntimeout = \"2m\"\n").await;
     let receiver =
         Receiver::start(|request| if request.path.len() == 2 { Answer::Status(200) } else { Answer::Hang })
@@ -536,8 +552,9 @@ async fn promise_30_projects_of_one_tenant_that_hang_delay_no_other_tenant() {
     drop(dispatcher);
 }
 
+// Shows (Webhooks).
 #[tokio::test]
-async fn an_endpoint_that_is_left_alone_is_switched_off_although_none_of_its_deliveries_is_given_up() {
+async fn an_endpoint_in_a_pause_is_disabled_even_if_none_of_its_deliveries_has_failed() {
     let place = DispatcherFixture::of("disable_after = \"2h\"\n").await;
     let receiver = Receiver::start(|_| Answer::Status(500)).await;
     let endpoint = place.endpoint(1, &receiver.url(1)).await;
@@ -559,8 +576,9 @@ async fn an_endpoint_that_is_left_alone_is_switched_off_although_none_of_its_del
     dispatcher.stop().await;
 }
 
+// Shows (Webhooks).
 #[tokio::test]
-async fn an_endpoint_that_fails_is_left_alone_until_a_single_attempt_succeeds() {
+async fn a_failing_endpoint_pauses_until_a_single_attempt_succeeds() {
     let place = DispatcherFixture::of("").await;
     let works = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let switch = works.clone();
@@ -595,8 +613,10 @@ async fn an_endpoint_that_fails_is_left_alone_until_a_single_attempt_succeeds() 
     dispatcher.stop().await;
 }
 
+// Shows (Webhooks): Users are notified about endpoints that fail and that recover, once a day each; an endpoint that
+// fails for long is disabled, and its deliveries wait for a day.
 #[tokio::test]
-async fn users_are_told_of_failures_of_recovery_and_of_an_endpoint_that_is_switched_off() {
+async fn users_are_notified_of_failures_of_recovery_and_of_a_disabled_endpoint() {
     let place = DispatcherFixture::of("attempts = 1\ndisable_after = \"2h\"\n").await;
     let works = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let switch = works.clone();
@@ -642,8 +662,9 @@ async fn users_are_told_of_failures_of_recovery_and_of_an_endpoint_that_is_switc
     dispatcher.stop().await;
 }
 
+// Shows (Webhooks).
 #[tokio::test]
-async fn old_deliveries_are_given_up_in_steps_between_which_others_are_made() {
+async fn old_deliveries_expire_in_steps_with_other_deliveries_in_between() {
     let place = DispatcherFixture::of("").await;
     let receiver = Receiver::start(|_| Answer::Status(200)).await;
     let (off, on) = (place.endpoint(1, &receiver.url(1)).await, place.endpoint(2, &receiver.url(2)).await);
@@ -668,8 +689,9 @@ async fn old_deliveries_are_given_up_in_steps_between_which_others_are_made() {
     assert!(!give_up_waiting(&place.site.app).await.unwrap());
 }
 
+// Shows (Webhooks).
 #[tokio::test]
-async fn an_attempt_that_ends_while_the_database_is_away_is_marked_when_it_is_back() {
+async fn an_attempt_that_ends_during_an_outage_is_marked_after_it() {
     let place = DispatcherFixture::of("").await;
     let answer = Arc::new(Notify::new());
     let given = answer.clone();
@@ -688,6 +710,7 @@ async fn an_attempt_that_ends_while_the_database_is_away_is_marked_when_it_is_ba
     dispatcher.stop().await;
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn a_clock_that_is_set_forward_makes_no_attempt_twice() {
     let place = DispatcherFixture::of("").await;
@@ -724,6 +747,7 @@ async fn a_clock_that_is_set_forward_makes_no_attempt_twice() {
     dispatcher.stop().await;
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn a_dispatcher_that_stops_finishes_its_attempts_and_leaves_the_rest_to_others() {
     let place = DispatcherFixture::of("").await;
@@ -743,6 +767,7 @@ async fn a_dispatcher_that_stops_finishes_its_attempts_and_leaves_the_rest_to_ot
     assert_eq!(claim_all(&place.site.app).await.len(), 7);
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn a_dispatcher_that_stops_marks_each_attempt_when_it_has_ended() {
     let place = DispatcherFixture::of("timeout = \"5m\"\n[shutdown]\ngrace = \"5m\"\n").await;
@@ -767,6 +792,7 @@ async fn a_dispatcher_that_stops_marks_each_attempt_when_it_has_ended() {
     stopping.abort();
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn attempts_that_outlast_the_grace_are_due_again_at_once() {
     let place = DispatcherFixture::of("timeout = \"2m\"\n[shutdown]\ngrace = \"1s\"\n").await;
@@ -780,8 +806,9 @@ async fn attempts_that_outlast_the_grace_are_due_again_at_once() {
     assert_eq!(again.iter().map(|one| (one.id.0, one.attempts)).collect::<Vec<_>>(), [(1, 0)]);
 }
 
+// Shows (Webhooks).
 #[test]
-fn a_lease_is_longer_than_an_attempt_whatever_is_configured() {
+fn a_lease_is_longer_than_an_attempt_for_any_configuration() {
     for secs in [0, 1, 10, 11, 60, 300] {
         let timeout = Duration::from_secs(secs);
         assert!(lease(timeout) >= timeout + Duration::from_secs(20));
@@ -789,6 +816,7 @@ fn a_lease_is_longer_than_an_attempt_whatever_is_configured() {
     assert_eq!(lease(Duration::from_secs(10)), Duration::from_secs(30));
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn users_are_notified_once_that_events_of_an_endpoint_are_withheld() {
     let place = DispatcherFixture::of("").await;
@@ -838,8 +866,9 @@ fn urls(port: u16) -> Vec<(String, String)> {
     all
 }
 
+// Shows (Webhooks): Every accepted URL of a webhook is delivered to (promise 86).
 #[tokio::test]
-async fn promise_86_every_url_that_is_accepted_is_delivered_to() {
+async fn every_url_that_is_accepted_is_delivered_to() {
     let place = DispatcherFixture::of("").await;
     let receiver = Receiver::start(|_| Answer::Status(200)).await;
     let dispatcher = Dispatcher::start(&place.site.app);

@@ -117,6 +117,7 @@ impl Backlogs {
 mod tests {
     use super::*;
 
+    // Shows (Webhooks).
     #[test]
     fn endpoints_with_many_waiting_deliveries_are_counted_in_small_groups() {
         let backlogs = Backlogs::default();

@@ -53,8 +53,9 @@ impl BlockTimeout {
 mod tests {
     use super::*;
 
+    // Shows (Webhooks).
     #[test]
-    fn patience_is_with_one_block_and_short_with_those_right_behind_it() {
+    fn the_timeout_is_full_for_one_block_and_short_for_the_blocks_right_after_it() {
         let mut patience = BlockTimeout::new(Duration::from_secs(600));
         let at = Time::from_secs;
         assert!(!patience.has_ended("a", at(1_000)));

@@ -82,6 +82,7 @@ mod tests {
         }
     }
 
+    // Shows (Webhooks): The data that a block takes from a node is bounded, and deep nesting by senders stops nothing.
     #[tokio::test]
     async fn a_block_takes_no_more_than_its_share_of_calls_and_bytes() {
         let large = LargeNode(vec![0; 64 << 20].into());

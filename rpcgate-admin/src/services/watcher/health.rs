@@ -55,8 +55,9 @@ mod tests {
     use super::*;
     use HealthPhase::{Degraded, Healthy};
 
+    // Shows (Webhooks).
     #[test]
-    fn nodes_are_probed_as_often_as_their_health_is_looked_at() {
+    fn nodes_are_probed_at_the_health_interval_or_every_five_seconds() {
         let second = Duration::from_secs(1);
         assert_eq!(
             [1, 5, 6, 86_400].map(|interval| between_probes(interval * second).as_secs()),
@@ -64,6 +65,8 @@ mod tests {
         );
     }
 
+    // Shows (Webhooks): A chain is Degraded after three failed probes 5 s apart, and Healthy after a good one; each
+    // change is reported once.
     #[test]
     fn three_failed_looks_make_it_degraded_and_one_good_one_healthy() {
         let mut watch = HealthWatch::default();

@@ -120,6 +120,7 @@ mod tests {
         }
     }
 
+    // Shows (Webhooks).
     #[tokio::test]
     async fn the_oldest_block_of_a_cometbft_node_is_found() {
         let cosmos = rpcgate_chains::by_path("cosmos").unwrap();
@@ -132,8 +133,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
+        // Shows (Webhooks).
         #[test]
-        fn the_oldest_block_is_found_in_few_steps_however_a_node_says_that_it_has_pruned_the_others(
+        fn the_oldest_block_is_found_in_few_steps_with_every_form_of_pruned_answer(
             pruning in prop::sample::select(Pruning::ALL.to_vec()),
             gaps in prop::collection::vec(0..3_u64, 1..60),
             kept in any::<prop::sample::Index>(),

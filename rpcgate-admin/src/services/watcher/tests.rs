@@ -142,8 +142,9 @@ fn extend(node: &TreeNode, depth: usize, length: usize) {
     node.set_head(tip);
 }
 
+// Shows (Webhooks).
 #[tokio::test]
-async fn blocks_that_replace_others_say_so_and_what_they_replace_is_taken_back() {
+async fn replacing_blocks_are_marked_and_the_replaced_ones_are_taken_back() {
     let Scene { site, node, chain, .. } = Scene::start().await;
     let mut watch = settled(&chain).await;
     extend(&node, 0, 2);
@@ -174,6 +175,7 @@ async fn blocks_that_replace_others_say_so_and_what_they_replace_is_taken_back()
     assert_eq!(bodies, expected.map(|(hash, removed, reorganized)| (hash.to_owned(), removed, reorganized)));
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn an_event_of_any_size_is_matched_as_a_whole_and_stored_in_a_bounded_body() {
     let Scene { site: _site, chain, .. } = Scene::start().await;
@@ -193,8 +195,9 @@ async fn an_event_of_any_size_is_matched_as_a_whole_and_stored_in_a_bounded_body
     assert_eq!((&data["truncated"], &data["reorganized"]), (&true.into(), &true.into()));
 }
 
+// Shows (Webhooks).
 #[tokio::test]
-async fn a_watcher_that_has_lost_its_lease_stops_and_the_other_goes_on_without_a_gap() {
+async fn a_watcher_without_its_lease_stops_and_the_other_continues_without_a_gap() {
     let Scene { site, node, chain, .. } = Scene::start().await;
     let mut watch = settled(&chain).await;
     extend(&node, 0, 2);
@@ -222,8 +225,10 @@ async fn watched_by(site: &Site, node: &TreeNode, watcher: u128) -> WatchedChain
     chain
 }
 
+// Shows (Webhooks): Following begins with the first subscription and ends with the last; after an outage the watcher
+// catches up, up to a bound.
 #[tokio::test]
-async fn a_subscription_counts_from_the_next_block_on_and_without_any_the_chain_is_forgotten() {
+async fn a_subscription_counts_from_the_next_block_and_a_chain_without_one_is_forgotten() {
     let Scene { site, node, chain, .. } = Scene::start().await;
     let mut watch = BlockWatch::new(&chain, reader(&chain));
     for confirmations in 1..4 {
@@ -249,6 +254,7 @@ async fn a_subscription_counts_from_the_next_block_on_and_without_any_the_chain_
     assert_eq!(told(&site).await.len(), 4, "it begins at the head");
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn after_an_outage_blocks_are_read_in_order_and_those_beyond_the_bound_are_skipped() {
     let Scene { site, tree, node, mut chain } = Scene::start().await;
@@ -270,8 +276,9 @@ async fn after_an_outage_blocks_are_read_in_order_and_those_beyond_the_bound_are
     assert!(metrics(&site).contains("skipped_blocks_total{chain=\"eth\"} 5"), "{}", metrics(&site));
 }
 
+// Shows (Webhooks).
 #[tokio::test]
-async fn blocks_are_skipped_up_to_the_next_one_if_there_is_none_at_the_bound() {
+async fn a_missing_block_at_the_bound_is_skipped_up_to_the_next_one() {
     let Scene { site, tree, node, mut chain } = Scene::start().await;
     chain.settings.catch_up_blocks = 4;
     let mut watch = settled(&chain).await;
@@ -313,8 +320,10 @@ fn subscribe_to_activity(chain: &WatchedChain) {
     chain.index.insert(&activity, |_, _, value| Some(value.to_owned()));
 }
 
+// Shows (Webhooks): A block whose events no node shows, or that the nodes have lost, delays later blocks for at most
+// ten minutes.
 #[tokio::test]
-async fn a_block_whose_events_no_node_shows_is_told_without_them_when_patience_ends() {
+async fn a_block_without_readable_events_is_reported_without_them_after_the_timeout() {
     let Scene { site, node, chain, .. } = Scene::start().await;
     subscribe_to_activity(&chain);
     let mut watch = settled(&chain).await;
@@ -337,8 +346,9 @@ async fn a_block_whose_events_no_node_shows_is_told_without_them_when_patience_e
     assert!(metrics(&site).contains("unread_blocks_total{chain=\"eth\"} 1"), "{}", metrics(&site));
 }
 
+// Shows (Webhooks).
 #[tokio::test]
-async fn blocks_that_the_nodes_have_lost_are_passed_over_when_patience_ends() {
+async fn blocks_that_the_nodes_have_lost_are_skipped_after_the_timeout() {
     let Scene { site, node, chain, .. } = Scene::start().await;
     let mut watch = settled(&chain).await;
     extend(&node, 0, 3);
@@ -365,8 +375,10 @@ fn newest_hashes(branch: &[BlockRef], count: usize) -> Vec<String> {
     hashes
 }
 
+// Shows (Webhooks): A watcher that was away for longer than nodes keep blocks continues at their oldest block and
+// counts the gap.
 #[tokio::test]
-async fn blocks_that_nodes_have_pruned_are_passed_over_and_counted_up_to_the_oldest_that_they_have() {
+async fn pruned_blocks_are_skipped_and_counted_up_to_the_oldest_available_block() {
     for (pruning, names_parents) in Pruning::ALL.into_iter().flat_map(|one| [(one, true), (one, false)]) {
         let site = site("").await;
         let (tree, node) = grown(1);
@@ -401,8 +413,9 @@ async fn blocks_that_nodes_have_pruned_are_passed_over_and_counted_up_to_the_old
     }
 }
 
+// Shows (Webhooks).
 #[tokio::test]
-async fn of_several_nodes_that_have_pruned_the_one_that_has_most_is_read_on() {
+async fn the_pruned_node_with_the_most_blocks_is_read() {
     let site = site("").await;
     let (tree, first) = grown(1);
     let nodes: Vec<_> = [first.clone(), TreeNode::new(&tree), TreeNode::new(&tree)].into();
@@ -422,6 +435,7 @@ async fn of_several_nodes_that_have_pruned_the_one_that_has_most_is_read_on() {
     assert_eq!(hashes_told(&site).await, newest_hashes(&branch, 6));
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn a_node_that_has_stopped_does_not_hide_that_others_have_pruned_what_comes_next() {
     let site = site("").await;
@@ -441,8 +455,9 @@ async fn a_node_that_has_stopped_does_not_hide_that_others_have_pruned_what_come
     assert_eq!(hashes_told(&site).await, newest_hashes(&branch, 4));
 }
 
+// Shows (Webhooks).
 #[tokio::test]
-async fn beyond_the_bound_of_catching_up_blocks_are_skipped_up_to_the_oldest_that_the_node_has() {
+async fn catching_up_beyond_the_bound_skips_to_the_oldest_block_that_the_node_has() {
     let Scene { site, tree, node, mut chain } = Scene::start().await;
     chain.settings.catch_up_blocks = 20;
     let mut watch = settled(&chain).await;
@@ -453,8 +468,9 @@ async fn beyond_the_bound_of_catching_up_blocks_are_skipped_up_to_the_oldest_tha
     assert_eq!(hashes_told(&site).await, newest_hashes(&branch, 5), "following goes on behind the oldest");
 }
 
+// Shows (Webhooks).
 #[tokio::test]
-async fn a_chain_whose_nodes_show_no_block_by_its_height_goes_on_at_its_head_when_patience_ends() {
+async fn a_chain_whose_nodes_lack_the_next_block_resumes_at_the_head_after_the_timeout() {
     let Scene { site, tree, node, chain } = Scene::start().await;
     let mut watch = settled(&chain).await;
     extend(&node, 0, 12);
@@ -469,6 +485,7 @@ async fn a_chain_whose_nodes_show_no_block_by_its_height_goes_on_at_its_head_whe
     assert_eq!(hashes, [tree.block(node.head()).hash]);
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn a_node_that_has_stopped_does_not_hide_that_the_next_block_cannot_be_read() {
     let site = site("").await;
@@ -488,6 +505,7 @@ async fn a_node_that_has_stopped_does_not_hide_that_the_next_block_cannot_be_rea
     assert_eq!(hashes_told(&site).await, ["b2", "b3"]);
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn a_chain_whose_nodes_cannot_be_used_is_not_claimed_again_and_again() {
     let site = site("").await;
@@ -498,8 +516,10 @@ async fn a_chain_whose_nodes_cannot_be_used_is_not_claimed_again_and_again() {
     assert!(!watches.is_claim_due(&site.app, &["eth"]));
 }
 
+// Shows (Webhooks): Watchers share the chains: a new one gets its share, one chain at a time, from those that have
+// more.
 #[tokio::test]
-async fn a_watcher_that_is_added_gets_its_share_one_chain_at_a_time_and_all_when_the_other_stops() {
+async fn an_added_watcher_gets_its_share_chain_by_chain_and_all_when_the_other_stops() {
     let chains = ["eth", "bsc", "polygon", "btc", "near"];
     let of = |name: &str| format!("[chains.{name}]\nnodes = [\"http://127.0.0.1:1\"]\n");
     let site = site(&chains.map(of).concat()).await;
@@ -530,8 +550,9 @@ async fn a_watcher_that_is_added_gets_its_share_one_chain_at_a_time_and_all_when
     second.stop(&site.app).await;
 }
 
+// Shows (Webhooks).
 #[tokio::test]
-async fn a_clock_that_is_set_back_keeps_no_count_of_waiting_deliveries() {
+async fn a_clock_set_back_keeps_no_stale_count_of_waiting_deliveries() {
     let site = site("").await;
     let (backlogs, now) = (Backlogs::up_to(1), site.app.now());
     let before = Time::from_micros(now.micros() - 1);
@@ -548,6 +569,9 @@ async fn a_clock_that_is_set_back_keeps_no_count_of_waiting_deliveries() {
     }
 }
 
+// Shows (Webhooks): Waiting deliveries are bounded; disabled endpoints and suspended tenants get none.
+// Shows (Webhooks): Every matched event is delivered, waits, or is marked as withheld in the log; its users are
+// notified once, and a replay sends it (promise 85).
 #[tokio::test]
 async fn an_endpoint_gets_no_more_deliveries_than_may_wait_and_the_log_has_them_all() {
     let Scene { site, node, mut chain, .. } = Scene::start().await;
@@ -566,8 +590,9 @@ async fn an_endpoint_gets_no_more_deliveries_than_may_wait_and_the_log_has_them_
     assert_eq!(site.app.store.sample_log(PROJECT).await, 6);
 }
 
+// Shows (Webhooks).
 #[tokio::test]
-async fn a_change_of_health_is_told_once_even_if_the_watcher_starts_anew() {
+async fn a_change_of_health_is_reported_once_even_if_the_watcher_restarts() {
     let Scene { site, chain, .. } = Scene::start().await;
     let health = IndexedSubscription::new(9, "eth", EventType::Health)
         .of_webhook(endpoint(0).0, PROJECT.0)
@@ -609,8 +634,9 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
 
+    // Shows (Webhooks).
     #[test]
-    fn what_every_endpoint_adds_up_from_its_deliveries_is_the_canonical_chain(
+    fn every_endpoints_sum_of_deliveries_is_the_canonical_chain(
         names_parents in any::<bool>(),
         moves in moves(),
     ) {
@@ -733,8 +759,9 @@ async fn until(is_so: impl AsyncFn() -> bool) {
     tokio::time::timeout(Duration::from_secs(60), waiting).await.unwrap();
 }
 
+// Shows (Webhooks).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn blocks_of_a_node_over_a_socket_become_deliveries_as_soon_as_somebody_subscribes() {
+async fn blocks_of_a_node_over_a_socket_become_deliveries_after_the_first_subscription() {
     let (_, node) = grown(1);
     let addr = served(node.clone()).await;
     let config = format!("[chains.eth]\nprobe_interval = \"100ms\"\nnodes = [\"http://{addr}\"]\n");

@@ -43,6 +43,7 @@ async fn taken(store: &Store) {
     }
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn a_thousand_attempts_wait_and_are_counted_in_sixteen_transactions() {
     let (_site, store) = open().await;
@@ -73,6 +74,7 @@ async fn a_thousand_attempts_wait_and_are_counted_in_sixteen_transactions() {
     assert!(matches!(begin(&store, "other@b.example").await.unwrap(), Attempt::Allowed(_)));
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn callers_that_leave_neither_roll_back_nor_delay_the_others() {
     let (_site, store) = open().await;
@@ -91,8 +93,9 @@ async fn callers_that_leave_neither_roll_back_nor_delay_the_others() {
     }
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
-async fn attempts_that_wait_for_a_task_whose_runtime_ends_get_an_error_and_later_ones_are_counted() {
+async fn attempts_waiting_for_a_stopped_runtime_get_an_error_and_later_ones_are_counted() {
     let (_site, store) = open().await;
     let held = store.database.begin().await.unwrap();
     let other = store.clone();
@@ -116,6 +119,7 @@ async fn attempts_that_wait_for_a_task_whose_runtime_ends_get_an_error_and_later
     assert!(matches!(begin(&store, EMAIL).await.unwrap(), Attempt::Allowed(_)));
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn each_attempt_of_a_batch_that_fails_gets_the_error() {
     let (_site, store) = open().await;
@@ -284,6 +288,8 @@ async fn compare(store: &Store, batches: &[Batch]) {
     }
 }
 
+// Shows (Accounts and second factors): Parallel attempts are counted as if they came one after the other; at most 1,024
+// wait, and one that leaves does not affect the others.
 #[test]
 fn the_attempts_of_a_batch_have_the_outcomes_that_they_have_one_after_the_other() {
     let runtime: Runtime = Builder::new_current_thread().enable_all().build().unwrap();

@@ -75,6 +75,7 @@ async fn a_file_that_cannot_be_opened_is_named_with_the_reason() {
     assert!(text.starts_with("DIR/text: cannot be opened: ") && text.contains("not a database"), "{text}");
 }
 
+// Shows (Commands and configuration).
 #[tokio::test]
 async fn an_old_schema_is_refused_unless_it_may_be_migrated() {
     let dir = tempfile::tempdir().unwrap();
@@ -92,6 +93,7 @@ async fn an_old_schema_is_refused_unless_it_may_be_migrated() {
     assert_eq!(switches(&database).await, 1, "migrating again leaves existing rows");
 }
 
+// Shows (Commands and configuration).
 #[tokio::test]
 async fn a_schema_of_a_newer_program_is_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -226,6 +228,9 @@ async fn readers_cannot_write() {
     assert_eq!(switches(&database).await, 0);
 }
 
+// Shows (Management): Acknowledged management writes survive a loss of power (promise 71).
+// Shows (Reliability): Acknowledged changes are on the disk; a server that may lose them is refused at start-up
+// (promise 71).
 #[tokio::test]
 async fn acknowledged_writes_are_on_the_disk_and_in_a_copy_of_the_files() {
     let dir = tempfile::tempdir().unwrap();
@@ -248,8 +253,9 @@ async fn acknowledged_writes_are_on_the_disk_and_in_a_copy_of_the_files() {
     }
 }
 
+// Shows (Reliability).
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_five_hundred_parallel_writers_each_is_served_or_refused_at_once() {
+async fn each_of_500_parallel_writers_is_served_or_refused_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let database = open(&place(&dir), DEADLINE).await;
     let lock = database.begin().await.unwrap();
@@ -284,6 +290,7 @@ const ENDLESS: &str =
 const ENDLESS_WRITE: &str = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) \
                              INSERT INTO chain_switches SELECT 'endless', true FROM n WHERE i < 0";
 
+// Shows (Usage): An abandoned statement of SQLite ends and frees its connection and the lock (promise 67).
 #[tokio::test]
 async fn abandoned_statements_end_and_free_their_connections() {
     let dir = TempDir::new().unwrap();
@@ -309,6 +316,7 @@ async fn abandoned_statements_end_and_free_their_connections() {
     database.close().await;
 }
 
+// Shows (Usage).
 #[tokio::test]
 async fn an_abandoned_write_ends_and_releases_its_lock() {
     let dir = TempDir::new().unwrap();

@@ -155,8 +155,9 @@ mod tests {
         assert!(shares.is_for_another("a", id(1)) && !shares.is_for_another("a", id(2)));
     }
 
+    // Shows (Webhooks).
     #[test]
-    fn a_chain_is_for_another_watcher_only_if_that_would_follow_it_and_has_less_than_its_share() {
+    fn a_chain_moves_only_to_a_watcher_that_follows_it_and_has_less_than_its_share() {
         let shares = shares(&[(1, "a,b,c", 3), (2, "a", 0), (3, "b,c", 1)]);
         assert!(shares.is_for_another("a", id(1)));
         assert!(!shares.is_for_another("b", id(1)), "the third one has its share");

@@ -111,8 +111,9 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        // Shows (Webhooks).
         #[test]
-        fn a_claim_takes_what_waited_longest_within_the_room_of_each_endpoint_project_and_tenant(
+        fn a_claim_takes_the_oldest_work_within_the_capacity_of_endpoint_project_and_tenant(
             due in proptest::collection::vec(0_u128..8, 0..60),
             each in 0_usize..4,
             listed in proptest::collection::hash_map(0_u128..8, 0_usize..6, 0..4),

@@ -209,8 +209,9 @@ mod tests {
         InvoiceAmounts { subtotal, tax, total: subtotal + tax, ..InvoiceAmounts::default() }
     }
 
+    // Shows (Plans, bills and payments).
     #[test]
-    fn the_tax_in_a_part_is_rounded_to_the_nearest_cent_and_the_last_part_takes_the_rest() {
+    fn the_tax_of_a_part_is_rounded_to_the_cent_and_the_last_part_takes_the_rest() {
         for (subtotal, tax, parts, expected) in [
             (100, 19, &[119][..], &[19][..]),
             (100, 19, &[100, 19], &[16, 3]),
@@ -234,6 +235,8 @@ mod tests {
     }
 
     proptest! {
+        // Shows (Plans, bills and payments): Credit notes never credit more tax than was charged, and the last one
+        // takes the rest.
         #[test]
         fn credit_notes_never_credit_more_tax_than_was_charged(
             subtotal in 0_u64..100_000, rate in 0_u64..=10_000, parts in prop::collection::vec(1_u64..5_000, 1..60),

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_day_holds_the_identifiers_of_its_milliseconds() {
+    fn the_identifiers_of_a_day_are_those_of_its_milliseconds() {
         let (from, to) = (first(20_000).unwrap().as_u128(), first(20_001).unwrap().as_u128());
         for (id, is_in) in [(from - 1, false), (from, true), (to - 1, true), (to, false)] {
             assert_eq!(millis(id) / DAY == 20_000, is_in, "{id:x}");

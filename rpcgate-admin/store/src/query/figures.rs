@@ -155,6 +155,8 @@ pub(super) mod tests {
             prop_assert_eq!(Figures::read(&figures.text()).unwrap(), figures);
         }
 
+        // Shows (Plans, bills and payments): A project's own quota takes precedence over contracts, and the last of
+        // several contracts decides.
         #[test]
         fn a_figure_is_that_of_the_uppermost_that_gives_it(
             layers in prop::collection::vec(any_figures(), 0..5),

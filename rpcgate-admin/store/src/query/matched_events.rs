@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_the_same_each_time_and_differ_for_events_that_say_the_same() {
+    fn ids_are_stable_and_differ_for_events_with_the_same_content() {
         let at = Time::from_micros(1_790_000_000_123_456);
         let events = [event(5, 1), event(5, 1), event(6, 1)];
         let ids = event_ids(&events, at);

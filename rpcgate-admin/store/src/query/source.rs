@@ -139,6 +139,7 @@ mod tests {
         }
     }
 
+    // Shows (Usage).
     #[test]
     fn a_day_with_an_hour_that_is_summed_in_part_is_read_by_the_hour() {
         let partial = Summed::at(30, TENANT, 0).within(ProjectId(1), KeyId(0));

@@ -369,7 +369,7 @@ mod tests {
     const ENOUGH: Duration = Duration::from_secs(60);
 
     #[tokio::test]
-    async fn a_sweep_is_left_to_another_program_that_sweeps_while_writes_go_on() {
+    async fn a_sweep_is_left_to_another_sweeping_program_and_writes_continue() {
         let site = TestDatabase::server();
         let (one, other) =
             (site.store_within(ENOUGH).await.unwrap(), site.store_within(ENOUGH).await.unwrap());

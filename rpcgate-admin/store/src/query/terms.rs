@@ -214,8 +214,9 @@ mod tests {
     }
 
     proptest! {
+        // Shows (Plans, bills and payments).
         #[test]
-        fn each_figure_is_that_of_the_last_contract_in_force_or_else_of_the_plan_at_every_moment(
+        fn each_figure_comes_from_the_last_contract_in_force_else_from_the_plan(
             own in prop::option::of(any_figures()),
             contracts in prop::collection::vec(any_contract(), 0..6), since in 0_u64..40,
         ) {

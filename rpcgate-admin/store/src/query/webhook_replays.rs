@@ -249,7 +249,7 @@ mod tests {
     use sea_orm::{Statement, StatementBuilder};
 
     #[tokio::test]
-    async fn postgresql_looks_up_one_event_per_delivery_whatever_it_knows_of_the_rows() {
+    async fn postgresql_looks_up_one_event_per_delivery_for_any_statistics() {
         let site = TestDatabase::server();
         let store = site.store_within(Duration::from_secs(60)).await.unwrap();
         let explain = async |database: &DatabaseConnection| {

@@ -148,6 +148,7 @@ async fn works(site: &TestDatabase) {
     store.close().await;
 }
 
+// Shows (Import and transfer).
 #[tokio::test]
 async fn everything_arrives_in_other_files() {
     let (from, to) = (TestDatabase::empty_file(), TestDatabase::empty_file());
@@ -160,6 +161,8 @@ async fn everything_arrives_in_other_files() {
     works(&to).await;
 }
 
+// Shows (Import and transfer): All data moves from SQLite to PostgreSQL and back, with the same counts and checksums,
+// and numbers continue.
 #[cfg(have_postgres)]
 #[tokio::test]
 async fn everything_arrives_on_a_server_and_back() {
@@ -181,6 +184,7 @@ async fn everything_arrives_on_a_server_and_back() {
     works(&server).await;
 }
 
+// Shows (Import and transfer): No table can be forgotten when data moves.
 #[cfg(have_postgres)]
 #[tokio::test]
 async fn the_tables_are_those_of_a_server_with_the_same_columns() {
@@ -218,6 +222,7 @@ async fn the_tables_are_those_of_a_server_with_the_same_columns() {
     database.close_by_ref().await.unwrap();
 }
 
+// Shows (Import and transfer).
 #[tokio::test]
 async fn the_tables_are_those_of_the_files() {
     let site = TestDatabase::empty_file();
@@ -244,6 +249,7 @@ async fn the_tables_are_those_of_the_files() {
     }
 }
 
+// Shows (Import and transfer).
 #[tokio::test]
 async fn a_target_with_data_is_refused_and_kept() {
     let (from, to) = (TestDatabase::empty_file(), TestDatabase::empty_file());
@@ -273,6 +279,7 @@ async fn a_target_with_data_is_refused_and_kept() {
     assert_eq!(everything(&from).await, everything(&to).await);
 }
 
+// Shows (Import and transfer): A source in use and a target with data are refused, and nothing is changed.
 #[tokio::test]
 async fn a_source_that_programs_use_is_refused_unless_forced() {
     let (from, to) = (TestDatabase::empty_file(), TestDatabase::empty_file());
@@ -309,6 +316,7 @@ async fn a_source_that_programs_use_is_refused_unless_forced() {
     assert!(matches!(same, TransferError::Same), "{same}");
 }
 
+// Shows (Import and transfer).
 #[cfg(have_postgres)]
 #[tokio::test]
 async fn a_server_to_which_programs_are_connected_is_refused() {

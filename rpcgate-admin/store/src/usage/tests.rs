@@ -168,6 +168,7 @@ async fn check(
     assert_eq!(sum(rows.iter().map(|(cells, metrics)| (cells, metrics))), totals, "{context}");
 }
 
+// Shows (Usage): Rows' sums equal the totals, except for the bytes of WS:disconnect.
 #[test]
 fn every_view_equals_a_count_of_the_records() {
     let groupings = groupings();
@@ -221,8 +222,9 @@ fn every_view_equals_a_count_of_the_records() {
         .unwrap();
 }
 
+// Shows (Reliability).
 #[tokio::test]
-async fn a_shipment_counts_once_however_often_it_is_shipped() {
+async fn a_shipment_counts_once_after_any_number_of_repeats() {
     let mut fixture = Fixture::new().await;
     let first = fixture.pack(&[deed(110, at(START), vec![item("a"), item("b")])]);
     fixture.store.ship(&first).await.unwrap();
@@ -243,7 +245,7 @@ async fn a_shipment_counts_once_however_often_it_is_shipped() {
 }
 
 #[tokio::test]
-async fn a_mark_moves_only_from_where_it_stands() {
+async fn a_mark_moves_only_from_its_current_value() {
     let mut fixture = Fixture::new().await;
     let mut shipment = fixture.pack(&[deed(110, at(START), vec![item("a")])]);
     let empty = fixture.state().await;
@@ -277,7 +279,7 @@ async fn a_mark_moves_only_from_where_it_stands() {
 }
 
 #[tokio::test]
-async fn of_two_equal_shipments_one_is_stored() {
+async fn one_of_two_equal_shipments_is_stored() {
     let mut fixture = Fixture::new().await;
     let shipment = fixture.pack(&[deed(110, at(START), vec![item("a")])]);
     let other = fixture.site.usage_within(DEADLINE).await.unwrap();
@@ -353,6 +355,8 @@ async fn a_quiet_gateway_leaves_one_block() {
     assert_eq!(fixture.number("SELECT count(*) FROM blocks").await, 2);
 }
 
+// Shows (Usage).
+// Shows (Reliability).
 #[test]
 fn restored_counts_equal_a_count_of_the_records() {
     let hour = 500_000;
@@ -474,6 +478,7 @@ async fn rows_are_cut_at_the_limit_and_totals_are_not() {
     }
 }
 
+// Shows (Usage).
 #[test]
 fn totals_are_the_same_whether_rows_are_cut_or_not() {
     cases(24)
@@ -497,7 +502,7 @@ fn totals_are_the_same_whether_rows_are_cut_or_not() {
 }
 
 #[tokio::test]
-async fn a_group_without_any_count_is_no_row_and_takes_no_place() {
+async fn a_group_without_any_count_has_no_row_and_uses_no_limit() {
     let mut fixture = Fixture::new().await;
     let end = SampleRecord {
         phase: Phase::End,
@@ -523,6 +528,7 @@ async fn a_group_without_any_count_is_no_row_and_takes_no_place() {
     assert_eq!((nothing.totals, nothing.rows.len()), (Metrics::default(), 0));
 }
 
+// Shows (Usage): A period of 24 h covers 24 hour buckets; custom ranges widen to whole hours.
 #[tokio::test]
 async fn each_period_looks_at_its_hours_at_odd_moments() {
     let mut fixture = Fixture::new().await;
@@ -569,6 +575,7 @@ async fn each_period_looks_at_its_hours_at_odd_moments() {
     assert_eq!(view.rows.len(), 77, "it began in the middle of a day");
 }
 
+// Shows (Usage): A single request is found by its id, and only by its tenant.
 #[tokio::test]
 async fn single_requests_are_found_by_id_and_only_by_their_tenant() {
     let mut fixture = Fixture::new().await;
@@ -661,6 +668,7 @@ async fn history_begins_with_the_oldest_event_in_scope() {
     assert_eq!(fixture.view(ask(project(21))).await.history_from, None, "another tenant's");
 }
 
+// Shows (Usage).
 #[tokio::test]
 async fn old_usage_is_removed_in_small_steps_and_nothing_else() {
     let mut fixture = Fixture::new().await;
@@ -700,6 +708,7 @@ async fn old_usage_is_removed_in_small_steps_and_nothing_else() {
     assert_eq!(view.totals.requests, 58);
 }
 
+// Shows (Usage): A segment is billed once, even if its gateway was stopped for long (promise 72).
 #[tokio::test]
 async fn a_segment_that_returns_after_any_time_is_billed_once() {
     let mut fixture = Fixture::new().await;
@@ -794,8 +803,9 @@ async fn a_call_named_like_a_part_of_a_stream_is_a_row_of_its_own() {
     assert_eq!(view.totals.request_bytes, 100);
 }
 
+// Shows (Usage): Rows of a tenant and hour are limited, and no count is lost (promise 67).
 #[tokio::test]
-async fn rows_of_a_tenant_beyond_the_hourly_limit_are_stored_without_methods_and_nothing_is_lost() {
+async fn rows_of_a_tenant_beyond_the_hourly_limit_lose_their_method_but_no_count() {
     let mut fixture = Fixture::new().await;
     let most = (ROWS + ROWS_OF_KEY) as i64;
     let flood = |fixture: &mut Fixture, numbers: Range<u16>| {
@@ -826,6 +836,7 @@ async fn rows_of_a_tenant_beyond_the_hourly_limit_are_stored_without_methods_and
     assert_eq!(counts(&fixture).await, (most + 2, statuses_beyond, 12_102));
 }
 
+// Shows (Usage): 1,000 methods of a project and hour are counted separately, the others as `(other)`.
 #[tokio::test]
 async fn a_thousand_methods_of_a_project_and_hour_have_rows_of_their_own() {
     let mut fixture = Fixture::new().await;
@@ -900,7 +911,7 @@ async fn a_damaged_block_is_reported_as_damaged() {
 }
 
 #[tokio::test]
-async fn everything_is_there_again_after_reopening() {
+async fn all_data_survives_reopening() {
     let mut fixture = Fixture::new().await;
     fixture.ship(&[deed(110, at(START), vec![item("a")])]).await;
     let state = fixture.state().await;
@@ -919,7 +930,7 @@ async fn the_usage_of_a_file_is_in_a_file_of_its_own() {
 }
 
 #[test]
-fn blocks_hold_no_event_twice_over_many_shipments() {
+fn no_event_is_stored_twice_over_many_shipments() {
     cases(12)
         .run(&(sample::deeds(START..START + 4, 1..400), 1usize..50), |(deeds, step)| {
             run(async {
@@ -945,6 +956,7 @@ fn blocks_hold_no_event_twice_over_many_shipments() {
         .unwrap();
 }
 
+// Shows (Reliability).
 #[test]
 fn refusals_that_were_summed_count_as_many() {
     run(async {

@@ -116,7 +116,7 @@ fn known(kind: &str) -> Value {
 }
 
 #[test]
-fn the_ledger_moves_and_its_newest_block_is_there() {
+fn the_ledger_advances_and_has_its_newest_block() {
     let mut node = AptosNode::new(7);
     let ledger = get(&mut node, "/v1", NOW);
     let real = json!({
@@ -352,8 +352,9 @@ fn functions_are_viewed_by_json_and_by_bytes() {
 }
 
 /// The first examples of most clients read these resources.
+// Shows (Per-chain surface).
 #[test]
-fn the_system_s_account_has_the_coin_and_the_framework_s_resources() {
+fn the_system_account_has_the_coin_and_the_framework_resources() {
     let mut node = AptosNode::new(3);
     let account = get(&mut node, "/v1/accounts/0x1", NOW);
     assert_eq!(account["authentication_key"], format!("0x{}1", "0".repeat(63)));

@@ -291,7 +291,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_transaction_of_the_official_client_has_the_hash_it_says() {
+    fn a_transaction_of_the_official_client_has_the_stated_hash() {
         let raw = hex::decode(BYTES).unwrap();
         let tx = Tx::decode(&raw).unwrap();
         let hash = "5ecfe13df5e70b42423ecefb7f56b669c790054e907e67599ade16054d1c1b17";

@@ -324,6 +324,7 @@ fn a_clock_from_before_the_chain_or_long_after_it_is_harmless() {
     }
 }
 
+// Shows (Per-chain surface).
 #[test]
 fn the_eras_follow_one_another_to_the_present_one() {
     let node = &mut CardanoNode::new(7);
@@ -348,7 +349,7 @@ fn the_configuration_of_each_era_is_known() {
 }
 
 #[test]
-fn the_reward_accounts_of_pools_have_rewards_and_others_are_left_out() {
+fn the_reward_accounts_of_pools_have_rewards_and_others_are_omitted() {
     let node = &mut CardanoNode::new(7);
     let pools = result(node, "queryLedgerState/stakePools", json!({}), NOW);
     let (id, pool) = pools.as_object().and_then(|pools| pools.iter().next()).expect("a pool");

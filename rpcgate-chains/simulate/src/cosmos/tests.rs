@@ -113,7 +113,7 @@ fn blocks_follow_each_other() {
 }
 
 #[test]
-fn a_block_s_transactions_are_found_by_their_hashes() {
+fn transactions_of_a_block_are_found_by_their_hashes() {
     let mut node = CosmosNode::new(7);
     let head = node.height(NOW);
     let mut seen = 0;
@@ -191,8 +191,9 @@ fn transfers_of_residents_move_their_balances() {
     assert!(seen > 0, "this seed has traffic");
 }
 
+// Shows (Per-chain surface).
 #[test]
-fn the_accounts_of_the_foundation_and_of_the_modules_are_there() {
+fn the_accounts_of_the_foundation_and_of_the_modules_exist() {
     let mut node = CosmosNode::new(3);
     for (address, is_rich) in [
         ("cosmos1sufkm72dw7ua9crpfhhp0dqpyuggtlhdse98e7", true),
@@ -277,7 +278,7 @@ fn a_transaction_looks_like_the_sdk_s() {
 }
 
 #[test]
-fn a_check_refuses_with_the_sdk_s_codes() {
+fn a_check_refuses_with_the_codes_of_the_sdk() {
     let mut node = CosmosNode::new(7);
     let to = text(ACCOUNT, &[9; 20]);
     let signed =

@@ -192,7 +192,7 @@ fn blocks_are_linked_by_hash_number_and_time() {
 }
 
 #[test]
-fn a_restart_is_no_reorganisation() {
+fn a_restart_is_not_a_reorganisation() {
     let (mut first, mut second, mut other) =
         (node("eth"), node("eth"), EvmNode::new("eth", 43).expect("eth"));
     let (raw, _) = signed("eth", "dynamic");
@@ -389,7 +389,7 @@ fn recorded_transactions_of_a_real_node_have_the_same_hash_and_sender_here() {
 }
 
 #[test]
-fn broadcasts_are_refused_in_go_ethereums_words() {
+fn broadcasts_are_refused_with_go_ethereums_messages() {
     let node = &mut node("eth");
     let send = |node: &mut EvmNode, name: &str, now| {
         refusal(node, "eth_sendRawTransaction", json!([signed("eth", name).0]), now)
@@ -561,7 +561,7 @@ fn balances_of_the_past_stay_what_they_were() {
 }
 
 #[test]
-fn parameters_are_refused_in_go_ethereums_words() {
+fn parameters_are_refused_with_go_ethereums_messages() {
     let node = &mut node("eth");
     let rows = [
         ("eth_getBalance", json!([]), "missing value for required argument 0"),
@@ -720,7 +720,7 @@ fn only_post_is_a_call() {
 }
 
 #[test]
-fn a_clock_that_steps_back_takes_no_block_away() {
+fn a_backward_step_of_the_clock_removes_no_block() {
     let node = &mut node("eth");
     let now = with_transactions(node, "eth");
     let head = result(node, "eth_blockNumber", json!([]), now);
@@ -728,6 +728,7 @@ fn a_clock_that_steps_back_takes_no_block_away() {
     assert_eq!(u128::from(node.height(NOW)), number(&head));
 }
 
+// Shows (Per-chain surface).
 #[test]
 fn the_multicall_contract_has_code_and_answers_at_its_usual_address() {
     for (chain, id) in CHAINS {

@@ -130,8 +130,10 @@ fn the_node_reports_its_status() {
 }
 
 /// The first examples of most clients read this account.
+// Shows (Per-chain surface): Simulated chains have the accounts of clients' first examples: NEAR `near`, Aptos `0x1`,
+// Sui `0x5` and `0x6`, TRON's and Cosmos' foundation accounts.
 #[test]
-fn the_account_near_is_there_with_its_keys_and_code() {
+fn the_account_near_exists_with_its_keys_and_code() {
     let mut node = NearNode::new(3);
     let mut ask = |kind: &str| {
         let params = json!({ "request_type": kind, "finality": "final", "account_id": "near" });
@@ -530,6 +532,7 @@ fn a_clock_far_in_the_past_is_harmless() {
     }
 }
 
+// Shows (Per-chain surface).
 #[test]
 fn wrapped_coins_are_a_token_with_the_decimals_of_the_coin() {
     let node = &mut NearNode::new(1);

@@ -27,7 +27,7 @@ fn told<'a>(message: &'a Value, method: &str, id: &Value) -> &'a Value {
 }
 
 #[test]
-fn slots_and_roots_are_told_several_times_a_second() {
+fn slots_and_roots_are_pushed_several_times_a_second() {
     let mut client = Client::of("solana");
     let slots = result(&mut client, "slotSubscribe", json!([]));
     let mut slot =
@@ -49,7 +49,7 @@ fn slots_and_roots_are_told_several_times_a_second() {
 }
 
 #[test]
-fn a_transfer_is_told_by_its_logs_its_accounts_and_its_signature() {
+fn a_transfer_is_pushed_by_its_logs_its_accounts_and_its_signature() {
     let mut client = Client::of("solana");
     let processed = json!({ "commitment": "processed", "encoding": "base64" });
     let logs = result(&mut client, "logsSubscribe", json!(["all", processed]));
@@ -106,7 +106,7 @@ fn a_ping_without_an_id_is_harmless() {
 }
 
 #[test]
-fn what_cannot_be_subscribed_to_is_refused_and_subscriptions_are_bounded() {
+fn invalid_subscriptions_are_refused_and_subscriptions_are_bounded() {
     let mut client = Client::of("solana");
     for (method, params, code) in [
         ("accountSubscribe", json!([]), -32602),

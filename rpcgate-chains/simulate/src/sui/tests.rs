@@ -189,6 +189,7 @@ fn two_residents_record_their_payments_in_events() {
 }
 
 /// The first examples of most clients read these objects.
+// Shows (Per-chain surface).
 #[test]
 fn the_system_state_and_the_clock_can_be_read() {
     let mut node = SuiNode::new(3);

@@ -266,7 +266,7 @@ fn an_order_of_a_wallets_owner_is_executed_in_the_next_block() {
 }
 
 #[test]
-fn an_order_can_hold_several_payments() {
+fn an_order_can_contain_several_payments() {
     let mut node = TonNode::new(7);
     let sent = result(&mut node, "sendBocReturnHash", json!({ "boc": THREE }), NOW);
     assert_eq!(sent["hash"], address::base64(&hex::decode(THREE_HASH).expect("hex")));

@@ -150,6 +150,7 @@ fn answers_have_the_shapes_of_java_tron() {
     assert!(rows.contains(&json!({ "key": "getAllowPBFT" })));
 }
 
+// Shows (Per-chain surface).
 #[test]
 fn the_accounts_of_the_first_block_exist() {
     let mut node = TronNode::new(3);
@@ -414,8 +415,9 @@ fn a_clock_from_before_the_chain_or_long_after_it_is_harmless() {
     }
 }
 
+// Shows (Per-chain surface): Simulated nodes serve what official clients ask first.
 #[test]
-fn a_node_says_who_has_signed_a_transaction_and_whether_that_is_enough() {
+fn a_node_returns_the_signers_of_a_transaction_and_whether_they_suffice() {
     let mut node = TronNode::new(7);
     let tx = transfer(&mut node, OTHER, 5_000_000, NOW);
     let weight = call(&mut node, "getsignweight", tx.clone(), NOW);

@@ -290,7 +290,7 @@ fn blocks_are_linked_both_ways_and_confirmed_by_their_depth() {
 }
 
 #[test]
-fn a_restart_is_no_reorganisation() {
+fn a_restart_is_not_a_reorganisation() {
     for chain in CHAINS {
         let ask = |seed: u64, before: u64| {
             let node = &mut UtxoNode::new(chain, seed).expect("a chain");
@@ -370,7 +370,7 @@ fn a_replay_skips_malformed_and_repeated_transactions() {
 }
 
 #[test]
-fn a_node_is_full_once_it_holds_its_bytes() {
+fn a_node_is_full_at_its_byte_limit() {
     let node = &mut node("btc");
     let (raw, _) = good(node, "btc", 0);
     node.chain.submissions.bytes = crate::SUBMISSION_BYTES - raw.len() / 2 + 1;
@@ -422,7 +422,7 @@ fn a_sent_transaction_waits_and_then_is_in_the_next_block() {
 }
 
 #[test]
-fn broadcasts_are_refused_in_the_daemons_words() {
+fn broadcasts_are_refused_with_the_daemons_messages() {
     let node = &mut node("ltc");
     let reward = reward("ltc");
     let (height, source) = funds(node, "ltc", 0);
@@ -626,7 +626,7 @@ fn bitcoin_shows_descriptors_fees_and_spent_outputs() {
 }
 
 #[test]
-fn refusals_carry_the_daemons_codes_and_words() {
+fn refusals_carry_the_daemons_codes_and_messages() {
     let rows: Vec<Value> = serde_json::from_str(GOLDEN).expect("a fixture");
     let node = &mut node("ltc");
     let unlike = ["getblockhash/missing", "getblockcount/toomany"];
@@ -737,7 +737,7 @@ fn ids_come_back_byte_for_byte() {
 }
 
 #[test]
-fn a_clock_that_steps_back_takes_no_block_away() {
+fn a_backward_step_of_the_clock_removes_no_block() {
     let node = &mut node("btc");
     let head = result(node, "getblockcount", json!([]), later(60));
     assert_eq!(result(node, "getblockcount", json!([]), NOW), head);

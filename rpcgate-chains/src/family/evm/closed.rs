@@ -122,6 +122,7 @@ mod tests {
         assert!(NAMES.iter().all(|(name, _)| name.starts_with("eth_")), "others are not looked for here");
     }
 
+    // Shows (Limits, budget and quota).
     #[test]
     fn controls_accounts_and_keys_are_closed() {
         for method in [

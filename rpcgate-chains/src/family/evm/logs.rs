@@ -288,6 +288,8 @@ mod tests {
         assert_eq!(TOPICS.len(), SIGNATURES.len());
     }
 
+    // Shows (Events of chains): EVM chains: transfers are reported by the exact rules of their standards, a batch as
+    // one event for each id; a failed transaction moves nothing.
     #[test]
     fn a_transfer_of_erc_20_and_of_erc_721_differ_by_their_topics() {
         let transfer = topic(TRANSFER);
@@ -310,6 +312,7 @@ mod tests {
         assert_eq!(single, with(&[("standard", "erc721"), ("value", "1"), ("token_id", "42")]));
     }
 
+    // Shows (Events of chains).
     #[test]
     fn a_batch_is_one_transfer_for_each_id() {
         let single = told(&log(&[&topic(SINGLE), OPERATOR, FROM, TO], &[9, 3]), EventType::TokenTransfer);
@@ -327,6 +330,7 @@ mod tests {
         assert_eq!(pairs, [("7".into(), "100".into()), ("8".into(), "200".into())]);
     }
 
+    // Shows (Webhooks): No two events of a block are the same.
     #[test]
     fn no_two_transfers_of_a_batch_are_the_same_event() {
         let words = [0x40, 0xa0, 2, 7, 7, 2, 100, 100];
@@ -339,8 +343,9 @@ mod tests {
         }
     }
 
+    // Shows (Events of chains).
     #[test]
-    fn a_batch_beyond_the_bound_tells_of_no_transfer() {
+    fn a_batch_beyond_the_bound_reports_no_transfer() {
         let batch = |count: usize| {
             let mut words = vec![0x40, (0x60 + 32 * count) as u64, count as u64];
             words.extend(vec![1; count]);
@@ -352,8 +357,9 @@ mod tests {
         assert_eq!(batch(MOST_OF_BATCH + 1), 0);
     }
 
+    // Shows (Events of chains).
     #[test]
-    fn a_log_that_only_looks_like_a_transfer_tells_of_none() {
+    fn a_log_that_only_resembles_a_transfer_reports_no_transfer() {
         let (transfer, single, batch) = (topic(TRANSFER), topic(SINGLE), topic(BATCH));
         let dirty = format!("0x01{}", &FROM[4..]);
         for log in [
@@ -376,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_is_told_with_its_topics_and_a_well_known_name() {
+    fn a_log_is_reported_with_its_topics_and_a_well_known_name() {
         let log = log(&[&topic("Approval(address,address,uint256)"), FROM, TO], &[1]);
         let event = &told(&log, EventType::ContractEvent)[0];
         assert_eq!(event["event"], "Approval");

@@ -147,6 +147,7 @@ mod tests {
         }
     }
 
+    // Shows (Events of chains): Filters write an address in any form of its chain, checksums included (EVM, UTXO, XRP).
     #[test]
     fn an_address_in_mixed_case_needs_its_checksum() {
         // From EIP-55.

@@ -188,6 +188,7 @@ mod tests {
         chain.addresses().canonical(text)
     }
 
+    // Shows (Events of chains).
     #[test]
     fn base58_is_kept_exactly_and_of_its_own_chain() {
         // Of the secret key 1, as the coins' own tools show it.
@@ -212,6 +213,7 @@ mod tests {
         assert_eq!(canonical(&btc::BTC, "0xdAC17F958D2ee523a2206206994597C13D831ec7"), None);
     }
 
+    // Shows (Events of chains).
     #[test]
     fn bech32_is_in_lower_case() {
         let address = "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4";
@@ -228,8 +230,9 @@ mod tests {
         assert_eq!(canonical(&bch::BCH, address), None, "Bitcoin Cash has no Bech32");
     }
 
+    // Shows (Events of chains).
     #[test]
-    fn bitcoin_cash_has_one_form_whatever_is_written() {
+    fn bitcoin_cash_addresses_have_one_form_for_every_spelling() {
         // From the specification of CashAddr.
         for (legacy, cash) in [
             ("1BpEi6DfDAUFd7GtittLSdBeYJvcoaVggu", "bitcoincash:qpm2qsznhks23z7629mms6s4cwef74vcwvy22gdx6a"),
@@ -253,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn test_networks_stand_for_their_chains() {
+    fn addresses_of_test_networks_are_accepted_by_their_chains() {
         for (chain, address) in [
             (btc::BTC, "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080"),
             (btc::BTC, "tb1qw508d6qejxtdg4y5r3zarvary0c5xw7kxpjzsx"),

@@ -33,6 +33,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    // Shows (Events of chains).
     #[test]
     fn amounts_are_exact() {
         for (text, units) in [

@@ -10,6 +10,8 @@ fn warnings(text: &str) -> Vec<String> {
     config.warnings(&[], NOW).iter().map(ToString::to_string).collect()
 }
 
+// Shows (Commands and configuration): `check` names settings without effect in any spelling, and no default (promise
+// 92).
 #[test]
 fn a_setting_that_can_have_no_effect_is_named_with_the_reason() {
     let node = |more: &str| format!("[[chains.eth.nodes]]\nurl = \"http://a:1\"\n{more}");
@@ -157,6 +159,7 @@ fn a_setting_that_can_have_no_effect_is_named_with_the_reason() {
     }
 }
 
+// Shows (Commands and configuration).
 #[test]
 fn settings_that_have_an_effect_are_not_named() {
     for text in [

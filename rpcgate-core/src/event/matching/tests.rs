@@ -57,6 +57,7 @@ fn subscribed(filters: &[Value]) -> SubscriptionIndex {
     index
 }
 
+// Shows (Webhook event types).
 #[test]
 fn a_number_and_a_text_differ_and_the_inner_member_hides_the_outer_one() {
     let index = subscribed(&[
@@ -76,8 +77,9 @@ fn a_number_and_a_text_differ_and_the_inner_member_hides_the_outer_one() {
     assert_eq!(found(&index, "eth", &ChainEvent::new(EventType::NewBlock)), [0; 0]);
 }
 
+// Shows (Webhook event types).
 #[test]
-fn a_filter_in_another_spelling_matches_and_one_that_no_event_can_have_is_not_wanted() {
+fn a_filter_in_another_spelling_matches_and_an_impossible_one_is_not_wanted() {
     let index = SubscriptionIndex::default();
     let subscription = |id, address: &str| {
         IndexedSubscription::new(id, "eth", EventType::AddressActivity)
@@ -103,6 +105,7 @@ fn a_filter_in_another_spelling_matches_and_one_that_no_event_can_have_is_not_wa
     assert!(!index.wanted("eth").watches("0xanything"));
 }
 
+// Shows (Webhook event types).
 #[test]
 fn subscriptions_that_share_all_but_one_value_are_not_found_together() {
     let shared = json!({"address": "0xa", "token": "t", "direction": "in", "topic0": "transfer"});
@@ -201,8 +204,10 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
+    // Shows (Webhook event types): An event matches if every filter key equals the same-named key of the event,
+    // compared in the chain's own way.
     #[test]
-    fn the_index_finds_what_the_rule_says_after_any_changes(
+    fn the_index_matches_the_rule_after_any_changes(
         steps in prop::collection::vec(step(), 1..40),
         events in prop::collection::vec((kind(), data()), 1..6),
     ) {

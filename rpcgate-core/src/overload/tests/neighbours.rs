@@ -175,6 +175,8 @@ fn neighbours_of(noisy: usize, lanes: usize, quiet: Project) -> (Chain, Outcome)
     (chain, first)
 }
 
+// Shows (Hostile and odd traffic): A project within its fair share is not refused because another project is slow, and
+// never while it has no open call (promise 78).
 #[test]
 fn a_project_is_not_refused_because_the_calls_of_another_one_are_slow() {
     for (noisy, lanes) in [(1, 60), (64, 1), (64, 8), (8, 40)] {
@@ -184,16 +186,18 @@ fn a_project_is_not_refused_because_the_calls_of_another_one_are_slow() {
     }
 }
 
+// Shows (Hostile and odd traffic).
 #[test]
-fn a_project_with_many_calls_under_way_is_not_refused_while_its_own_answers_are_in_time() {
+fn a_project_with_many_open_calls_is_not_refused_while_its_answers_are_in_time() {
     for method in [1, 2] {
         let (chain, quiet) = neighbours_of(1, 60, Project { method, rests: MILLI, ..Project::of(40, 20) });
         assert_eq!(quiet.refused, 0, "{quiet:?} {:?}", chain.load.limit());
     }
 }
 
+// Shows (Hostile and odd traffic).
 #[test]
-fn a_project_that_a_greedy_one_makes_late_keeps_its_part_of_what_is_under_way() {
+fn a_project_delayed_by_a_greedy_one_keeps_its_share_of_open_calls() {
     let mut chain = Chain::new(usize::MAX);
     let quiet = Project { rests: 50 * MILLI, ..Project::of(20, 80) };
     chain.run(6, &[quiet, Project::of(60, 2)]);
@@ -204,6 +208,7 @@ fn a_project_that_a_greedy_one_makes_late_keeps_its_part_of_what_is_under_way() 
     assert_eq!(outcomes[0].refused, 0, "{outcomes:?}");
 }
 
+// Shows (Hostile and odd traffic).
 #[test]
 fn a_greedy_project_is_still_refused_where_it_overloads_the_node() {
     let mut chain = Chain::new(16);
@@ -235,8 +240,9 @@ prop_compose! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
+    // Shows (Hostile and odd traffic).
     #[test]
-    fn no_project_is_refused_below_its_share_whatever_the_others_do(
+    fn no_project_is_refused_below_its_share_under_any_load_of_others(
         places in 4..400_usize,
         before in proptest::collection::vec(project(60), 1..12),
         slowed in proptest::collection::vec(1..80_u64, 12),
@@ -255,6 +261,7 @@ proptest! {
         prop_assert_eq!((chain.load.under_way(), chain.load.seats_in_use()), (0, 0));
     }
 
+    // Shows (Hostile and odd traffic).
     #[test]
     fn a_project_whose_calls_are_as_quick_as_before_is_not_refused(
         quiet in project(60),

@@ -536,8 +536,9 @@ mod tests {
         assert_eq!(asked.load(Relaxed), 3);
     }
 
+    // Shows (Nodes and cache).
     #[tokio::test(start_paused = true)]
-    async fn a_call_that_takes_long_is_followed_no_more_and_its_response_replaces_no_later_one() {
+    async fn a_slow_call_gets_no_more_followers_and_its_response_replaces_no_later_one() {
         let asked = Arc::new(AtomicU32::new(0));
         let count = asked.clone();
         let inner = service_fn(move |_: &'static str| {

@@ -385,8 +385,10 @@ async fn an_immutable_answer_near_the_head_has_a_short_time_until_it_is_final() 
     assert_eq!(site.node.calls(), 4);
 }
 
+// Shows (Nodes and cache): An answer that was requested before its block was final is never kept forever, even if it
+// arrives late.
 #[tokio::test]
-async fn an_answer_whose_block_becomes_final_on_its_way_is_not_kept_for_ever() {
+async fn an_answer_whose_block_becomes_final_in_transit_is_not_kept_forever() {
     let head = Arc::new(ChainHead::default());
     let chain = Arc::new(Chain::new(Arc::new(Variant(&TOY)), ChainOverrides::default(), true, head.clone()));
     let site = Site::held(Fixture { chain, ..Fixture::new() });
@@ -405,8 +407,9 @@ async fn an_answer_whose_block_becomes_final_on_its_way_is_not_kept_for_ever() {
     assert_eq!(site.node.calls(), 2);
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
-async fn dropped_answers_are_not_found_again_and_those_on_their_way_are_neither_stored_nor_followed() {
+async fn dropped_answers_are_not_found_and_pending_ones_are_neither_stored_nor_followed() {
     let site = Site::held(Fixture::new());
     site.node.release(1);
     let block = one("1", "toy_block", "[1]");
@@ -529,6 +532,8 @@ async fn followers_get_the_failure_of_their_leader_and_the_next_call_is_sent_aga
     }
 }
 
+// Shows (Nodes and cache): A project that has used up its memory does not cause refusals for others that send the same
+// call.
 #[tokio::test]
 async fn a_project_is_not_refused_because_that_of_its_leader_is_unless_all_are() {
     for may_others in [true, false] {
@@ -585,6 +590,8 @@ async fn a_result_of_a_whole_batch_is_not_passed_on_to_followers_of_its_calls() 
     }
 }
 
+// Shows (Nodes and cache): A chain's `timeout` bounds a call over all its tries and waits, in batches too; a failure of
+// a leading call fails its followers (promise 62).
 #[tokio::test]
 async fn the_failure_of_a_call_in_a_batch_is_the_answer_of_its_followers() {
     let failed = || CallState::Failed(Fault::sent(Cause::Timeout));
@@ -610,8 +617,9 @@ async fn the_failure_of_a_call_in_a_batch_is_the_answer_of_its_followers() {
     }
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
-async fn who_follows_a_call_that_has_waited_before_is_not_bound_by_its_deadline() {
+async fn a_follower_of_an_older_call_is_not_bound_by_its_deadline() {
     let site = Site::held(Fixture::new());
     let first = site.under_way(many(&[read(1), one("2", "toy_scan", "[]")]));
     let mut second = site.under_way(read(3));
@@ -640,8 +648,9 @@ async fn who_follows_a_call_that_has_waited_before_is_not_bound_by_its_deadline(
     assert!(site.in_flight().is_empty());
 }
 
+// Shows (Nodes and cache).
 #[tokio::test(start_paused = true)]
-async fn who_follows_waits_no_longer_than_a_call_may_take() {
+async fn a_follower_waits_no_longer_than_a_call_may_take() {
     let site = Site::held(Fixture::new());
     let _first = site.under_way(many(&[read(1), one("2", "toy_block", "[1]")]));
     let began = tokio::time::Instant::now();
@@ -660,6 +669,8 @@ async fn who_follows_waits_no_longer_than_a_call_may_take() {
     assert_eq!(site.node.calls(), 2);
 }
 
+// Shows (Nodes and cache): A call that has been in flight for two seconds gets no more followers, so a silent node does
+// not delay all who send the same call.
 #[tokio::test]
 async fn a_call_that_takes_long_is_followed_no_more_and_its_answer_replaces_no_later_one() {
     let site = Site::held(Fixture::new());
@@ -682,6 +693,8 @@ async fn a_call_that_takes_long_is_followed_no_more_and_its_answer_replaces_no_l
     assert!(site.in_flight().is_empty());
 }
 
+// Shows (Nodes and cache): Cached answers are never older than their TTL by the monotonic clock, independently of the
+// wall clock (promise 65).
 #[tokio::test]
 async fn a_step_of_the_wall_clock_does_not_change_the_age_of_answers() {
     let site = Site::open();
@@ -695,6 +708,7 @@ async fn a_step_of_the_wall_clock_does_not_change_the_age_of_answers() {
     assert!(!site.send(read(4)).await.1, "two seconds are over all the same");
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn a_request_from_long_ago_gets_no_expired_answer() {
     let site = Site::open();
@@ -711,6 +725,7 @@ async fn others_run() {
     }
 }
 
+// Shows (Commands and configuration).
 #[tokio::test]
 async fn a_followed_call_continues_when_its_client_leaves() {
     let site = Site::held(Fixture::new());
@@ -814,7 +829,7 @@ async fn a_leader_that_panics_leaves_exactly_one_new_leader() {
 }
 
 #[tokio::test]
-async fn a_leader_without_a_runtime_to_go_on_is_lost_and_not_stuck() {
+async fn a_leader_without_a_runtime_is_lost_and_not_stuck() {
     let site = Site::held(Fixture::new());
     let leader = site.under_way(read(0));
     let followers: Vec<_> = (0..100).map(|id| site.under_way(read(id))).collect();
@@ -974,6 +989,7 @@ async fn source(
     }
 }
 
+// Shows (Nodes and cache): The cache answers such a client only with immutable answers.
 #[tokio::test]
 async fn a_client_that_has_seen_a_head_gets_only_what_never_changes_from_the_cache() {
     let fixture = Fixture::new();

@@ -40,7 +40,7 @@ async fn travel(loads: &Arc<ChainLoads>, fixture: &Fixture, body: &'static [u8])
 }
 
 #[tokio::test]
-async fn a_set_that_is_turned_away_is_refused_as_a_whole_and_holds_no_place() {
+async fn a_set_beyond_the_load_is_refused_as_a_whole_and_holds_no_slot() {
     let fixture = Fixture::new();
     let loads = limited(&fixture);
     let held = fill(&loads, &fixture, &fixture.caller);
@@ -59,7 +59,7 @@ async fn a_set_that_is_turned_away_is_refused_as_a_whole_and_holds_no_place() {
 }
 
 #[tokio::test]
-async fn a_set_has_one_place_until_its_account_is_closed_or_dropped() {
+async fn a_set_has_one_slot_until_its_account_is_closed_or_dropped() {
     let fixture = Fixture::new();
     let loads: Arc<ChainLoads> = Arc::default();
     let calls = travel(&loads, &fixture, TWO).await;
@@ -74,7 +74,7 @@ async fn a_set_has_one_place_until_its_account_is_closed_or_dropped() {
 }
 
 #[tokio::test]
-async fn a_set_without_an_open_call_has_no_place_and_neither_has_any_while_it_is_off() {
+async fn a_set_without_an_open_call_has_no_slot_and_a_disabled_limiter_has_none() {
     let fixture = Fixture::new();
     let loads: Arc<ChainLoads> = Arc::default();
     let mut calls = fixture.calls(READ).at::<Listed>();
@@ -163,7 +163,7 @@ async fn the_limit_follows_how_late_nodes_answer() {
 }
 
 #[tokio::test]
-async fn a_foreign_request_has_its_place_until_its_response_is_there() {
+async fn a_foreign_request_holds_its_slot_until_its_response_is_complete() {
     let fixture = Fixture::new();
     let (loads, caller) = (Arc::<ChainLoads>::default(), fixture.caller.clone());
     let layer = OverloadLayer::by(loads.clone(), fixture.clock.clone()).with_caller(

@@ -48,6 +48,7 @@ async fn ended(frames: Vec<Frame<Bytes>>) -> (Answer, Recorded) {
     (answer, parts.collect())
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn an_answer_of_one_message_is_charged_if_it_ends_with_a_status_of_the_call() {
     let half = || Frame::data(Bytes::from_static(&[0, 0, 0, 0, 9, 1]));
@@ -74,8 +75,9 @@ async fn an_answer_of_one_message_is_charged_if_it_ends_with_a_status_of_the_cal
     }
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
-async fn a_stream_is_charged_from_its_second_message_on_however_it_ends() {
+async fn a_stream_is_charged_from_its_second_message_for_every_kind_of_end() {
     let begun = (Phase::Begin, Outcome::Answered, 5);
     for (last, end) in [
         (trailers("0"), Outcome::Answered),
@@ -121,7 +123,7 @@ impl Counters for Noting {
 }
 
 #[tokio::test]
-async fn an_answer_that_lasts_keeps_nobody_waiting_for_calls_in_flight() {
+async fn a_long_answer_does_not_hold_its_in_flight_slot() {
     let (pieces, body) = fed(1);
     let body = Arc::new(Mutex::new(Some(body)));
     let node = Node::serve(move |_| {

@@ -19,6 +19,8 @@ async fn beginning(breaks: bool) -> Node {
     .await
 }
 
+// Shows (Nodes and cache): A node that only begins its answers over gRPC, or lacks a method outside every table, loses
+// those calls (promise 74).
 #[tokio::test]
 async fn a_node_whose_answers_break_off_gets_no_more_calls() {
     let (broken, well) = (beginning(true).await, Node::saying(b"answer").await);
@@ -31,6 +33,7 @@ async fn a_node_whose_answers_break_off_gets_no_more_calls() {
     assert!((1..=2).contains(&broken.calls()), "{}", broken.calls());
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn a_node_that_begins_answers_and_sends_no_message_gets_no_more_calls() {
     let (silent, well) = (beginning(false).await, Node::saying(b"answer").await);
@@ -50,6 +53,7 @@ async fn a_node_that_begins_answers_and_sends_no_message_gets_no_more_calls() {
     assert_eq!(silent.calls() + well.calls(), 10);
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn the_chains_timeout_bounds_the_wait_for_the_first_message() {
     let quick = |fixture: Fixture| {
@@ -86,8 +90,9 @@ async fn the_chains_timeout_bounds_the_wait_for_the_first_message() {
     assert_eq!((answer.status(), &answer.body), ("0", &message(b"one")));
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
-async fn a_node_that_lacks_a_method_of_no_table_is_passed_over_for_it_alone() {
+async fn a_node_that_lacks_an_unlisted_method_is_skipped_only_for_it() {
     let lacking = Node::serve(|request: Request<Incoming>| async move {
         if request.uri().path().ends_with("Rare") { status_alone("12") } else { unary(b"answer") }
     })
@@ -110,6 +115,7 @@ async fn a_node_that_lacks_a_method_of_no_table_is_passed_over_for_it_alone() {
     assert!(gateway.records().iter().all(|record| record.lines[0].cu == 0));
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn a_node_that_answers_everything_with_errors_loses_its_calls() {
     let (bad, well) = (Node::serve(|_| async { status_alone("2") }).await, Node::saying(b"answer").await);
@@ -149,7 +155,7 @@ async fn an_error_of_a_node_that_served_nothing_goes_to_the_one_of_several_that_
 }
 
 #[tokio::test]
-async fn messages_that_are_too_large_say_nothing_about_the_nodes() {
+async fn too_large_messages_do_not_count_against_the_nodes() {
     let bad = Node::serve(|_| async { status_alone("14") }).await;
     let well = Node::serve(|request: Request<Incoming>| async move {
         let _ = request.into_body().collect().await;

@@ -92,6 +92,8 @@ fn all(status: &str, text: &str) -> Vec<(String, String)> {
     vec![(status.to_owned(), text.to_owned()); 4]
 }
 
+// Shows (Streams): A gRPC call of any shape ends with 16 or 7 when its key or tenant loses access, and with 14 at the
+// end of a drain's grace.
 #[tokio::test]
 async fn calls_of_every_shape_end_when_their_key_may_not_call_any_more() {
     let revoked = async {
@@ -145,6 +147,8 @@ async fn calls_of_every_shape_end_when_their_key_may_not_call_any_more() {
     tokio::join!(revoked, suspended, expired, stopped);
 }
 
+// Shows (Streams): gRPC streams and WebSocket streams share `plans.<tier>.ws_connections`; a stream beyond it ends with
+// 8.
 #[tokio::test]
 async fn calls_that_last_are_bounded_by_the_plan_and_unary_calls_that_wait_are_not() {
     let watched = Watched::new(|caller| caller.plan = caller.plan.with_ws_connections(2)).await;

@@ -172,8 +172,10 @@ mod tests {
         (only.node, only.choice)
     }
 
+    // Shows (Nodes and cache): A node gets no more calls than its limits of a second and a month allow, to the call,
+    // also from parallel calls; one at its limit is skipped; if all are, the call gets 503 without cost.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn parallel_calls_get_exactly_what_a_node_may_get_and_the_others_are_told_to_come_again() {
+    async fn parallel_calls_get_exactly_the_nodes_limit_and_the_others_are_to_retry_later() {
         let one = ScriptedNode::always(answer("{}")).await;
         let fixture = pool(vec![node(&one.url(), rate(10, 25))]);
         let storm = async || {
@@ -201,8 +203,9 @@ mod tests {
         assert_eq!(fixture.pool.in_flight(), 0);
     }
 
+    // Shows (Nodes and cache).
     #[tokio::test]
-    async fn a_node_at_its_limit_is_passed_over_like_one_that_is_not_there_and_fallbacks_follow() {
+    async fn a_node_at_its_limit_is_skipped_like_an_absent_one_and_fallbacks_follow() {
         let (own, paid) =
             (ScriptedNode::always(answer("{}")).await, ScriptedNode::always(answer("{}")).await);
         let fallback = NodeConfig { priority: 1, ..node(&paid.url(), rate(1, 1)) };
@@ -225,8 +228,10 @@ mod tests {
         assert_eq!(month_calls(&fixture), [1, 0], "a node without an allowance is not counted");
     }
 
+    // Shows (Nodes and cache): Of nodes of one priority the cheapest is used, and one whose budget shrinks too fast
+    // after the others; fallbacks stay fallbacks.
     #[tokio::test]
-    async fn of_equal_nodes_the_cheaper_one_is_used_unless_its_budget_goes_too_fast() {
+    async fn the_cheaper_of_equal_nodes_is_used_unless_its_budget_shrinks_too_fast() {
         let nodes = [
             ScriptedNode::always(answer("{}")).await,
             ScriptedNode::always(answer("{}")).await,
@@ -258,6 +263,8 @@ mod tests {
         assert_eq!(asked(&all_ahead).await, (2, NodeChoice::Room));
     }
 
+    // Shows (Nodes and cache): A monthly budget restarts with the month, is paced over it, and is kept over reloads and
+    // restarts.
     #[tokio::test]
     async fn a_used_up_budget_refuses_until_the_next_month_or_lets_calls_through() {
         let one = ScriptedNode::always(answer("{}")).await;
@@ -282,6 +289,7 @@ mod tests {
         assert_eq!((month_calls(&fixture), health(&fixture)), (vec![3], Some(NodeHealth::Well)));
     }
 
+    // Shows (Nodes and cache).
     #[tokio::test]
     async fn the_calls_of_an_array_count_each_and_it_is_sent_whole_or_not_at_all() {
         let one = ScriptedNode::always(answer("[]")).await;
@@ -293,6 +301,8 @@ mod tests {
         assert_eq!((fixture.read().await, one.seen().len()), (AT_LIMIT, 2));
     }
 
+    // Shows (Nodes and cache): Every try, each call of an array, each copy of a transaction, each hedge, each probe and
+    // each call of a stream counts at its node; an unsent one does not.
     #[tokio::test]
     async fn every_try_counts_unless_no_byte_of_it_was_sent() {
         let (cut, good) = (failing(0, async |_| {}).await, ScriptedNode::always(answer("{}")).await);
@@ -317,6 +327,7 @@ mod tests {
         assert_eq!(month_calls(&alone), [1]);
     }
 
+    // Shows (Nodes and cache).
     #[tokio::test]
     async fn a_call_whose_client_leaves_counts_only_if_a_byte_of_it_was_sent() {
         let silent = failing(0, |wire| async move {
@@ -335,6 +346,7 @@ mod tests {
         assert_eq!((month_calls(&fixture), fixture.pool.in_flight()), (vec![1], 0));
     }
 
+    // Shows (Nodes and cache).
     #[tokio::test]
     async fn probes_count_and_are_not_held_back() {
         let one = ScriptedNode::always(answer("{}")).await;
@@ -349,8 +361,9 @@ mod tests {
         fixture.read().await.unwrap();
     }
 
+    // Shows (Nodes and cache).
     #[tokio::test]
-    async fn a_transaction_goes_to_those_nodes_that_may_get_it_and_counts_at_each() {
+    async fn a_transaction_goes_to_the_nodes_below_their_limit_and_counts_at_each() {
         let nodes = [
             ScriptedNode::always(answer(r#"{"id":1,"result":"0x1"}"#)).await,
             ScriptedNode::always(answer(r#"{"id":1,"result":"0x1"}"#)).await,

@@ -228,6 +228,7 @@ mod tests {
         node.seen().iter().filter(|seen| !seen.contains("toy_")).count()
     }
 
+    // Shows (Nodes and cache).
     #[tokio::test]
     async fn a_node_of_another_network_gets_no_call_even_if_it_is_the_only_one() {
         let wrong = node(9, &shows(WRONG)).await;
@@ -239,8 +240,9 @@ mod tests {
         assert_eq!(reason.as_deref(), Some("it belongs to network 1, and 56 is expected"));
     }
 
+    // Shows (Nodes and cache).
     #[tokio::test]
-    async fn a_call_that_finds_a_wrong_node_goes_to_another_and_the_question_is_asked_once_for_all() {
+    async fn a_call_that_finds_a_wrong_node_moves_on_and_the_network_is_asked_for_once() {
         let (wrong, right) = (node(9, &shows(WRONG)).await, node(9, &shows(RIGHT)).await);
         let fixture = fixture(vec![config(&wrong), config(&right)]);
         let answers = join_all((0..40).map(|_| fixture.read())).await;
@@ -250,6 +252,7 @@ mod tests {
         assert_eq!((wrong.seen().len(), right.seen().len()), (1, 42));
     }
 
+    // Shows (Nodes and cache).
     #[tokio::test]
     async fn a_stream_is_not_opened_at_a_node_of_another_network() {
         let (wrong, stream) = (node(9, &shows(WRONG)).await, node(9, &shows(RIGHT)).await);
@@ -262,6 +265,8 @@ mod tests {
         assert_eq!(stream.conns(), 0);
     }
 
+    // Shows (Nodes and cache): A node that hides its network is not treated as wrong; operators name the network or
+    // disable the check (promise 75).
     #[tokio::test]
     async fn a_node_that_does_not_show_its_network_or_that_is_not_asked_is_used() {
         for hidden in [r#""error":{"code":-32601}"#, r#""result":null"#, r#""result":"ok""#] {
@@ -281,6 +286,7 @@ mod tests {
         assert_eq!(named.read().await.as_deref(), Ok("{}"));
     }
 
+    // Shows (Nodes and cache).
     #[tokio::test]
     async fn a_node_is_asked_again_after_it_could_not_be_reached() {
         let network = shows(RIGHT);
@@ -296,6 +302,7 @@ mod tests {
         assert_eq!(fixture.read().await, Err(NO_NODE), "until it shows the right network");
     }
 
+    // Shows (Nodes and cache).
     #[tokio::test]
     async fn the_height_of_a_wrong_node_does_not_count_and_the_stored_answers_are_dropped() {
         let network = shows(WRONG);
@@ -318,6 +325,7 @@ mod tests {
         assert_eq!(calls(&wrong), 1, "it is used again");
     }
 
+    // Shows (Nodes and cache).
     #[tokio::test]
     async fn a_node_that_changes_its_network_is_found_by_a_later_round() {
         let network = shows(RIGHT);

@@ -388,6 +388,8 @@ mod tests {
         }
     }
 
+    // Shows (Nodes and cache): A second node answers a read that takes unusually long; it is metered once, and both
+    // tries are explained.
     #[tokio::test]
     async fn a_read_that_a_node_does_not_answer_is_answered_by_another() {
         let (slow, good) = (lasting(32, silent).await, ScriptedNode::always(answer("{}")).await);
@@ -403,6 +405,7 @@ mod tests {
         assert_eq!(fixture.pool.nodes().map(|node| node.in_flight).sum::<usize>(), 0);
     }
 
+    // Shows (Nodes and cache).
     #[tokio::test]
     async fn a_hedge_counts_at_its_node_as_the_first_try_does_at_its_own() {
         let (slow, good) = (lasting(32, silent).await, ScriptedNode::always(answer("{}")).await);
@@ -437,6 +440,7 @@ mod tests {
         assert_eq!((fixture.pool.hedges(), good.seen().len()), (None, 0));
     }
 
+    // Shows (Nodes and cache).
     #[tokio::test]
     async fn a_hedge_that_finds_no_retry_is_not_used_up() {
         let budget = RetryBudget::default().with_min_per_sec(0).with_calls_per_retry(u32::MAX);

@@ -197,6 +197,7 @@ fn a_pool_takes_the_lag_of_its_chain() {
     assert_eq!((lag(None), lag(Some(50))), (Toy.facts().max_lag, 50));
 }
 
+// Shows (Nodes and cache): Retries are bounded for any answers of nodes (promise 63).
 #[tokio::test]
 async fn retries_end_with_their_reserve() {
     let node = failing(0, async |_| {}).await;
@@ -261,7 +262,7 @@ async fn a_try_that_takes_too_long_leaves_time_for_another_node() {
 }
 
 #[tokio::test]
-async fn a_read_is_tried_as_often_as_the_policy_says() {
+async fn a_read_has_as_many_tries_as_the_policy_allows() {
     for attempts in 1..=4 {
         let node = failing(0, async |_| {}).await;
         let retry = RetryPolicy { attempts, ..RetryPolicy::default() };
@@ -320,6 +321,7 @@ async fn late(millis: u64) -> ScriptedNode {
     .await
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn a_read_that_a_node_does_not_answer_is_sent_to_another_one() {
     let limits = || {
@@ -340,8 +342,10 @@ async fn a_read_that_a_node_does_not_answer_is_sent_to_another_one() {
     assert_eq!(slow.seen().len(), 3);
 }
 
+// Shows (Nodes and cache): The first try continues while a second one runs, over HTTP and gRPC, and all second tries
+// share one budget (promise 91).
 #[tokio::test]
-async fn where_all_nodes_are_slow_a_read_with_a_time_for_each_is_slow_and_does_not_fail() {
+async fn a_read_with_a_time_per_try_is_slow_but_succeeds_if_all_nodes_are_slow() {
     let nodes = [late(120).await, late(120).await];
     let retry = RetryPolicy::default().with_next_node_after(Some(Duration::from_millis(20)));
     let urls = nodes.each_ref().map(ScriptedNode::url);
@@ -372,8 +376,10 @@ async fn lose_a_call(fixture: &PoolFixture, silent: &ScriptedNode) {
     }
 }
 
+// Shows (Nodes and cache): A silent node loses its calls per transport, before they end and after a client has left,
+// and gets trials (promise 74).
 #[tokio::test]
-async fn a_client_that_gives_up_at_a_silent_node_is_sent_to_another_one_afterwards() {
+async fn a_client_that_leaves_a_silent_node_is_sent_to_another_one_afterwards() {
     let (silent, good) = (silent().await, ScriptedNode::always(answer("{}")).await);
     let fixture = PoolFixture::new(&[&silent, &good]);
     lose_a_call(&fixture, &silent).await;
@@ -389,6 +395,7 @@ async fn a_client_that_gives_up_at_a_silent_node_is_sent_to_another_one_afterwar
     assert_eq!(silent.seen().len(), 2, "a trial");
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn calls_that_wait_at_a_silent_node_keep_others_away_from_it_before_they_end() {
     let (silent, good) = (silent().await, ScriptedNode::always(answer("{}")).await);
@@ -410,6 +417,7 @@ async fn calls_that_wait_at_a_silent_node_keep_others_away_from_it_before_they_e
     assert_eq!(silent.seen().len(), 1);
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn a_client_that_leaves_soon_does_not_drive_a_node_out() {
     let (silent, good) = (silent().await, ScriptedNode::always(answer("{}")).await);

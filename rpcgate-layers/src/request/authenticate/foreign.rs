@@ -216,6 +216,7 @@ mod tests {
         assert_eq!(send(&layer, with_key("")).await.0, 401);
     }
 
+    // Shows (Keys).
     #[tokio::test]
     async fn either_part_of_basic_credentials_may_be_the_key() {
         let clock = Arc::new(ManualClock::at(Time::default()));

@@ -133,8 +133,9 @@ mod tests {
         format!("Basic {}", BASE64.encode(login))
     }
 
+    // Shows (Keys).
     #[test]
-    fn the_first_place_that_has_a_key_is_used() {
+    fn the_first_position_with_a_key_is_used() {
         let (uri, login) = ("/eth?api_key=six&apikey=thr%65e", basic("user:four"));
         let mut headers = vec![
             ("apikey", "one"),
@@ -158,12 +159,13 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_place_is_passed_over() {
+    fn an_empty_credential_is_skipped() {
         let none = basic(":");
         let headers = [("apikey", ""), ("authorization", &*none), ("x-chain-token", "five")];
         assert_eq!(key("/eth?apikey=", &headers).as_deref(), Some("five"));
     }
 
+    // Shows (Keys).
     #[test]
     fn credentials_are_a_bearer_token_or_the_password_else_the_user_of_basic() {
         for (authorization, expected) in [

@@ -172,6 +172,8 @@ fn refused(answer: String) -> (Vec<String>, Vec<String>) {
 const CLOSED: (i32, &str) = (-32601, "method not available");
 const HEAVY: (i32, &str) = (-32029, "heavy method rate limit exceeded for your plan, retry later");
 
+// Shows (Streams): Handshake refusals use the statuses and bodies of HTTP; a handshake counts as a request of the
+// windows and not as a call.
 #[tokio::test]
 async fn a_handshake_is_refused_with_the_status_headers_and_body_of_an_https_call() {
     let other = || Scope::Only(["other".into()].into());
@@ -191,6 +193,7 @@ async fn a_handshake_is_refused_with_the_status_headers_and_body_of_an_https_cal
     }
 }
 
+// Shows (Streams).
 #[tokio::test]
 async fn a_handshake_and_an_https_call_share_the_windows_and_their_headers() {
     let gateway = Gateway::with_caller(|_| ());
@@ -211,8 +214,9 @@ async fn a_handshake_and_an_https_call_share_the_windows_and_their_headers() {
     assert_eq!(gateway.handshake(KEY).await.0, 101, "the next minute");
 }
 
+// Shows (Streams).
 #[tokio::test]
-async fn a_handshake_is_one_request_of_the_windows_and_no_call_and_a_refused_one_is_none() {
+async fn a_handshake_is_one_windows_request_and_no_call_and_a_refused_one_is_not_counted() {
     let gateway = Gateway::with_caller(|caller| caller.plan.per_minute = 1);
     let stream = gateway.stream().await;
     gateway.handshake(KEY).await;
@@ -236,6 +240,7 @@ async fn a_handshake_is_one_request_of_the_windows_and_no_call_and_a_refused_one
     assert!(records.iter().all(|record| record.transport == Transport::Ws));
 }
 
+// Shows (Routes and bodies).
 #[tokio::test]
 async fn a_handshake_for_a_chain_that_is_off_is_a_request_that_is_refused_by_its_status() {
     let gateway = Gateway::new(Fixture::with_chain_off());
@@ -251,6 +256,7 @@ async fn a_handshake_for_a_chain_that_is_off_is_a_request_that_is_refused_by_its
     assert_eq!(gateway.http(KEY).await.0, 200, "a JSON-RPC call is refused in its own form");
 }
 
+// Shows (WebSocket).
 #[tokio::test]
 async fn a_handshake_costs_nothing_and_so_needs_no_quota() {
     let gateway = Gateway::with_caller(|caller| caller.quota.cu_per_day = 0);
@@ -262,6 +268,7 @@ async fn a_handshake_costs_nothing_and_so_needs_no_quota() {
     );
 }
 
+// Shows (WebSocket): Streams are free after the handshake.
 #[tokio::test]
 async fn a_call_on_a_stream_is_recorded_under_its_method_free_and_outside_the_windows() {
     let gateway = Gateway::with_caller(|_| ());
@@ -280,8 +287,10 @@ async fn a_call_on_a_stream_is_recorded_under_its_method_free_and_outside_the_wi
     assert_eq!(left, "8", "one for the handshake, one for this call");
 }
 
+// Shows (Streams): A message that calls a closed, blocked or unlisted method, or exceeds the heavy budget or the pace,
+// gets the JSON-RPC error and is not forwarded; a batch is decided entry by entry, in the shape of the chain's streams.
 #[tokio::test]
-async fn a_call_on_a_stream_is_refused_by_lists_and_closed_methods_and_does_not_reach_the_node() {
+async fn a_call_on_a_stream_refused_by_lists_or_closed_methods_does_not_reach_the_node() {
     let fixture = Fixture::with_caller(|caller| {
         caller.lists.blocked.insert(Box::from(&b"toy_read"[..]));
     });
@@ -306,8 +315,9 @@ async fn a_call_on_a_stream_is_refused_by_lists_and_closed_methods_and_does_not_
     assert_eq!((records.len(), refusals), (6, 4));
 }
 
+// Shows (Streams).
 #[tokio::test]
-async fn streams_and_https_calls_share_the_heavy_budget_and_closed_heavy_methods_use_it_too() {
+async fn streams_and_https_calls_share_the_heavy_budget_with_closed_heavy_methods() {
     let gateway = Gateway::with_caller(|caller| caller.plan.heavy_per_minute = 3);
     let stream = gateway.stream().await;
     let mut https = call_stack(&gateway.parts, ScriptedService::default());
@@ -321,8 +331,9 @@ async fn streams_and_https_calls_share_the_heavy_budget_and_closed_heavy_methods
     assert_eq!(gateway.call(&stream, "toy_scan").await, forwarded("toy_scan"), "the next minute");
 }
 
+// Shows (Streams).
 #[tokio::test]
-async fn one_paced_call_a_minute_passes_whichever_way_it_comes() {
+async fn one_paced_call_a_minute_passes_over_all_transports_together() {
     let more = vec![ChainMethod::new("toy_logs", 75).marked(Flags::PACED)];
     let adapter = Arc::new(ToyVariant { facts: *Toy.facts(), more });
     let gateway = Gateway::new(Fixture { chain: Arc::new(Chain::deployed(adapter)), ..Fixture::new() });
@@ -335,8 +346,9 @@ async fn one_paced_call_a_minute_passes_whichever_way_it_comes() {
     assert!(matches!(calls.tally().entries[0].state, CallState::Refused(Refusal::Paced { .. })));
 }
 
+// Shows (Streams).
 #[tokio::test]
-async fn an_array_is_decided_entry_by_entry_and_its_refusals_are_answered_in_their_places() {
+async fn an_array_is_decided_entry_by_entry_and_its_refusals_are_answered_in_position() {
     let gateway = Gateway::with_caller(|caller| caller.plan.heavy_per_minute = 1);
     let stream = gateway.stream().await;
     let body = r#"[{"jsonrpc":"2.0","id":"a","method":"toy_read"},{"jsonrpc":"2.0","id":"b","method":"admin_stop"},
@@ -356,6 +368,7 @@ async fn an_array_is_decided_entry_by_entry_and_its_refusals_are_answered_in_the
     assert_eq!((record.windowed, bytes as usize), (0, body.len()));
 }
 
+// Shows (Streams).
 #[tokio::test]
 async fn a_refused_call_is_answered_in_the_form_of_the_chains_streams() {
     let facts = Toy.facts().with_dialect(Dialect::Xrp);
@@ -367,7 +380,7 @@ async fn a_refused_call_is_answered_in_the_form_of_the_chains_streams() {
 }
 
 #[tokio::test]
-async fn what_changes_while_a_stream_is_open_holds_for_its_next_call() {
+async fn a_change_during_an_open_stream_applies_to_its_next_call() {
     let gateway = Gateway::with_caller(|_| ());
     let mut stream = gateway.stream().await;
     assert_eq!(gateway.call(&stream, "toy_read").await, forwarded("toy_read"));

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reader_does_not_wait_for_ever() {
+    async fn a_reader_waits_for_a_bounded_time() {
         let node = ScriptedNode::serve(|_, mut wire| async move {
             wire.request().await;
             wire.write(&answer(&text(100_000))[..50_000]).await;
@@ -257,6 +257,7 @@ mod tests {
         assert_eq!(rest.collect().await.err(), Some(Fault::sent(Cause::Timeout)));
     }
 
+    // Shows (Hostile and odd traffic).
     #[tokio::test(start_paused = true)]
     async fn a_node_that_sends_little_at_a_time_has_the_time_of_a_call() {
         let node = ScriptedNode::serve(|_, mut wire| async move {

@@ -103,6 +103,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for BoundedSocket<T> {
 mod tests {
     use crate::testing::scripted_node::{PoolFixture, ScriptedNode, answer, broken};
 
+    // Shows (Nodes and cache).
     #[tokio::test]
     async fn some_interim_answers_are_dropped_and_endless_ones_end_the_call() {
         const INTERIM: &str = "HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n";

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_more_than_so_many_connections_are_idle() {
+    async fn the_number_of_idle_connections_is_bounded() {
         let node = ScriptedNode::always(answer("{}")).await;
         let fixture =
             PoolFixture::with(&[node.url()], PoolLimits { idle_per_node: 2, ..PoolLimits::default() });
@@ -295,6 +295,7 @@ mod tests {
         .await
     }
 
+    // Shows (Nodes and cache).
     #[tokio::test]
     async fn a_connection_with_late_bytes_takes_no_call_after_its_rest() {
         let node = repeating("200 OK").await;
@@ -309,6 +310,7 @@ mod tests {
         assert_eq!(fixture.whole(call("mine")).await.unwrap(), "mine");
     }
 
+    // Shows (Nodes and cache).
     #[tokio::test]
     async fn a_connection_takes_no_call_after_an_answer_without_a_body_by_definition() {
         for (method, status) in

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_callers_headers_no_credential_and_no_framing_passes() {
+    fn no_credential_or_framing_header_of_a_caller_is_forwarded() {
         let mut config = NodeConfig::new("http://u:p@h/".parse().unwrap());
         config.headers.push((HeaderName::from_static("x-own"), HeaderValue::from_static("operator")));
         let mut asked = NodeRequest::json_rpc(Bytes::new());

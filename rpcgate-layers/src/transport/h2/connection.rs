@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_that_its_node_is_leaving_gets_no_call_while_its_streams_go_on() {
+    async fn a_connection_that_its_node_closes_gets_no_call_and_its_streams_continue() {
         let (near, far) = tokio::io::duplex(1 << 16);
         let (finish, finishing) = oneshot::channel::<()>();
         let seen = Arc::<AtomicUsize>::default();

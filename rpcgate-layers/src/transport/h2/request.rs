@@ -99,6 +99,7 @@ mod tests {
         GrpcTemplate::new(&config, &url).head(&call).unwrap()
     }
 
+    // Shows (Keys): A node gets the metadata of a gRPC call, but no key, no credential and no address.
     #[test]
     fn a_node_gets_the_metadata_of_the_client_but_no_key_no_credential_and_no_address() {
         let request = request(

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_last_piece_is_handed_over_without_room_for_it_and_one_before_it_waits() {
+    async fn the_last_piece_is_sent_without_a_window_for_it_and_earlier_ones_wait() {
         let (mut sender, node) = connected().await;
         for (sizes, waits) in [(&[2_000][..], false), (&[25, 25, 2_000], true)] {
             let (answer, stream) = sender.send_request(Request::new(()), false).unwrap();

@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn the_example_of_the_rfc_is_answered_as_it_says() {
+    fn the_example_of_the_rfc_is_answered_exactly() {
         let response = ClientHandshake::read(&request(&VALID)).unwrap().response(None);
         assert_eq!(response.status(), 101);
         assert_eq!(response.headers()["sec-websocket-accept"], RFC_ACCEPT);

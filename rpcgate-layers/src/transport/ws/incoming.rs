@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn connections_of_a_thread_do_not_get_each_others_bytes_whatever_arrives_of_a_frame() {
+    async fn connections_of_a_thread_never_share_bytes_for_any_part_of_a_frame() {
         let mut connections: Vec<_> = (0..5).map(|_| reader(1_000)).collect();
         let mut kept = Vec::new();
         for round in 0..200 {
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_follows_a_frame_that_is_refused_is_read_and_dropped_until_the_end() {
+    async fn the_bytes_after_a_refused_frame_are_read_and_dropped_until_the_end() {
         // The head of a frame that is too large, one without a mask, and a complete one that is too large.
         for bytes in [masked(0x82, &[0; 70_000])[..20].to_vec(), vec![0x81, 1, b'a'], masked(0x82, &[0; 101])]
         {

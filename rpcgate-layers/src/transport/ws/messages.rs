@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn messages_come_whole_pings_are_answered_and_a_message_that_is_too_large_ends_the_stream() {
+    async fn messages_arrive_whole_pings_are_answered_and_a_too_large_message_ends_the_stream() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("ws://{}", listener.local_addr().unwrap());
         let node = tokio::spawn(async move {
@@ -131,8 +131,9 @@ mod tests {
         assert_eq!(error, Fault::unsent(Cause::NoNode).into());
     }
 
+    // Shows (Webhooks).
     #[tokio::test]
-    async fn a_stream_that_cannot_be_opened_says_nothing_of_a_node_that_is_probed() {
+    async fn a_stream_that_cannot_be_opened_does_not_affect_a_probed_node() {
         // The socket does not listen, and no other one gets its port.
         let mute = tokio::net::TcpSocket::new_v4().unwrap();
         mute.bind("127.0.0.1:0".parse().unwrap()).unwrap();

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_begun_can_be_taken_back_and_what_is_begun_is_completed() {
+    async fn unsent_messages_can_be_taken_back_and_begun_ones_are_completed() {
         for large in [false, true] {
             let (mut writer, peer) = writer(Role::Server, 10);
             let payload = vec![b'x'; if large { 20_000 } else { 100 }];
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_that_takes_whatever_it_is_handed_is_handed_little_at_a_time() {
+    async fn a_connection_that_accepts_everything_is_written_in_small_pieces() {
         let mut writer = FrameWriter::new(Greedy(Vec::new()), Role::Server);
         writer.set_most(100);
         writer.push(true, OpCode::Binary, vec![0; 20_000].into());

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_is_too_large_is_refused_for_that_in_whatever_pieces_it_comes() {
+    fn a_too_large_frame_is_refused_as_such_in_pieces_of_any_size() {
         let unbegun = frame(0x80, None, 1, &[b'x'; MOST + 1]);
         let unmasked = frame(0x82, None, 1, &[b'x'; MOST + 1]);
         for (role, bytes) in [(Role::Client, &unbegun), (Role::Server, &unmasked)] {
@@ -221,8 +221,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
 
+        // Shows (Streams).
         #[test]
-        fn frames_are_the_same_in_whatever_pieces_they_come_and_as_another_implementation_reads_them(
+        fn frames_are_read_the_same_in_any_pieces_and_as_another_implementation_reads_them(
             (role, mut bytes) in prop::sample::select(vec![Role::Server, Role::Client])
                 .prop_flat_map(|role| (Just(role), frames(role))),
             spoiled in prop::option::weighted(0.3, (any::<prop::sample::Index>(), any::<u8>())),

@@ -265,7 +265,7 @@ async fn a_batch_with_one_call_left_is_sent_as_a_call() {
 }
 
 #[tokio::test]
-async fn a_nodes_answer_to_a_single_call_passes_with_its_clients_id_and_is_otherwise_untouched() {
+async fn a_nodes_answer_to_a_single_call_keeps_all_but_the_id_which_is_the_clients() {
     for body in [
         r#"{ "jsonrpc":"2.0", "result":1.00,"id":7,"context":{"slot":1} }"#,
         r#"{"error":{"code":-32000,"message":"x"},"id":7}"#,
@@ -648,6 +648,7 @@ async fn pools_may_be_replaced_while_the_layer_is_in_use() {
     assert_eq!(states(&calls), [format!("whole {GOOD}")]);
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn only_headers_that_the_chain_names_pass_from_a_node() {
     let reply = format!(
@@ -705,6 +706,7 @@ async fn calls_are_charged_when_a_node_answered_them() {
     );
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn a_client_that_leaves_is_charged_for_sent_calls_and_holds_no_memory() {
     let node = ScriptedNode::serve(|_, mut wire: Wire| async move {
@@ -739,6 +741,7 @@ async fn a_client_that_leaves_is_charged_for_sent_calls_and_holds_no_memory() {
     site.pool.until(|_| node.seen().last().is_some_and(|last| last == "gone")).await;
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn a_client_that_leaves_a_batch_is_charged_for_answered_calls_too() {
     let node = ScriptedNode::serve(|_, mut wire: Wire| async move {
@@ -765,6 +768,8 @@ async fn a_client_that_leaves_a_batch_is_charged_for_answered_calls_too() {
     assert!(site.lines().iter().all(|line| line.0 > 0 && line.2 == Outcome::Abandoned), "{:?}", site.lines());
 }
 
+// Shows (Nodes and cache): A call is charged if a byte of it was written to a node, or if the cache answered (promise
+// 64).
 #[tokio::test]
 async fn a_client_that_leaves_before_there_is_a_connection_is_not_charged() {
     // The node accepts and sends nothing, so the handshake never ends.
@@ -787,6 +792,7 @@ async fn a_client_that_leaves_before_there_is_a_connection_is_not_charged() {
     }
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn retries_after_bad_answers_end_with_their_reserve_too() {
     for head in
@@ -819,6 +825,7 @@ async fn a_broken_connection_and_a_bad_answer_use_up_the_same_tries() {
     }
 }
 
+// Shows (Nodes and cache).
 #[tokio::test(start_paused = true)]
 async fn a_call_has_one_deadline_over_all_its_tries() {
     let late = ScriptedNode::serve(|_, mut wire: Wire| async move {
@@ -858,6 +865,7 @@ async fn silent() -> ScriptedNode {
     .await
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn a_call_that_has_waited_for_another_has_the_rest_of_its_time() {
     let node = ScriptedNode::always(answer(GOOD)).await;
@@ -946,7 +954,7 @@ fn answered(id: &str, method: &str, params: &str) -> String {
 }
 
 #[test]
-fn every_item_of_a_batch_gets_its_own_answer_in_its_place() {
+fn every_item_of_a_batch_gets_its_own_answer_in_position() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let node = runtime.block_on(ScriptedNode::serve(|connection, mut wire: Wire| async move {
         let mut turn = connection;

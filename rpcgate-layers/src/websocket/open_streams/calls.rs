@@ -86,6 +86,7 @@ mod tests {
         }
     }
 
+    // Shows (Streams).
     #[test]
     fn calls_that_count_share_the_bounds_of_streams_and_others_have_none() {
         let fixture = Fixture::new(caller(1, 1));
@@ -103,8 +104,9 @@ mod tests {
         assert!(open.keys.is_empty() && open.projects.is_empty(), "nothing is left behind");
     }
 
+    // Shows (Streams).
     #[tokio::test]
-    async fn a_call_is_told_to_end_when_its_key_is_revoked_and_at_the_end_of_a_shutdown() {
+    async fn a_call_ends_when_its_key_is_revoked_and_at_the_end_of_a_shutdown() {
         let fixture = Fixture::new(caller(1, 1));
         let call = fixture.follow();
         fixture.streams.check().await;

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_have_their_places_and_paths() {
+    fn values_have_their_positions_and_paths() {
         let root = parse("a = 0x10\n[b.c]\n\"é\" = [true, \"x\"]\n").unwrap();
         assert_eq!(root.get("a").unwrap().peek(), Some("16"));
         let items = root.at_keys(&["b", "c", "é"]).unwrap().items();

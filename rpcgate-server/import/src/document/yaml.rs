@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn values_have_their_places_and_paths() {
+    fn values_have_their_positions_and_paths() {
         let root = parse("# é\na:\n  - b: 1\n    é: \"x\"\n").unwrap();
         let item = &root.list("a")[0];
         let value = item.get("é").unwrap();
@@ -189,6 +189,7 @@ mod tests {
         assert_eq!(error("a: 1\n---\nb: 2\n"), "2:1: a second document begins: import each on its own");
     }
 
+    // Shows (Import and transfer).
     #[test]
     fn size_and_depth_are_bounded() {
         let long = format!("[{}]", "1,".repeat(MAX_VALUES));

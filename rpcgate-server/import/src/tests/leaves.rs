@@ -312,8 +312,10 @@ fn is_about(note: &ImportNote, path: &str) -> bool {
     note.path == path || is_item || note.kind == NoteKind::LeftOut && is_within(path, &note.path)
 }
 
+// Shows (Import and transfer): An import names every leaf that it did not carry over: each changed leaf and each
+// unknown setting of files of each form shows in the new file or in a note (promise 89).
 #[test]
-fn promise_89_an_import_shows_every_change_of_a_leaf_and_every_unknown_setting() {
+fn an_import_shows_every_change_of_a_leaf_and_every_unknown_setting() {
     let mut numbers = Numbers(89);
     for (n, case) in CASES.iter().enumerate() {
         let mut root = case.root();
@@ -347,8 +349,9 @@ fn promise_89_an_import_shows_every_change_of_a_leaf_and_every_unknown_setting()
     }
 }
 
+// Shows (Import and transfer).
 #[test]
-fn a_note_is_about_its_leaf_its_list_and_what_is_left_out_with_its_table() {
+fn a_note_covers_its_leaf_its_list_and_omitted_settings_of_its_table() {
     let note =
         |kind, path: &str| ImportNote { line: 1, column: 1, path: path.into(), kind, text: String::new() };
     for (kind, noted, path, about) in [
@@ -370,16 +373,18 @@ fn notes(form: SourceForm, text: &str, path: &str) -> Vec<String> {
     imported.notes.iter().filter(|note| note.path == path).map(ToString::to_string).collect()
 }
 
+// Shows (Import and transfer).
 #[test]
-fn a_value_whose_variable_is_not_needed_is_noted_as_left_out() {
+fn a_value_with_an_unneeded_variable_is_noted_as_omitted() {
     let found = notes(SourceForm::Proxyd, PROXYD, "backends.a.headers.x-team");
     assert!(found.len() == 1 && found[0].contains("not carried over: nothing that was carried"), "{found:?}");
     let found = notes(SourceForm::Proxyd, PROXYD, "backends.a.headers.X-Team");
     assert!(found.len() == 1 && found[0].contains("to set: set NODE_ETH_A_X_TEAM to"), "{found:?}");
 }
 
+// Shows (Import and transfer).
 #[test]
-fn settings_that_were_passed_over_in_silence_have_their_own_reason() {
+fn formerly_ignored_settings_have_their_own_reason() {
     let other = ERPC.replace("driver: redis", "driver: memory");
     for (form, text, path, part) in [
         (SourceForm::Erpc, ERPC, "rateLimiters.store.redis.password", "a part of the URL in REDIS_URL"),
@@ -399,8 +404,9 @@ fn settings_that_were_passed_over_in_silence_have_their_own_reason() {
     }
 }
 
+// Shows (Import and transfer).
 #[test]
-fn what_names_an_entity_of_kong_by_its_identifier_is_for_it_alone() {
+fn a_kong_plugin_that_names_an_entity_by_identifier_applies_to_it_alone() {
     let imported = import("f", KONG, Some(SourceForm::Kong), None).unwrap();
     let lines: Vec<&str> = imported.toml.lines().collect();
     // The consumer with its own limit, and the one with the limit of all.

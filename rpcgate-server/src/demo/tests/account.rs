@@ -159,6 +159,7 @@ async fn a_folder_of_the_former_version_keeps_its_key_ids_and_blocks() {
     assert_eq!(ask(&demo, "eth", &latest).await, block);
 }
 
+// Shows (Commands and configuration).
 #[tokio::test]
 async fn the_plan_stays_until_another_is_asked_for() {
     let home = tempfile::tempdir().unwrap();
@@ -276,7 +277,7 @@ async fn suspended_tenants_and_revoked_keys_stay_so() {
 }
 
 #[tokio::test]
-async fn a_demo_whose_own_key_was_revoked_gets_a_new_one_and_the_log_says_so() {
+async fn a_demo_whose_own_key_was_revoked_gets_a_new_one_and_logs_it() {
     let home = tempfile::tempdir().unwrap();
     let lines = CapturedLog::default();
     let _listening = lines.capture("warn", LogFormat::Text);
@@ -304,7 +305,7 @@ async fn a_demo_whose_own_key_was_revoked_gets_a_new_one_and_the_log_says_so() {
 }
 
 #[tokio::test]
-async fn a_key_put_into_state_json_by_hand_takes_the_place_of_the_old_one() {
+async fn a_key_put_into_state_json_by_hand_replaces_the_old_one() {
     let home = tempfile::tempdir().unwrap();
     start(&options(home.path())).await.stop().await;
     let old = remembered(&home);

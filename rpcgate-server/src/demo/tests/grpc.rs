@@ -50,6 +50,8 @@ async fn call_grpc(sheet: &Value, path: &str, key: Option<&str>, message: &[u8])
 
 const NEWEST: &str = "/protocol.Wallet/GetNowBlock";
 
+// Shows (Commands and configuration): The demo serves gRPC over TLS; its certificate is kept until it nears its end,
+// `grpc_ca` makes it trusted, and the printed command can be pasted.
 #[tokio::test]
 async fn calls_reach_the_simulated_chains_over_tls() {
     let home = tempfile::tempdir().unwrap();
@@ -75,6 +77,7 @@ async fn calls_reach_the_simulated_chains_over_tls() {
     demo.stop().await;
 }
 
+// Shows (Commands and configuration).
 #[tokio::test]
 async fn a_second_start_has_the_same_certificate_and_files_for_command_lines() {
     let home = tempfile::tempdir().unwrap();
@@ -107,6 +110,7 @@ async fn a_second_start_has_the_same_certificate_and_files_for_command_lines() {
     demo.stop().await;
 }
 
+// Shows (Commands and configuration): The demo serves reflection, and the certificate of `admin.tls`.
 #[tokio::test]
 async fn reflection_describes_the_services_of_all_chains_to_callers_with_a_key() {
     let home = tempfile::tempdir().unwrap();

@@ -50,7 +50,7 @@ async fn fits(user: &User, password: &Value) -> bool {
 }
 
 #[tokio::test]
-async fn the_management_api_is_served_where_demo_json_says() {
+async fn the_management_api_is_served_at_the_address_in_demo_json() {
     let home = tempfile::tempdir().unwrap();
     let demo = start(&options(home.path())).await;
     let sheet = sheet(&demo);
@@ -107,7 +107,7 @@ async fn the_credentials_in_demo_json_log_in_and_survive_a_second_start() {
 }
 
 #[tokio::test]
-async fn a_changed_password_stays_and_the_log_says_that_demo_json_has_the_old_one() {
+async fn a_changed_password_stays_and_the_log_states_that_demo_json_has_the_old_one() {
     let home = tempfile::tempdir().unwrap();
     let lines = CapturedLog::default();
     let _listening = lines.capture("warn", LogFormat::Text);
@@ -233,6 +233,7 @@ async fn a_reload_reaches_the_management_api_and_a_bad_one_changes_nothing() {
     assert!(!lines.text().contains("no effect"), "{}", lines.text());
 }
 
+// Shows (Commands and configuration).
 #[tokio::test]
 async fn a_certificate_for_the_management_side_is_served_and_an_ordered_one_is_refused() {
     use rustls_pki_types::pem::PemObject;

@@ -133,6 +133,7 @@ async fn calls(sheet: &Value, count: usize) -> u64 {
     left
 }
 
+// Shows (Commands and configuration).
 #[tokio::test]
 async fn sigterm_ships_everything_and_a_kill_loses_nothing() {
     let home = tempfile::tempdir().unwrap();
@@ -163,6 +164,7 @@ async fn sigterm_ships_everything_and_a_kill_loses_nothing() {
     assert_eq!(here.collect::<Vec<_>>(), ["here"], "everything is in its folder");
 }
 
+// Shows (Commands and configuration): A demo shows progress at start-up, and names a real node that does not answer.
 #[tokio::test]
 async fn the_terminal_shows_the_start_and_the_chosen_nodes_that_do_not_answer() {
     let home = tempfile::tempdir().unwrap();

@@ -125,6 +125,7 @@ fn text(method: &str) -> String {
     call(method, &json!([])).to_string()
 }
 
+// Shows (Usage).
 #[tokio::test]
 async fn the_request_of_every_answer_that_was_served_or_failed_is_found() {
     let mut app = app("").await;
@@ -160,6 +161,7 @@ async fn the_request_of_every_answer_that_was_served_or_failed_is_found() {
     assert_eq!((event.key, event.project, event.tier), (own.key, own.project, Tier::Enterprise));
 }
 
+// Shows (Usage).
 #[tokio::test]
 async fn the_request_of_every_refusal_is_found() {
     let settings = "[gateway.limits]\nbody = \"64KiB\"\n[chains.doge]\nenabled = false\n";
@@ -222,6 +224,8 @@ async fn the_request_of_every_refusal_is_found() {
     app.check(&caller, "eth", &text("eth_gasPrice"), 200, refused).await;
 }
 
+// Shows (Commands and configuration).
+// Shows (Reliability).
 #[tokio::test]
 async fn a_restart_continues_the_counts() {
     let home = tempfile::tempdir().unwrap();

@@ -45,6 +45,7 @@ fn a_journal_that_was_not_closed_has_every_record_and_the_next_one_its_name() {
     );
 }
 
+// Shows (Reliability): A journal's folder belongs to one process at a time and contains the gateway's identity.
 #[test]
 fn a_folder_is_one_journals_at_a_time() {
     let home = tempfile::tempdir().unwrap();
@@ -60,6 +61,7 @@ fn a_folder_is_one_journals_at_a_time() {
     open(home.path());
 }
 
+// Shows (Reliability).
 #[test]
 fn cut_at_any_byte_of_its_last_4_kib_it_opens_with_the_whole_records_before_the_cut() {
     let home = tempfile::tempdir().unwrap();
@@ -83,8 +85,9 @@ fn cuts(dir: &Path) -> Vec<(String, Vec<u8>)> {
     names.into_iter().map(|name| (name.clone(), fs::read(dir.join(name)).unwrap())).collect()
 }
 
+// Shows (Reliability): Recovery keeps the bytes that it cuts off a segment, in a bounded number of files.
 #[test]
-fn bytes_cut_from_a_segment_are_kept_beside_it() {
+fn bytes_cut_from_a_segment_are_kept_next_to_it() {
     let home = tempfile::tempdir().unwrap();
     let (path, bytes) = left(home.path(), 30);
     let frames = frames(&bytes);
@@ -100,6 +103,7 @@ fn bytes_cut_from_a_segment_are_kept_beside_it() {
     assert_eq!(cuts(home.path()).len(), 1, "once");
 }
 
+// Shows (Reliability).
 #[test]
 fn a_segment_without_a_whole_record_is_kept_too_and_zeros_are_not() {
     let home = tempfile::tempdir().unwrap();
@@ -117,6 +121,7 @@ fn a_segment_without_a_whole_record_is_kept_too_and_zeros_are_not() {
     assert!(cuts(home.path()).is_empty(), "as a loss of power leaves them");
 }
 
+// Shows (Reliability).
 #[test]
 fn the_newest_sixteen_files_of_cut_bytes_are_kept() {
     let home = tempfile::tempdir().unwrap();
@@ -167,7 +172,7 @@ fn a_segment_without_a_whole_record_is_removed() {
 }
 
 #[test]
-fn whatever_byte_is_broken_all_whole_records_before_it_are_kept() {
+fn all_whole_records_before_any_broken_byte_are_kept() {
     let home = tempfile::tempdir().unwrap();
     let (path, bytes) = left(home.path(), 30);
     let frames = frames(&bytes);
@@ -201,8 +206,9 @@ fn a_broken_head_costs_no_record() {
     }
 }
 
+// Shows (Reliability).
 #[test]
-fn segments_of_another_gateway_or_a_later_version_are_left_alone() {
+fn segments_of_another_gateway_or_a_later_version_are_not_touched() {
     let (home, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (_, mine) = left(home.path(), 3);
     let (foreign, bytes) = left(other.path(), 5);

@@ -14,6 +14,7 @@ fn kept(held: &[Held]) -> (Vec<OwnedRecord>, u64) {
     (all, records)
 }
 
+// Shows (Reliability).
 #[test]
 fn the_first_are_kept_one_by_one_and_the_rest_summed() {
     let mut refusals = Refusals::default();
@@ -130,6 +131,7 @@ fn numbers_that_would_not_fit_make_another_sum() {
     assert_eq!((sum(|record| record.lines[0].calls.into()), sum(|record| record.windowed.into())), (10, 10));
 }
 
+// Shows (Reliability): A storm of refusals is summed; the first of them keep a record of their own.
 #[test]
 fn a_storm_is_few_writes_and_its_sums_are_exact() {
     let fixture = Fixture::new(|options| options.shards = 2);
@@ -168,7 +170,7 @@ fn refusals_reach_the_disk_by_themselves() {
 }
 
 #[test]
-fn more_sums_than_may_be_held_are_written_at_once() {
+fn sums_beyond_the_limit_are_written_at_once() {
     let fixture = Fixture::new(|options| options.shards = 1);
     let lines = [line(b"toy_read", Outcome::Refused)];
     let mut refusals = Refusals::default();

@@ -59,7 +59,7 @@ fn records_held_at_the_end_are_written_and_later_ones_counted_as_lost() {
 }
 
 #[test]
-fn a_receipt_beside_a_write_that_the_disk_holds_goes_on_once_that_is_noticed() {
+fn a_receipt_next_to_a_blocked_write_continues_once_the_block_is_noticed() {
     let fixture = Fixture::new(|options| options.clock = Arc::new(SystemClock::new()));
     append(&fixture.journal, 0);
     let (first, second) = (hold(&fixture.journal, 1), hold(&fixture.journal, 2));

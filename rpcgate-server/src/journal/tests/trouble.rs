@@ -200,7 +200,7 @@ fn direct_writes_resume_only_with_a_quick_disk() {
 }
 
 #[test]
-fn a_write_that_waits_for_a_processor_is_no_sign_of_a_stalled_disk() {
+fn a_write_that_waits_for_a_processor_does_not_indicate_a_stalled_disk() {
     let fixture = Fixture::new(|options| options.shards = 2);
     let ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -224,8 +224,9 @@ fn a_write_that_waits_for_a_processor_is_no_sign_of_a_stalled_disk() {
     assert_eq!(all, [1, 2]);
 }
 
+// Shows (Reliability).
 #[test]
-fn without_room_anywhere_losses_are_counted_to_the_unit() {
+fn losses_without_any_memory_or_disk_are_counted_exactly() {
     let fixture = Fixture::new(|options| options.memory = 10_000);
     fixture.journal.admit();
     fixture.medium.leave_room(0);
@@ -255,7 +256,7 @@ fn without_room_anywhere_losses_are_counted_to_the_unit() {
 }
 
 #[test]
-fn where_calls_are_to_be_refused_it_is_not_ready_while_there_is_no_room() {
+fn a_journal_that_refuses_calls_is_not_ready_while_it_is_full() {
     for memory in [0, 10_000] {
         let fixture = Fixture::new(|options| {
             options.memory = memory;
@@ -288,7 +289,7 @@ fn where_calls_are_to_be_refused_it_is_not_ready_while_there_is_no_room() {
 }
 
 #[test]
-fn calls_may_come_again_once_a_slow_disk_has_made_room_in_memory() {
+fn calls_are_admitted_again_once_a_slow_disk_has_freed_memory() {
     let fixture = Fixture::new(|options| {
         options.memory = 10_000;
         options.on_full = OnFull::Refuse;
@@ -310,7 +311,7 @@ fn calls_may_come_again_once_a_slow_disk_has_made_room_in_memory() {
 }
 
 #[test]
-fn a_record_without_room_takes_no_name_from_later_records() {
+fn a_record_without_memory_takes_no_name_from_later_records() {
     let fixture = Fixture::new(|options| options.memory = 2_000);
     fixture.medium.leave_room(0);
     append(&fixture.journal, 1);
@@ -351,7 +352,7 @@ fn records_waiting_at_the_end_are_written_or_counted_as_lost() {
 }
 
 #[test]
-fn closing_does_not_wait_for_ever_for_a_disk_that_does_not_answer() {
+fn closing_waits_for_a_bounded_time_for_a_disk_that_does_not_answer() {
     let fixture = Fixture::new(|options| options.clock = Arc::new(SystemClock::new()));
     std::thread::scope(|scope| {
         let hold = fixture.medium.hold();
@@ -370,7 +371,7 @@ fn closing_does_not_wait_for_ever_for_a_disk_that_does_not_answer() {
 }
 
 #[test]
-fn a_real_full_device_says_so_and_nothing_is_lost() {
+fn a_real_full_device_is_reported_and_nothing_is_lost() {
     /// Returns `/dev/full` for files while it is set.
     #[derive(Debug, Default)]
     struct Full(AtomicBool);

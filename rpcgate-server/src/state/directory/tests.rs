@@ -182,6 +182,7 @@ async fn a_key_is_looked_up_once_and_then_known() {
     assert_eq!(fixture.asked(), 1);
 }
 
+// Shows (Keys).
 #[tokio::test]
 async fn a_forged_key_is_unknown_without_a_look_up() {
     let fixture = Fixture::new();
@@ -311,8 +312,9 @@ fn custom_plan(id: u128, per_minute: u64) -> CustomPlan {
     CustomPlan { id: CustomPlanId(id), name, base: Tier::Free, is_visible: true, figures, created_at }
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
-async fn a_change_of_a_plan_of_an_operators_own_drops_the_keys_on_it_and_look_ups_on_their_way() {
+async fn a_changed_custom_plan_drops_its_keys_and_the_look_ups_in_progress() {
     let fixture = Fixture::new();
     let now = fixture.clock.now();
     let keys: Vec<String> = (1..=3).map(|number| fixture.key(number)).collect();
@@ -360,8 +362,9 @@ async fn another_plan_is_in_force_without_a_look_up() {
     assert_eq!(per_minute(fixture.ask(&late).await.unwrap()), Some(77));
 }
 
+// Shows (Keys).
 #[tokio::test]
-async fn known_keys_go_on_for_a_day_without_the_feed() {
+async fn known_keys_work_for_a_day_without_the_feed() {
     let fixture = Fixture::new();
     let (key, other) = (fixture.key(7), fixture.key(8));
     fixture.ask(&key).await.unwrap();
@@ -385,6 +388,7 @@ async fn a_step_of_the_wall_clock_ends_no_trust() {
     assert!(is_known(&fixture, &key));
 }
 
+// Shows (Reliability): A frozen database delays no request longer than 1 s (promise 6).
 #[tokio::test(start_paused = true)]
 async fn a_look_up_that_stalls_is_unavailable_within_a_second() {
     let fixture = Fixture::new();
@@ -461,6 +465,7 @@ fn contract(now: Time, (from, until): (u64, u64), figures: &[(&str, u64)]) -> Te
     }
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn figures_of_a_contract_begin_and_end_with_the_time_without_the_database() {
     let fixture = Fixture::new();
@@ -495,7 +500,7 @@ async fn figures_of_a_contract_begin_and_end_with_the_time_without_the_database(
 }
 
 #[tokio::test]
-async fn the_quota_of_a_project_of_its_own_outlasts_a_contract_and_a_revoked_key_stays_revoked() {
+async fn a_projects_own_quota_outlasts_a_contract_and_a_revoked_key_stays_revoked() {
     let fixture = Fixture::new();
     let (key, now) = (fixture.key(7), fixture.clock.now());
     let own = ProjectQuota { cu_per_day: 3, has_row: true, ..ProjectQuota::default() };

@@ -172,6 +172,7 @@ async fn earlier_settings_are_in_effect_at_the_start() {
     assert!(!app.reported.lock()[0].chains["eth"]);
 }
 
+// Shows (Keys).
 #[tokio::test(start_paused = true)]
 async fn a_revoked_key_is_refused_within_a_second() {
     let app = Fixture::new();
@@ -188,6 +189,7 @@ async fn a_revoked_key_is_refused_within_a_second() {
     running.await.unwrap();
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test(start_paused = true)]
 async fn a_contract_begins_and_ends_within_a_second_while_the_database_answers_nothing() {
     let app = Fixture::new();
@@ -225,7 +227,7 @@ async fn a_contract_begins_and_ends_within_a_second_while_the_database_answers_n
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_notification_causes_a_read_of_the_feed_at_once_whatever_the_interval() {
+async fn a_notification_causes_a_read_of_the_feed_at_once_for_any_interval() {
     let app = Fixture::new();
     let closing = CancellationToken::new();
     let mut feed = app.feed().await.unwrap();
@@ -267,6 +269,7 @@ async fn a_notification_during_a_look_at_the_feed_is_not_lost_and_many_are_one()
     running.await.unwrap();
 }
 
+// Shows (Keys).
 #[tokio::test]
 async fn a_change_of_plans_or_chains_has_the_overlay_read_and_no_other_has() {
     let app = Fixture::new();
@@ -302,8 +305,9 @@ async fn an_overlay_that_could_not_be_read_is_read_later() {
     assert!(!feed.stale);
 }
 
+// Shows (Reliability).
 #[tokio::test(start_paused = true)]
-async fn while_the_database_is_away_or_frozen_nothing_is_forgotten_and_afterwards_nothing_was_missed() {
+async fn nothing_is_forgotten_during_a_database_outage_or_missed_afterwards() {
     let app = Fixture::new();
     let lines = CapturedLog::default();
     let _listening = lines.capture("info", LogFormat::Text);
@@ -329,8 +333,10 @@ async fn while_the_database_is_away_or_frozen_nothing_is_forgotten_and_afterward
     assert_eq!(text.matches("is back").count(), 1, "{text}");
 }
 
+// Shows (Reliability): Gateways that share a Redis publish changes to each other; a gateway does not serve a key that
+// it cannot look up (promise 20).
 #[tokio::test(start_paused = true)]
-async fn reports_of_other_gateways_take_effect_while_the_database_is_silent_or_unavailable() {
+async fn reports_of_other_gateways_take_effect_while_the_database_is_unavailable() {
     for mood in [Mood::Frozen, Mood::Unavailable] {
         let app = Fixture::new();
         app.office.publish(Change::Other);
@@ -357,6 +363,7 @@ async fn reports_of_other_gateways_take_effect_while_the_database_is_silent_or_u
     }
 }
 
+// Shows (Reliability).
 #[tokio::test]
 async fn changes_that_were_read_are_published_to_others_without_waiting() {
     let app = Fixture::new();
@@ -373,7 +380,7 @@ async fn changes_that_were_read_are_published_to_others_without_waiting() {
 }
 
 #[tokio::test]
-async fn a_start_without_the_database_is_none() {
+async fn a_start_without_the_database_fails() {
     let app = Fixture::new();
     app.office.set(Mood::Unavailable);
     assert!(app.feed().await.is_err());
@@ -464,6 +471,7 @@ async fn a_read_without_changes_is_one_query() {
     }
 }
 
+// Shows (Reliability): A gateway that was stopped reads the changes in bounded steps.
 #[tokio::test]
 async fn all_of_many_changes_take_effect_in_one_read_of_several_queries() {
     let app = Fixture::new();
@@ -489,6 +497,7 @@ async fn a_start_with_an_empty_feed_misses_no_later_change() {
     assert!(matches!(app.ask().await, KeyLookup::Revoked(_)));
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn a_command_to_empty_a_cache_is_passed_on_and_missed_changes_empty_all() {
     let app = Fixture::new();

@@ -206,7 +206,7 @@ async fn replaying_the_journal_changes_nothing() {
 }
 
 #[tokio::test]
-async fn of_two_shippers_of_one_journal_nothing_is_stored_twice() {
+async fn two_shippers_of_one_journal_store_nothing_twice() {
     let fixture = Fixture::new().await;
     let (mut one, mut other) = (fixture.shipper(), fixture.shipper());
     for round in 0..10 {
@@ -221,8 +221,9 @@ async fn of_two_shippers_of_one_journal_nothing_is_stored_twice() {
     assert_eq!(fixture.stored().await, (100, 500));
 }
 
+// Shows (Reliability).
 #[tokio::test]
-async fn whatever_becomes_of_shipments_each_record_is_stored_once() {
+async fn each_record_is_stored_once_for_any_outcome_of_shipments() {
     let fixture = Fixture::new().await;
     // Every order of three fates.
     let fates = (0..27).flat_map(|n| [n % 3, n / 3 % 3, n / 9]).map(|n| match n {
@@ -381,7 +382,7 @@ async fn a_segment_that_was_not_shipped_to_its_end_is_never_removed() {
 }
 
 #[tokio::test]
-async fn a_damaged_segment_is_left_and_holds_up_no_other() {
+async fn a_damaged_segment_is_skipped_and_blocks_no_other() {
     let fixture = Fixture::new().await;
     fixture.calls(0..10);
     fixture.journal.rotate();
@@ -410,6 +411,7 @@ async fn a_damaged_segment_is_left_and_holds_up_no_other() {
     assert_eq!(lines.text().matches("segment is damaged").count(), 1, "{}", lines.text());
 }
 
+// Shows (Reliability).
 #[tokio::test]
 async fn the_start_and_the_end_of_a_shipping_failure_are_logged_once_each() {
     let fixture = Fixture::new().await;
@@ -455,6 +457,7 @@ impl Medium for Full {
     }
 }
 
+// Shows (Reliability).
 #[tokio::test]
 async fn records_waiting_in_memory_keep_their_age_and_are_not_shipped() {
     let mut fixture = Fixture::new().await;
@@ -483,6 +486,7 @@ async fn records_waiting_in_memory_keep_their_age_and_are_not_shipped() {
     assert_eq!(fixture.stored().await.0, 1);
 }
 
+// Shows (Reliability).
 #[tokio::test]
 async fn records_left_by_one_process_are_shipped_by_the_next() {
     let fixture = Fixture::new().await;
@@ -532,8 +536,9 @@ async fn reported(fixture: &Fixture) -> Vec<(Notice, u64)> {
 const USED_UP: [(Notice, u64); 3] =
     [(Notice::DailyRequests80, 25), (Notice::DailyRequests95, 25), (Notice::DailyRequests100, 25)];
 
+// Shows (Mails and notifications).
 #[tokio::test]
-async fn an_exhausted_limit_is_reported_once_whatever_the_outcome_of_shipments() {
+async fn an_exhausted_limit_is_reported_once_for_any_outcome_of_shipments() {
     for fate in [Fate::Stored, Fate::Unheard, Fate::Lost] {
         let fixture = Fixture::new().await;
         let source = Arc::new(Told::default());
@@ -583,7 +588,7 @@ async fn a_notification_whose_allowance_was_unknown_is_raised_later() {
 }
 
 #[tokio::test]
-async fn notifications_of_shipments_before_midnight_are_raised_soon_after_it_and_not_for_ever() {
+async fn notifications_of_shipments_before_midnight_are_raised_soon_after_and_then_stop() {
     for (late, is_told) in [(REST_OF_DAY, true), (2 * REST_OF_DAY, false)] {
         let fixture = Fixture::new().await;
         fixture.calls(0..50);

@@ -117,7 +117,7 @@ async fn a_stream_is_in_usage_with_its_parts_and_its_bytes_count_once() {
 }
 
 #[tokio::test]
-async fn a_gateway_that_was_killed_counts_its_stream_once_and_its_handshake_in_the_windows() {
+async fn a_killed_gateway_counts_its_stream_once_and_its_handshake_in_the_windows() {
     let app = Fixture::new().await;
     let account = app.account(&app.store().await, 10).await;
     let state = app.state().await;

@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_handshake_is_answered_as_rfc_6455_says() {
+    fn a_handshake_is_answered_according_to_rfc_6455() {
         let accept =
             |key: &str| base64(&sha1(format!("{key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11").as_bytes()));
         assert_eq!(accept("dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");

@@ -98,6 +98,7 @@ async fn told(service: &TestService, email: &str) -> Vec<String> {
     mails.iter().filter_map(subject).filter(|subject| !subject.starts_with("Confirm")).collect()
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_log_in_asks_for_the_app_and_each_code_works_once_even_in_parallel() {
     let (service, clock) = service(Setup::new()).await;
@@ -152,6 +153,7 @@ async fn a_log_in_asks_for_the_app_and_each_code_works_once_even_in_parallel() {
     service.stop().await;
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn five_wrong_codes_lock_the_factors_and_a_reset_by_mail_does_not_skip_them() {
     let (service, clock) = service(Setup::new()).await;
@@ -196,8 +198,9 @@ async fn five_wrong_codes_lock_the_factors_and_a_reset_by_mail_does_not_skip_the
     service.stop().await;
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_passkey_is_registered_logs_in_alone_and_after_the_password_and_a_copy_is_refused() {
+async fn a_passkey_registers_logs_in_alone_or_after_the_password_and_a_copy_is_refused() {
     let (service, clock) = service(Setup::new()).await;
     let (ada, mut browser) = (service.owner(ADA).await, Browser::default());
     let started = done(&ada, "/auth/passkeys/register/start", &json!({ "current_password": PASSWORD })).await;
@@ -259,6 +262,7 @@ async fn a_passkey_is_registered_logs_in_alone_and_after_the_password_and_a_copy
     service.stop().await;
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn factors_that_are_required_are_added_and_an_operator_removes_lost_ones() {
     let (service, clock) = service(Setup::new().set("admin", "operator_mfa = true")).await;

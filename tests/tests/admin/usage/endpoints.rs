@@ -2,6 +2,8 @@
 
 use super::*;
 
+// Shows (Usage): A tenant's view, a project's sums, charts, metrics and the table agree.
+// Shows (Management).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn permitted_users_see_the_same_usage_everywhere_and_others_see_nothing() {
     let seed = TestSeed::new();
@@ -39,6 +41,7 @@ async fn permitted_users_see_the_same_usage_everywhere_and_others_see_nothing() 
     }
 }
 
+// Shows (Usage).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sums_charts_and_metrics_of_projects_equal_the_callers_own_counts() {
     let seed = TestSeed::new();

@@ -25,6 +25,12 @@ const TOLD: [&str; 17] = [
     "429 heavy method rate limit exceeded for your plan, retry later",
 ];
 
+// Shows (Usage): Over HTTP every grouping, pair of groupings, filter and range equals the clients' own count; rows add
+// up to the totals.
+// Shows (Usage): Units count on the free plan too.
+// Shows (Usage): A request refused before its body is read is one call `-`; a request refused by the route or with an
+// unknown key is not counted.
+// Shows (Management).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_view_of_usage_equals_the_clients_own_count() {
     let seed = TestSeed::new();

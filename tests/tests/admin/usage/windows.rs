@@ -2,6 +2,7 @@
 
 use super::*;
 
+// Shows (Usage): `today.requests` are the requests counted in the windows; periods and quotas use the same hours.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn periods_and_running_windows_agree_with_the_callers_own_counts() {
     let seed = TestSeed::new();

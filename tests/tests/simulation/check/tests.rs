@@ -60,8 +60,9 @@ fn balance(least: Option<u64>) -> AskedCalls {
     asked(&[("a", "eth_getBalance", json!(["x"]))], least)
 }
 
+// Shows (Reliability).
 #[test]
-fn an_answer_to_another_call_or_with_anothers_identifier_or_of_another_chain_is_found() {
+fn an_answer_with_another_call_identifier_or_chain_is_found() {
     assert_eq!(found(&balance(None), &own(HEIGHT), 5), [""; 0]);
     let other_id = result("b", own(HEIGHT)["result"].clone());
     for wrong in
@@ -76,6 +77,7 @@ fn an_answer_to_another_call_or_with_anothers_identifier_or_of_another_chain_is_
     assert_eq!(found(&balance(None), &error("x"), 5).len(), 1, "no node has said so");
 }
 
+// Shows (Reliability).
 #[test]
 fn an_answer_of_a_batch_that_is_missing_or_twice_is_found() {
     let two = asked(&[("a", "eth_blockNumber", json!([])), ("b", "eth_blockNumber", json!([]))], None);
@@ -86,6 +88,7 @@ fn an_answer_of_a_batch_that_is_missing_or_twice_is_found() {
     assert_eq!(found(&two, &json!([a, a]), 1).len(), 2);
 }
 
+// Shows (Reliability).
 #[test]
 fn units_that_the_answers_do_not_cost_are_found() {
     for (units, broken) in [(5, 0), (4, 1), (0, 1), (10, 1)] {
@@ -104,6 +107,7 @@ fn units_that_the_answers_do_not_cost_are_found() {
     }
 }
 
+// Shows (Reliability).
 #[test]
 fn an_answer_of_long_ago_or_of_a_height_that_there_is_not_is_found() {
     let number = asked(&[("a", "eth_blockNumber", json!([]))], None);
@@ -119,8 +123,9 @@ fn an_answer_of_long_ago_or_of_a_height_that_there_is_not_is_found() {
     assert_eq!([HEIGHT + LIE, HEIGHT, HEIGHT + LIE + 1, oldest - 1 + LIE].map(lied), [0, 0, 1, 1]);
 }
 
+// Shows (Reliability).
 #[test]
-fn a_block_that_was_taken_back_long_ago_is_found_whatever_is_there_instead() {
+fn a_block_taken_back_long_ago_is_found_with_any_replacement() {
     let chain = chain(false);
     let blocks = chain.blocks.lock().unwrap();
     let hash_at = |height, second| blocks.hash(height, Duration::from_secs(second));
@@ -144,6 +149,7 @@ fn a_block_that_was_taken_back_long_ago_is_found_whatever_is_there_instead() {
     }
 }
 
+// Shows (Reliability).
 #[test]
 fn a_block_that_is_missing_though_there_is_one_since_long_is_found() {
     let missing = |height: u64, least| {
@@ -154,8 +160,9 @@ fn a_block_that_is_missing_though_there_is_one_since_long_is_found() {
     assert_eq!([HEIGHT, HEIGHT - 1].map(|least| missing(HEIGHT, Some(least))), [1, 0]);
 }
 
+// Shows (Reliability).
 #[test]
-fn an_answer_of_a_node_that_the_clients_height_excludes_is_found_and_so_is_such_a_head() {
+fn an_answer_or_a_head_that_the_clients_height_excludes_is_found() {
     let least = HEIGHT - 5;
     for (height, broken) in [(least, 0), (least - 1, 1)] {
         assert_eq!(found(&balance(Some(least)), &own(height), 5).len(), broken);
@@ -172,6 +179,7 @@ fn an_answer_of_a_node_that_the_clients_height_excludes_is_found_and_so_is_such_
     }
 }
 
+// Shows (Reliability).
 #[test]
 fn a_refusal_for_a_height_is_found_if_none_was_named() {
     let message = "no node has reached the block that you have seen, retry later";
@@ -182,6 +190,7 @@ fn a_refusal_for_a_height_is_found_if_none_was_named() {
     assert_eq!((found(Some(HEIGHT), 503), found(None, 503), found(None, 200)), (0, 1, 1));
 }
 
+// Shows (Reliability).
 #[test]
 fn an_answer_after_its_deadline_is_found() {
     let late = |took| found_after(&chain(false), &balance(None), (200, &own(HEIGHT), 5), None, took).len();

@@ -286,6 +286,7 @@ fn made(script: &str) -> BTreeSet<String> {
     names.unwrap_or_default().split_whitespace().map(str::to_owned).collect()
 }
 
+// Shows (Packaging).
 #[test]
 fn composed_services_exist_and_have_no_more_rights_than_they_need() {
     let deployment = Deployment::read();
@@ -296,6 +297,7 @@ fn composed_services_exist_and_have_no_more_rights_than_they_need() {
     none(&wrong_services(&deployment, &targets), "What is composed is what the programs and the image have.");
 }
 
+// Shows (Packaging).
 #[test]
 fn the_balancer_reaches_every_program_and_asks_for_its_readiness() {
     none(
@@ -304,6 +306,7 @@ fn the_balancer_reaches_every_program_and_asks_for_its_readiness() {
     );
 }
 
+// Shows (Packaging).
 #[test]
 fn the_composed_configuration_is_accepted_with_what_its_comments_propose() {
     let deployment = Deployment::read();
@@ -312,6 +315,8 @@ fn the_composed_configuration_is_accepted_with_what_its_comments_propose() {
     }
 }
 
+// Shows (Packaging): One command makes the secrets; they have no default in the repository, and are not sent to the
+// image's build.
 #[test]
 fn secrets_are_made_by_one_script_and_have_no_default() {
     let (names, optional) = required(&tree::read(COMPOSE));
@@ -339,6 +344,7 @@ fn secrets_are_made_by_one_script_and_have_no_default() {
     assert_eq!(mode & 0o777, 0o600);
 }
 
+// Shows (Packaging).
 #[test]
 #[cfg_attr(not(have_haproxy), ignore = "needs haproxy (apt install haproxy)")]
 fn haproxy_accepts_the_balancers_configuration() {
@@ -369,6 +375,7 @@ mod tests {
         wrong_services(&deployment, &targets).len() + wrong_balancer(&deployment).len()
     }
 
+    // Shows (Packaging).
     #[test]
     fn a_fault_of_the_composition_is_found() {
         for (path, good, bad) in [

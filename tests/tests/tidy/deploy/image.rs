@@ -178,6 +178,7 @@ fn channel() -> String {
     toolchain["toolchain"]["channel"].as_str().unwrap().to_owned()
 }
 
+// Shows (Packaging).
 #[test]
 fn the_image_starts_the_programs_as_a_user_without_rights() {
     let text = tree::read(IMAGE);
@@ -187,6 +188,7 @@ fn the_image_starts_the_programs_as_a_user_without_rights() {
     none(&findings, "The image runs `run`, asks `health`, and writes into its volume alone.");
 }
 
+// Shows (Packaging): Images are pinned to versions, and the compiler's to that of the toolchain file.
 #[test]
 fn the_image_is_built_from_versions_that_are_named() {
     let stages = stages(&tree::read(IMAGE));
@@ -204,12 +206,14 @@ fn the_image_is_built_from_versions_that_are_named() {
     }
 }
 
+// Shows (Packaging).
 #[test]
 fn the_build_is_sent_what_it_needs_and_no_secret() {
     let manifest = tree::read("Cargo.toml").parse().unwrap();
     none(&wrong_context(&tree::read(IGNORED), &manifest), "A new member needs a line that begins with `!`.");
 }
 
+// Shows (Packaging).
 #[test]
 fn the_build_is_sent_what_sources_include() {
     let ignored = tree::read(IGNORED);
@@ -220,6 +224,7 @@ fn the_build_is_sent_what_sources_include() {
     none(&findings, "A folder that sources include from needs a line that begins with `!`.");
 }
 
+// Shows (Packaging).
 #[test]
 fn the_ports_of_the_image_are_those_of_its_configuration() {
     let text = tree::read(IMAGE_CONFIG);
@@ -247,6 +252,7 @@ fn the_ports_of_the_image_are_those_of_its_configuration() {
 mod tests {
     use super::*;
 
+    // Shows (Packaging): No container or service runs as root, and none is killed while it drains.
     #[test]
     fn a_fault_of_an_image_is_found() {
         let text = tree::read(IMAGE);

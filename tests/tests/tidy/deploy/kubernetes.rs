@@ -373,6 +373,7 @@ fn faults(manifests: &Manifests) -> Vec<String> {
     findings
 }
 
+// Shows (Packaging).
 #[test]
 fn manifests_agree_with_the_programs_and_with_each_other() {
     let manifests = Manifests::new(&files());
@@ -384,6 +385,7 @@ fn manifests_agree_with_the_programs_and_with_each_other() {
     none(&faults(&manifests), "Names, ports, paths and times are those of the programs.");
 }
 
+// Shows (Packaging).
 #[test]
 fn the_configuration_map_is_accepted_with_what_its_comments_propose() {
     let manifests = Manifests::new(&files());
@@ -395,6 +397,7 @@ fn the_configuration_map_is_accepted_with_what_its_comments_propose() {
 mod tests {
     use super::*;
 
+    // Shows (Packaging).
     #[test]
     fn a_fault_of_a_manifest_is_found() {
         for (good, bad) in [

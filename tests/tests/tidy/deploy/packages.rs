@@ -72,6 +72,7 @@ fn pages(command: &Command, above: &str, found: &mut Vec<String>) {
     found.push(format!("{name}.1"));
 }
 
+// Shows (Commands and configuration).
 #[test]
 fn every_command_of_the_programs_has_a_manual_page_and_completions() {
     for command in [ServerCli::command(), AdminCli::command()] {
@@ -97,6 +98,7 @@ fn every_command_of_the_programs_has_a_manual_page_and_completions() {
     }
 }
 
+// Shows (Packaging): Removing the Debian package leaves all data; only a purge deletes it.
 #[test]
 fn maintainer_scripts_remove_data_only_when_purged() {
     let of = |name: &&str| {
@@ -120,6 +122,7 @@ fn the_package_creates_the_account_that_the_units_run_under() {
     assert!(script.contains(&format!("chown root:rpcgate {CONFIG}\n")));
 }
 
+// Shows (Packaging): Packaged configurations are accepted as shipped and as their comments propose.
 #[test]
 fn the_packaged_configuration_is_accepted_with_what_its_comments_propose() {
     none(
@@ -128,6 +131,7 @@ fn the_packaged_configuration_is_accepted_with_what_its_comments_propose() {
     );
 }
 
+// Shows (Packaging).
 #[test]
 fn the_packages_have_what_the_programs_write_and_the_repository_has() {
     let text = tree::read(PACKAGE);

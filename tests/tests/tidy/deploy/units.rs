@@ -96,6 +96,7 @@ fn wrong_unit(unit: &str, text: &str) -> Vec<String> {
     findings.iter().map(|finding| format!("{}: {finding}", path(unit))).collect()
 }
 
+// Shows (Packaging).
 #[test]
 fn units_run_the_programs_with_few_rights_and_time_to_drain() {
     let findings: Vec<_> = UNITS.iter().flat_map(|unit| wrong_unit(unit, &tree::read(&path(unit)))).collect();
@@ -117,7 +118,7 @@ fn startable() -> (tempfile::TempDir, Vec<std::path::PathBuf>) {
 
 #[test]
 #[cfg(have_systemd_analyze)]
-fn systemd_understands_the_units_and_finds_them_hardly_exposed() {
+fn systemd_accepts_the_units_and_rates_them_hardly_exposed() {
     let (_dir, files) = startable();
     let analyze = |args: &[&str], file: &std::path::Path| {
         std::process::Command::new("systemd-analyze").args(args).arg(file).output().unwrap()
@@ -137,6 +138,7 @@ fn systemd_understands_the_units_and_finds_them_hardly_exposed() {
 mod tests {
     use super::*;
 
+    // Shows (Packaging).
     #[test]
     fn a_fault_of_a_unit_is_found() {
         for (good, bad) in [

@@ -11,6 +11,7 @@ fn pong(payload: &[u8]) -> Seen {
     Seen::Pong(payload.to_vec())
 }
 
+// Shows (Streams).
 #[tokio::test]
 async fn pings_are_answered_by_pongs_and_pongs_by_nothing() {
     let suite = Suite::start().await;
@@ -37,6 +38,7 @@ async fn pings_are_answered_by_pongs_and_pongs_by_nothing() {
         .await;
 }
 
+// Shows (Streams).
 #[tokio::test]
 async fn nothing_after_a_close_frame_is_answered() {
     let suite = Suite::start().await;
@@ -76,6 +78,7 @@ async fn the_payload_of_a_close_frame_is_checked() {
         .await;
 }
 
+// Shows (Streams).
 #[tokio::test]
 async fn close_codes_that_may_be_sent_are_echoed_and_others_fail_the_connection() {
     let suite = Suite::start().await;

@@ -17,6 +17,7 @@ fn echo() -> Seen {
     Seen::Text(HELLO.to_vec())
 }
 
+// Shows (Streams): Frames follow RFC 6455: the Autobahn cases 1 to 7, 9 and 10 pass.
 #[tokio::test]
 async fn messages_of_every_form_of_length_come_back() {
     let suite = Suite::start().await;
@@ -38,6 +39,7 @@ async fn messages_of_every_form_of_length_come_back() {
     suite.run(cases).await;
 }
 
+// Shows (Streams).
 #[tokio::test]
 async fn reserved_bits_fail_the_connection() {
     let suite = Suite::start().await;
@@ -56,6 +58,7 @@ async fn reserved_bits_fail_the_connection() {
         .await;
 }
 
+// Shows (Streams).
 #[tokio::test]
 async fn reserved_opcodes_fail_the_connection() {
     let suite = Suite::start().await;
@@ -78,6 +81,7 @@ async fn reserved_opcodes_fail_the_connection() {
     suite.run(cases).await;
 }
 
+// Shows (Streams).
 #[tokio::test]
 async fn fragments_become_the_message_that_they_are_parts_of() {
     let suite = Suite::start().await;

@@ -24,6 +24,7 @@ fn fragments(opcode: u8, payload: &[u8], size: usize) -> Vec<Vec<u8>> {
     parts.map(|(n, part)| frame(first(n), part)).collect()
 }
 
+// Shows (Streams).
 #[tokio::test]
 async fn messages_up_to_the_limit_come_back_in_one_frame() {
     let suite = Suite::start().await;
@@ -37,6 +38,7 @@ async fn messages_up_to_the_limit_come_back_in_one_frame() {
     }
 }
 
+// Shows (Streams).
 #[tokio::test]
 async fn messages_in_many_fragments_come_back() {
     let suite = Suite::start().await;

@@ -190,8 +190,9 @@ fn sections() -> Vec<Section> {
     ]
 }
 
+// Shows (Streams).
 #[tokio::test]
-async fn every_payload_of_the_stress_test_is_told_apart() {
+async fn every_payload_of_the_stress_test_is_distinguished() {
     let suite = Suite::start().await;
     let mut cases = Vec::new();
     for (section, is_utf8, payloads) in sections() {

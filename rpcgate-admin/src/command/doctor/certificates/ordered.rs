@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_that_is_there_is_judged_by_its_renewal() {
+    fn an_existing_certificate_is_judged_by_its_renewal() {
         for (years, verdict, text) in [
             (Some((2026, 2030)), Verdict::Ok, "is renewed at 2028-"),
             (
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn orders_that_fail_are_told_with_the_time_of_the_next_one() {
+    fn failed_orders_are_reported_with_the_time_of_the_next_one() {
         let last = "\"domains\":[\"a.example\"],\"failures\":3,\"next\":1798722000,\"why\":\"refused it\"";
         let directory = "\"directory\":\"https://acme-v02.api.letsencrypt.org/directory\"";
         let state = format!("{{\"last\":{{{directory},{last}}}}}");

@@ -41,10 +41,11 @@ const NO_PUBLIC: (Verdict, &str) = (
 const NAMES: (Verdict, &str) = (Verdict::Ok, "is for gate.example, *.gate.example");
 
 #[test]
-fn a_gateway_without_tls_is_fine() {
+fn a_gateway_without_tls_has_no_finding() {
     assert_eq!(only(&check(&examination(""))).verdict, Verdict::Ok);
 }
 
+// Shows (Commands and configuration).
 #[test]
 fn the_days_that_a_certificate_is_valid_for_are_counted() {
     let key = KeyPair::generate().unwrap();
@@ -62,7 +63,7 @@ fn the_days_that_a_certificate_is_valid_for_are_counted() {
 }
 
 #[test]
-fn a_certificate_of_another_key_and_files_that_hold_none_are_failures() {
+fn a_certificate_of_another_key_and_files_without_one_are_failures() {
     let (key, other) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
     let cert = params().self_signed(&key).unwrap().pem();
     for (cert, key, why) in [
@@ -95,7 +96,7 @@ fn the_hosts_of_the_urls_that_users_get_must_be_among_its_names() {
 }
 
 #[test]
-fn a_chain_in_the_wrong_order_or_of_others_is_a_failure() {
+fn a_certificate_chain_in_the_wrong_order_or_of_another_issuer_is_a_failure() {
     let authority = |name: &str| {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.distinguished_name.push(rcgen::DnType::CommonName, name);
@@ -117,7 +118,7 @@ fn a_chain_in_the_wrong_order_or_of_others_is_a_failure() {
 }
 
 #[test]
-fn the_certificate_of_the_management_side_and_the_authorities_of_its_clients_are_judged_as_well() {
+fn the_certificate_of_the_management_side_and_its_client_authorities_are_checked() {
     let dir = TempDir::new().unwrap();
     let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
     let key = KeyPair::generate().unwrap();

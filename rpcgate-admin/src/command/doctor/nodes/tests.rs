@@ -53,7 +53,7 @@ fn http(addr: SocketAddr) -> String {
 }
 
 #[tokio::test]
-async fn nodes_of_the_network_that_have_caught_up_are_fine() {
+async fn synced_nodes_of_the_network_have_no_finding() {
     let nodes = [http(node(MAIN).await), http(node(MAIN).await)];
     let findings = found(&nodes).await;
     assert!(findings.iter().all(|finding| finding.verdict == Verdict::Ok), "{findings:?}");
@@ -61,6 +61,7 @@ async fn nodes_of_the_network_that_have_caught_up_are_fine() {
     assert_eq!(findings[2].text, "2 of 2 nodes are fit, heights 100 to 100, 0 apart");
 }
 
+// Shows (Nodes and cache): A node of another network is recognised for every chain.
 #[tokio::test]
 async fn a_node_of_another_network_is_a_failure_and_its_height_does_not_count() {
     const TEST: &[(&str, &str)] = &[("eth_blockNumber", "\"0xffffff\""), ("eth_chainId", "\"0xaa36a7\"")];
@@ -73,7 +74,7 @@ async fn a_node_of_another_network_is_a_failure_and_its_height_does_not_count() 
 }
 
 #[tokio::test]
-async fn a_node_of_the_network_that_the_operator_names_or_of_any_is_fine() {
+async fn a_node_of_the_named_or_of_any_network_has_no_finding() {
     const TEST: &[(&str, &str)] = &[("eth_blockNumber", "\"0xff\""), ("eth_chainId", "\"0xaa36a7\"")];
     let node = http(node(TEST).await);
     for (network, words) in [("any", "of any network"), ("11155111", "of the right network")] {
@@ -87,7 +88,7 @@ async fn a_node_of_the_network_that_the_operator_names_or_of_any_is_fine() {
 }
 
 #[tokio::test]
-async fn a_node_that_is_away_or_no_node_at_all_is_a_failure_that_says_what_to_do() {
+async fn an_unreachable_node_or_a_server_that_is_no_node_is_a_failure_with_advice() {
     let closed = {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         listener.local_addr().unwrap()
@@ -132,6 +133,7 @@ async fn nodes_that_are_behind_or_hide_their_network_are_warned_about() {
     }
 }
 
+// Shows (Commands and configuration).
 #[tokio::test]
 async fn every_address_of_a_node_is_reached_for() {
     let (http, stream) = (node(MAIN).await, node(MAIN).await);

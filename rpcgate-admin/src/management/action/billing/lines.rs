@@ -276,8 +276,9 @@ mod tests {
         FeeHistory { recorded, custom_plans, configured }
     }
 
+    // Shows (Plans, bills and payments).
     #[test]
-    fn a_fee_holds_from_the_day_of_its_change_on_and_never_before() {
+    fn a_fee_applies_from_the_day_of_its_change_and_never_before() {
         let month = december();
         let own = TenantPlan { tier: Tier::Standard, custom: Some(CustomPlanId(1)) };
         let plans = [CustomPlan {
@@ -318,6 +319,7 @@ mod tests {
         assert_eq!(sums(&[], Tier::Standard.into()), whole("31"), "nothing is recorded: as configured");
     }
 
+    // Shows (Plans, bills and payments): A plan is paid for the seconds in which it was in force.
     #[test]
     fn a_plan_in_force_for_a_part_of_the_month_costs_that_part_of_its_fee() {
         let month = december();
@@ -385,8 +387,9 @@ mod tests {
         assert_eq!(usage_lines(month, &[], &both), [], "removed charges are not credited");
     }
 
+    // Shows (Plans, bills and payments).
     #[test]
-    fn usage_on_a_plan_of_an_operators_own_names_it_and_a_new_name_bills_nothing_again() {
+    fn usage_on_a_custom_plan_names_it_and_a_new_name_bills_nothing_twice() {
         let month = december();
         let eth = |units| charged("eth", Tier::Standard, 5, units);
         let first = [eth(10), on("startup", eth(7)), on("startup", eth(1)), on("school", eth(2))];
@@ -406,6 +409,7 @@ mod tests {
         assert_eq!(told(&usage_lines(month, &dearer, &lines)), [(named("startup"), 1, 3)]);
     }
 
+    // Shows (Plans, bills and payments): Amounts are rounded once, to cents; the tax is on the rounded sum.
     #[test]
     fn the_sum_is_rounded_once_and_the_tax_is_on_the_rounded_sum() {
         let line = |amount| InvoiceLine {
@@ -439,6 +443,7 @@ mod tests {
         }
     }
 
+    // Shows (Plans, bills and payments): The fee of a contract is charged for the seconds in which it is in force.
     #[test]
     fn the_fee_of_a_contract_is_charged_for_the_seconds_in_which_it_is_in_force() {
         let month = december();
@@ -464,8 +469,10 @@ mod tests {
         );
     }
 
+    // Shows (Plans, bills and payments): The fee of a custom plan is charged for the seconds in which a tenant was on
+    // it.
     #[test]
-    fn a_plan_of_an_operators_own_has_its_fee_or_that_of_its_base_and_a_contract_replaces_both() {
+    fn a_custom_plan_has_its_own_fee_or_its_bases_and_a_contract_replaces_both() {
         let (month, day) = (december(), 86_400);
         let own = |id, name: &str, monthly_fee| CustomPlan {
             id: CustomPlanId(id),
@@ -502,6 +509,7 @@ mod tests {
     }
 
     proptest! {
+        // Shows (Plans, bills and payments).
         #[test]
         fn each_second_has_the_fee_of_the_last_contract_in_force_or_of_the_plan(
             agreements in prop::collection::vec(

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn hours_are_divided_where_a_plan_changed_if_one_was_an_operators_own() {
+    fn hours_are_divided_at_a_change_from_or_to_a_custom_plan() {
         let (standard, first) = (TenantPlan::from(Tier::Standard), month().hours().start);
         let (all, custom) = (month().seconds(), own(1, None).plan());
         let told = |spans: &[PlanSpan]| -> Vec<_> {
@@ -141,8 +141,9 @@ mod tests {
         assert_eq!(told(&[]), [(0, 744, vec![])], "before the tenant was created");
     }
 
+    // Shows (Plans, bills and payments).
     #[test]
-    fn a_charge_belongs_to_the_plan_of_its_hour_and_in_the_hour_of_a_change_its_price_decides() {
+    fn a_charge_is_priced_by_the_plan_of_its_hour_and_by_the_change_within_it() {
         let plans = [own(1, Some(7)), own(2, None), own(3, Some(9))];
         let charged = |tier, price| Charged {
             project: ProjectId(1),

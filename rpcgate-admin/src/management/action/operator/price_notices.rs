@@ -209,8 +209,10 @@ mod tests {
         site
     }
 
+    // Shows (Plans, bills and payments): Tenants who would have paid more are notified once, at most 500 of them, if
+    // the operator wants that.
     #[tokio::test]
-    async fn those_who_would_have_paid_more_are_told_once_with_the_old_and_the_new_weight() {
+    async fn tenants_who_would_have_paid_more_are_notified_once_with_both_weights() {
         let site = used_site().await;
         let asked =
             question(vec![weight("eth_getLogs", 90), weight("eth_call", 15), weight("eth_chainId", 0)]);
@@ -244,7 +246,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_costs_no_more_concerns_nobody() {
+    async fn a_change_that_costs_no_more_concerns_no_tenant() {
         let site = used_site().await;
         for weights in [vec![], vec![weight("eth_getLogs", 75)], vec![weight("eth_getLogs", 60)]] {
             let notice = prepare(&site.app, &operator(), &question(weights)).await.unwrap();
@@ -254,7 +256,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_prices_of_plans_are_told_and_many_changes_are_counted() {
+    async fn the_prices_of_plans_are_listed_and_many_changes_are_counted() {
         let site = used_site().await;
         let own = CustomPlan {
             id: CustomPlanId(77),
@@ -284,8 +286,9 @@ mod tests {
         assert_eq!(notice.changes[MAX_NAMED], "1 more cost more as well");
     }
 
+    // Shows (Plans, bills and payments).
     #[tokio::test]
-    async fn more_tenants_than_may_be_told_are_refused_before_anything_is_saved() {
+    async fn a_change_that_concerns_too_many_tenants_is_refused_before_anything_is_saved() {
         let site = Site::new().await;
         let many = MAX_TOLD as u128 + 1;
         for id in 1..=many {
@@ -300,8 +303,9 @@ mod tests {
         assert_eq!(prepare(&site.app, &operator(), &asked).await.unwrap().tenants.len(), MAX_TOLD);
     }
 
+    // Shows (Plans, bills and payments).
     #[tokio::test]
-    async fn tenants_that_cannot_be_told_are_counted_and_a_database_that_is_away_is_not_asked_for_each() {
+    async fn unreachable_tenants_are_counted_and_a_database_outage_is_not_retried_for_each() {
         let site = used_site().await;
         let asked = question(vec![weight("eth_getLogs", 90)]);
         let notice = prepare(&site.app, &operator(), &asked).await.unwrap();

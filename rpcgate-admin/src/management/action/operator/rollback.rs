@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_later_change_of_a_plan_that_is_due_is_taken_back_too() {
+    async fn a_scheduled_plan_change_that_took_effect_is_also_rolled_back() {
         let site = Site::new().await;
         let (app, actor) = (&site.app, actor());
         let plan = |per_minute| PlanChange { per_minute: Some(per_minute), ..PlanChange::default() };
@@ -237,6 +237,8 @@ mod tests {
         assert_eq!(per_minute().await, 20);
     }
 
+    // Shows (Commands and configuration): A rollback restores a version by the same actions, and leaves settings that
+    // only the machine can change.
     #[tokio::test]
     async fn everything_that_operators_set_returns_to_what_it_was() {
         let site = Site::new().await;
@@ -287,6 +289,7 @@ mod tests {
         );
     }
 
+    // Shows (Commands and configuration).
     #[tokio::test]
     async fn agreements_with_a_tenant_return_and_those_with_others_stay() {
         let site = Site::new().await;
@@ -335,8 +338,9 @@ mod tests {
         assert_eq!(app.store.tenant_agreements(other, app.now()).await.unwrap().contracts.len(), 1);
     }
 
+    // Shows (Commands and configuration).
     #[tokio::test]
-    async fn what_a_rule_does_not_allow_is_reported_and_the_rest_is_done() {
+    async fn a_step_that_a_rule_forbids_is_reported_and_the_rest_is_done() {
         let site = Site::new().await;
         let (app, actor, tenant) = (&site.app, actor(), site.tenant().await);
         weights::put(app, &actor, "eth", "eth_call", 30).await.unwrap();

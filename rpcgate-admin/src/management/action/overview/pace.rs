@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_the_window_makes_room() {
+    fn requests_that_leave_the_window_free_its_capacity() {
         // The window loses and gains the same amount.
         assert_eq!(reached(&[100; 24], 2_500, NOW), None);
         let mut rising = vec![10; 21];
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_pace_or_room_there_is_no_forecast() {
+    fn a_forecast_needs_a_pace_that_reaches_the_ceiling_later() {
         assert_eq!(reached(&[], 100, NOW), None);
         assert_eq!(reached(&[0; 24], 100, NOW), None);
         assert_eq!(reached(&[100; 24], 2_400, NOW), None, "it is reached");

@@ -114,6 +114,7 @@ async fn the_overview_counts_the_period_and_the_one_before() {
     assert_eq!((used.usage.view.totals.requests, used.chains.step), (3, Group::Day));
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn a_quota_is_mentioned_when_it_is_nearly_used_and_when_it_is_reached() {
     let mut fixture = Fixture::new().await;
@@ -135,6 +136,8 @@ async fn a_quota_is_mentioned_when_it_is_nearly_used_and_when_it_is_reached() {
     assert_eq!(fixture.overview().await.attention, [reached]);
 }
 
+// Shows (Dashboard): A member sees at most three waiting matters, the worst first: suspension, quota, invoices,
+// endpoints that fail, answered tickets.
 #[tokio::test]
 async fn the_worst_is_first_and_three_are_shown() {
     let mut fixture = Fixture::new().await;
@@ -186,6 +189,7 @@ async fn the_worst_is_first_and_three_are_shown() {
     assert_eq!((found.len(), &found[0]), (MAX_ATTENTION, &Attention::Suspended { is_overdue }));
 }
 
+// Shows (Dashboard): A call shows its success only if it succeeded, and a suspended tenant is not shown one.
 #[tokio::test]
 async fn the_first_steps_end_with_the_first_call() {
     let mut fixture = Fixture::new().await;
@@ -219,8 +223,9 @@ async fn the_first_steps_end_with_the_first_call() {
     assert!(matches!(first_run(&fixture.site.app, &operator).await, Err(ActionError::Forbidden(_))));
 }
 
+// Shows (Dashboard).
 #[tokio::test]
-async fn a_tenant_with_too_many_rows_to_tell_apart_gets_its_sums() {
+async fn a_tenant_with_too_many_rows_gets_its_sums() {
     let mut fixture = Fixture::new().await;
     // Grouped by two names, more than 3 rows are refused; by one name, more than 4; by none, more than 9.
     fixture.site.bound_usage(3, 9);
@@ -236,6 +241,7 @@ async fn a_tenant_with_too_many_rows_to_tell_apart_gets_its_sums() {
     assert_eq!(found.projects[0].requests, None, "projects are not told apart over time");
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn while_usage_cannot_be_read_the_overview_has_everything_else() {
     let mut fixture = Fixture::new().await;

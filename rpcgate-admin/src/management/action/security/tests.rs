@@ -59,8 +59,9 @@ async fn log_in_from(site: &Site, address: &str, agent: &str) {
     site.clock.advance(Duration::from_secs(1));
 }
 
+// Shows (Mails and notifications): Users get a mail for each event that concerns the security of their accounts.
 #[tokio::test]
-async fn a_user_is_told_of_a_log_in_from_a_new_program_or_network_once() {
+async fn a_user_is_notified_once_of_a_log_in_from_a_new_program_or_network() {
     let (site, ..) = account().await;
     assert_eq!(told(&site, EMAIL), [""; 0], "not of the first log-in");
     log_in_from(&site, "192.0.2.99", "").await;
@@ -84,7 +85,7 @@ async fn a_user_is_told_of_a_log_in_from_a_new_program_or_network_once() {
 }
 
 #[tokio::test]
-async fn an_address_that_was_never_confirmed_is_not_told() {
+async fn an_address_that_was_never_confirmed_is_not_notified() {
     let site = site().await;
     assert_eq!(register(&site, EMAIL).await.status, StatusCode::CREATED);
     log_in_from(&site, "192.0.2.1", "one").await;
@@ -92,8 +93,9 @@ async fn an_address_that_was_never_confirmed_is_not_told() {
     assert_eq!((told(&site, EMAIL), mails(&site).len()), (Vec::new(), 1));
 }
 
+// Shows (Mails and notifications).
 #[tokio::test]
-async fn a_user_is_told_of_a_changed_and_a_reset_password_and_of_ended_sessions() {
+async fn a_user_is_notified_of_changed_and_reset_passwords_and_of_ended_sessions() {
     let (site, access, refresh) = account().await;
     let new = "another horse, another staple";
     let change = json!({"current_password": PASSWORD, "new_password": new});
@@ -125,8 +127,9 @@ async fn a_user_is_told_of_a_changed_and_a_reset_password_and_of_ended_sessions(
     assert_eq!(told(&site, EMAIL)[3..], ["Your password was set by a mailed link"]);
 }
 
+// Shows (Mails and notifications).
 #[tokio::test]
-async fn a_user_is_told_of_keys_that_were_created_and_revoked_in_its_name() {
+async fn a_user_is_notified_of_keys_created_and_revoked_in_its_name() {
     let (site, access, _) = account().await;
     let me = ask(&site, Some(&access), Method::GET, "/auth/me", None).await.body;
     let projects = format!("/tenants/{}/projects", me["tenant_id"].as_str().unwrap());
@@ -155,8 +158,9 @@ async fn a_user_is_told_of_keys_that_were_created_and_revoked_in_its_name() {
     assert_eq!(all.body, json!([]));
 }
 
+// Shows (Mails and notifications).
 #[tokio::test]
-async fn a_user_is_told_of_each_change_of_factors_by_mail_and_by_a_notification() {
+async fn a_user_is_notified_of_each_change_of_factors_by_mail_and_in_the_dashboard() {
     let site = site().await;
     let (access, app, recovery) = account_with_app(&site).await;
     let call = async |path: &str, form: Value| {
@@ -181,8 +185,9 @@ async fn a_user_is_told_of_each_change_of_factors_by_mail_and_by_a_notification(
     }
 }
 
+// Shows (Mails and notifications).
 #[tokio::test]
-async fn a_user_is_told_once_of_each_lock_and_nobody_of_one_without_an_account() {
+async fn a_user_is_notified_once_of_each_lock_and_an_unknown_address_never() {
     let (site, access, _) = account().await;
     let wrong = "a wrong password";
     for _ in 0..8 {
@@ -211,8 +216,9 @@ async fn a_user_is_told_once_of_each_lock_and_nobody_of_one_without_an_account()
     assert_eq!(told(&site, "unknown@example.com"), [""; 0]);
 }
 
+// Shows (Mails and notifications).
 #[tokio::test]
-async fn a_user_is_told_of_wrong_factors_that_lock_the_account() {
+async fn a_user_is_notified_of_wrong_factors_that_lock_the_account() {
     let site = site().await;
     let (_, app, _) = account_with_app(&site).await;
     let locked = "Your account was locked temporarily".to_owned();
@@ -232,8 +238,9 @@ async fn a_user_is_told_of_wrong_factors_that_lock_the_account() {
     assert_eq!(all.iter().filter(|subject| **subject == locked).count(), 2, "{all:?}");
 }
 
+// Shows (Mails and notifications).
 #[tokio::test]
-async fn a_user_is_told_of_another_session_that_was_ended_and_not_of_a_log_out() {
+async fn a_user_is_notified_of_another_ended_session_but_not_of_a_log_out() {
     let (site, access, _) = account().await;
     let (other, _) = pair(&login(&site, EMAIL, PASSWORD).await);
     let end = async |token: &str, current: bool| {
@@ -255,8 +262,9 @@ async fn a_user_is_told_of_another_session_that_was_ended_and_not_of_a_log_out()
     assert_eq!(told(&site, EMAIL).len(), 1);
 }
 
+// Shows (Mails and notifications).
 #[tokio::test]
-async fn a_user_is_told_of_a_new_device_whatever_it_logs_in_with() {
+async fn a_user_is_notified_of_a_new_device_after_every_kind_of_log_in() {
     let site = site().await;
     let (_, app, _) = account_with_app(&site).await;
     let pending = begun(&site).await;
@@ -267,8 +275,9 @@ async fn a_user_is_told_of_a_new_device_whatever_it_logs_in_with() {
     assert!(told(&site, EMAIL).contains(&"Your account was used from a new device".to_owned()));
 }
 
+// Shows (Mails and notifications): The owner is notified of each new personal access token.
 #[tokio::test]
-async fn a_personal_access_token_is_told_however_many_keys_were_made() {
+async fn a_new_personal_access_token_is_reported_after_any_number_of_new_keys() {
     let (site, access, _) = account().await;
     let me = ask(&site, Some(&access), Method::GET, "/auth/me", None).await.body;
     let projects = format!("/tenants/{}/projects", me["tenant_id"].as_str().unwrap());
@@ -293,8 +302,9 @@ async fn a_personal_access_token_is_told_however_many_keys_were_made() {
     assert_eq!(notified(&site, &access).await, [created; 6]);
 }
 
+// Shows (Mails and notifications).
 #[tokio::test]
-async fn members_are_told_what_others_change_and_only_of_changes() {
+async fn members_are_notified_of_changes_by_others_and_only_of_changes() {
     let site = Site::new().await;
     let owner = site.member(Role::Owner).await;
     let tenant = owner.user.tenant.unwrap();
@@ -313,8 +323,9 @@ async fn members_are_told_what_others_change_and_only_of_changes() {
     assert_eq!(told(&site, &owner.user.email), [""; 0]);
 }
 
+// Shows (Mails and notifications).
 #[tokio::test]
-async fn a_user_is_told_of_a_disabled_account_and_of_a_new_address_at_both() {
+async fn a_user_is_notified_of_a_disabled_account_and_of_a_new_address_at_both() {
     let (site, access, _) = account().await;
     let new = "countess@example.com";
     let body = json!({"email": new, "current_password": PASSWORD});

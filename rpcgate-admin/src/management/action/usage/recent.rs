@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_keys_of_a_project_and_the_first_call_of_one_are_told() {
+    async fn the_keys_of_a_project_and_its_first_call_are_reported() {
         let site = used().await;
         let day = by_key(&site.app, TenantId(7), ProjectId(5)).await.unwrap();
         let requests: Vec<_> = day.iter().map(|(key, usage)| (*key, usage.totals.requests)).collect();
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_too_many_keys_no_hours_are_told() {
+    async fn a_query_about_too_many_keys_reports_no_hours() {
         let site = Site::new().await;
         let mut sender = SampleShipper::new(1);
         for hours in 0..18 {

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_hour_has_a_place_and_the_parts_add_up() {
+    async fn each_hour_has_a_point_and_the_parts_add_up() {
         let site = Site::new().await;
         let calls = [called("eth", 0, &["a", "b"]), called("btc", 23, &["a"]), called("eth", 23, &["a"])];
         site.app.usage.ship(&SampleShipper::new(1).pack(&calls)).await.unwrap();
@@ -164,8 +164,9 @@ mod tests {
         assert_eq!(requests(&found.totals()).iter().sum::<u64>(), 18 * 300);
     }
 
+    // Shows (Dashboard).
     #[tokio::test]
-    async fn rows_that_cannot_be_told_apart_in_time_are_added_up() {
+    async fn rows_with_the_same_time_are_added_up() {
         // By two names, more than 8 rows are refused, and by one name, more than 13.
         let mut site = Site::new().await;
         site.bound_usage(9, 26);

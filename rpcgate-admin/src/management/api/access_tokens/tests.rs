@@ -32,6 +32,8 @@ async fn made(site: &Site, visitor: &Visitor, scopes: &[&str]) -> (String, Value
     (answer.body["token"].as_str().unwrap().to_owned(), answer.body)
 }
 
+// Shows (Management): Personal access tokens have scopes, an expiry and a time of last use, are shown once, have at
+// most their user's rights, and end with the user.
 #[tokio::test]
 async fn a_token_is_shown_once_and_listed_with_its_last_use() {
     let site = Site::new().await;
@@ -58,7 +60,7 @@ async fn a_token_is_shown_once_and_listed_with_its_last_use() {
 }
 
 #[tokio::test]
-async fn a_token_does_what_its_scopes_say_as_its_user() {
+async fn a_token_acts_as_its_user_within_its_scopes() {
     let site = Site::new().await;
     let owner = site.member(Role::Owner).await;
     let projects = format!("/api/v1/tenants/{}/projects", owner.user.tenant.unwrap());
@@ -79,6 +81,7 @@ async fn a_token_does_what_its_scopes_say_as_its_user() {
     assert_eq!(get(&site, &reads, &elsewhere).await.status, StatusCode::NOT_FOUND);
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn the_account_itself_and_other_tokens_need_a_log_in() {
     let site = Site::new().await;
@@ -103,8 +106,9 @@ async fn the_account_itself_and_other_tokens_need_a_log_in() {
     assert_eq!(get(&site, &text, "/api/v1/plans").await.status, StatusCode::OK);
 }
 
+// Shows (Management).
 #[tokio::test]
-async fn every_operation_admits_tokens_as_its_description_says() {
+async fn every_operation_admits_tokens_as_its_description_states() {
     let site = Site::new().await;
     let (owner, operator) = (site.member(Role::Owner).await, site.operator().await);
     let scopes: Vec<_> = TokenScope::all().map(TokenScope::as_str).collect();
@@ -157,8 +161,9 @@ async fn every_operation_admits_tokens_as_its_description_says() {
     }
 }
 
+// Shows (Management).
 #[tokio::test]
-async fn nobody_makes_a_token_that_may_do_more_than_its_maker() {
+async fn no_user_makes_a_token_with_more_rights_than_its_own() {
     let site = Site::new().await;
     let viewer = site.member(Role::Viewer).await;
     let operator = site.operator().await;
@@ -182,6 +187,7 @@ async fn nobody_makes_a_token_that_may_do_more_than_its_maker() {
     assert_eq!(ask(&site, &writes, Method::PUT, path, &weight).await.status, StatusCode::OK);
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn a_token_loses_what_its_user_loses() {
     let site = Site::new().await;
@@ -222,6 +228,7 @@ async fn a_token_that_manages_members_makes_no_owners_unless_it_may() {
     assert_eq!(ask(&site, &all, Method::PUT, &member, &form).await.status, StatusCode::OK);
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn a_token_ends_when_it_is_revoked_or_expires_or_its_user_is_disabled() {
     let site = Site::new().await;
@@ -296,7 +303,7 @@ async fn tokens_end_with_a_changed_password_and_with_a_new_factor() {
 }
 
 #[tokio::test]
-async fn a_token_without_their_scopes_asks_for_no_higher_limits_and_sees_no_notice_about_invoices() {
+async fn a_token_without_the_scopes_requests_no_higher_limits_and_sees_no_invoice_notices() {
     let site = Site::new().await;
     let owner = site.member(Role::Owner).await;
     let (text, _) = made(&site, &owner, &["read", "manage_tickets"]).await;

@@ -111,6 +111,7 @@ fn reported(answer: &Answer) -> (StatusCode, &str) {
     (answer.status, answer.body["error"].as_str().unwrap_or_default())
 }
 
+// Shows (Accounts and second factors): A registration sends a mail whose link confirms the address.
 #[tokio::test]
 async fn an_account_is_made_and_confirmed_by_mail() {
     let site = site().await;
@@ -177,6 +178,8 @@ async fn squat(site: &Site) {
     site.clock.advance(Duration::from_secs(1));
 }
 
+// Shows (Accounts and second factors): An unconfirmed account does not reserve an address; the valid password is the
+// one given with or after the confirmation (promise 69).
 #[tokio::test]
 async fn the_reader_of_the_mails_owns_the_account_and_a_squatter_does_not() {
     let site = site().await;
@@ -195,6 +198,7 @@ async fn the_reader_of_the_mails_owns_the_account_and_a_squatter_does_not() {
     assert_eq!(renewed.status, StatusCode::UNAUTHORIZED);
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn a_password_that_is_given_with_the_confirmation_is_the_one_that_counts() {
     let site = site().await;
@@ -226,6 +230,7 @@ async fn an_address_is_not_flooded_with_mails_by_registrations() {
     assert_eq!(mails(&site).len(), 6);
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn a_solution_opens_one_account() {
     let site = site().await;
@@ -316,6 +321,7 @@ async fn a_lost_mail_is_sent_again_with_a_limit() {
     assert_eq!(again(&access).await.status, StatusCode::CONFLICT);
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn a_link_is_valid_until_it_expires_and_only_for_its_purpose() {
     let site = site().await;
@@ -331,8 +337,10 @@ async fn a_link_is_valid_until_it_expires_and_only_for_its_purpose() {
     assert_eq!(user.confirmed_at, Some(NOON.plus(CONFIRMATION_LIFE - Duration::from_secs(1))));
 }
 
+// Shows (Accounts and second factors): Log-ins and registrations together are limited per minute and client; then 429
+// with `Retry-After`.
 #[tokio::test]
-async fn the_attempts_of_a_client_are_limited_whatever_it_attempts() {
+async fn the_attempts_of_a_client_are_limited_for_all_operations_together() {
     let site = Site::of("[admin.challenge]\ndifficulty = 50\n").await;
     for n in 0..9 {
         let answer = login(&site, &format!("u{n}@example.com"), PASSWORD).await;
@@ -353,6 +361,7 @@ async fn the_attempts_of_a_client_are_limited_whatever_it_attempts() {
     assert_eq!(login(&site, EMAIL, PASSWORD).await.status, StatusCode::OK);
 }
 
+// Shows (Mails and notifications): An unreachable mail server fails no request.
 #[tokio::test]
 async fn an_unavailable_mailer_fails_no_request_and_is_retried() {
     let site = site().await;

@@ -70,6 +70,7 @@ async fn found(site: &Site, visitor: &Visitor, query: &str) -> Vec<(String, Stri
     body.as_array().unwrap().iter().map(|entry| (text(entry, "action"), text(entry, "subject"))).collect()
 }
 
+// Shows (Management): The audit log has filters and a CSV form.
 #[tokio::test]
 async fn entries_are_filtered_by_action_user_subject_and_time() {
     let site = Site::new().await;
@@ -113,6 +114,7 @@ async fn entries_are_filtered_by_action_user_subject_and_time() {
     assert_eq!(json!(paged(&site, &owner, path, 1).await), all);
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn operators_read_the_entries_of_all_tenants_or_of_one() {
     let site = Site::new().await;
@@ -175,6 +177,7 @@ async fn members_learn_what_an_operator_did_but_not_who_nor_from_where() {
     assert_eq!(seen[1]["user_id"], operator.user.id.to_string());
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn a_page_of_entries_comes_as_csv_that_no_spreadsheet_runs() {
     let site = Site::new().await;

@@ -5,6 +5,7 @@ use rpcgate_store::{DeliveryId, DeliveryStatus, LoggedEvent, fresh_id};
 use serde_json::{Value, json};
 use std::time::Duration;
 
+// Shows (Webhooks): The log of events of a project has filters and bounded pages.
 #[tokio::test]
 async fn a_log_has_the_events_of_its_project_that_match_all_parameters() {
     let (site, owner, webhook) = listening().await;

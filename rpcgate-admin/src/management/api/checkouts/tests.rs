@@ -44,6 +44,8 @@ async fn status(site: &Site, tenant: TenantId, number: rpcgate_store::InvoiceNum
     site.app.store.invoice(tenant, number).await.unwrap().unwrap().invoice.status
 }
 
+// Shows (Plans, bills and payments): Payments use the provider's checkout; its events count once in any order; without
+// a provider it is 409.
 #[tokio::test]
 async fn an_invoice_is_paid_when_the_provider_reports_it_and_once() {
     let (site, stand_in) = site().await;
@@ -88,7 +90,7 @@ async fn a_payment_ends_a_suspension_for_the_debt() {
 }
 
 #[tokio::test]
-async fn a_plan_is_in_force_when_the_provider_reports_it_and_a_repeated_report_moves_nobody_back() {
+async fn a_plan_starts_when_the_provider_reports_it_and_a_repeated_report_changes_nothing() {
     let (site, stand_in) = site().await;
     let owner = site.member(Role::Owner).await;
     let tenant = owner.user.tenant.unwrap();
@@ -110,9 +112,10 @@ async fn a_plan_is_in_force_when_the_provider_reports_it_and_a_repeated_report_m
     assert_eq!(told, [(Tier::Free, Tier::Premium), (Tier::Premium, Tier::Free)], "fees follow the plan");
 }
 
+// Shows (Plans, bills and payments): Members buy visible custom plans, or request them in tickets, by name or
+// identifier.
 #[tokio::test]
-async fn a_plan_of_the_operators_own_is_bought_by_its_name_or_its_identifier_if_it_is_visible_and_costs_something()
- {
+async fn a_visible_custom_plan_with_a_price_is_bought_by_name_or_identifier() {
     let (site, stand_in) = site().await;
     let owner = site.member(Role::Owner).await;
     let tenant = owner.user.tenant.unwrap();
@@ -177,8 +180,10 @@ async fn unmatched(site: &Site) -> Vec<(u64, String)> {
     all.into_iter().rev().map(|one| (one.cents, one.reason)).collect()
 }
 
+// Shows (Plans, bills and payments): A payment of the right amount pays an invoice that a credit note has reduced; an
+// excess payment is reported to operators once.
 #[tokio::test]
-async fn a_payment_of_the_right_amount_for_an_invoice_that_was_credited_pays_it_and_the_rest_is_recorded() {
+async fn a_payment_of_the_credited_amount_pays_the_invoice_and_the_rest_is_recorded() {
     let (site, stand_in) = site().await;
     let owner = site.member(Role::Owner).await;
     let tenant = owner.user.tenant.unwrap();
@@ -212,6 +217,8 @@ fn changed(id: &str, change: impl FnOnce(&mut Value)) -> String {
     body.to_string()
 }
 
+// Shows (Plans, bills and payments): A payment is booked or reported, never dropped; one that does not match the
+// checkout's session, mode, amount and currency completes nothing (promise 88).
 #[tokio::test]
 async fn a_payment_is_booked_or_reported_and_one_that_does_not_fit_completes_nothing() {
     /// The name of a case, the change to the payment, and the reported reason.
@@ -280,6 +287,7 @@ async fn a_payment_is_booked_or_reported_and_one_that_does_not_fit_completes_not
     assert_eq!((list.as_array().unwrap().len(), &list[0]["cents"]), (2, &json!(1_190)));
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn a_plan_is_completed_by_the_session_of_its_checkout_alone() {
     let (site, stand_in) = site().await;
@@ -301,6 +309,7 @@ async fn a_plan_is_completed_by_the_session_of_its_checkout_alone() {
     assert_eq!(tier().await, Tier::Enterprise);
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn a_payment_of_too_little_or_of_a_settled_invoice_pays_nothing() {
     let (site, stand_in) = site().await;
@@ -327,6 +336,7 @@ async fn a_payment_of_too_little_or_of_a_settled_invoice_pays_nothing() {
     assert_eq!(reasons, ["its amount is not 1190 cents", "the invoice is not open: return it"]);
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn a_page_that_has_ended_is_not_returned_again_and_neither_is_an_old_one() {
     let (site, stand_in) = site().await;
@@ -352,7 +362,7 @@ async fn a_page_that_has_ended_is_not_returned_again_and_neither_is_an_old_one()
 }
 
 #[tokio::test]
-async fn a_provider_that_is_away_is_asked_again_for_the_same_payment() {
+async fn an_unreachable_provider_is_asked_again_for_the_same_payment() {
     let (site, stand_in) = site().await;
     let owner = site.member(Role::Owner).await;
     let number = issue(&site, owner.user.tenant.unwrap()).await;
@@ -375,7 +385,7 @@ async fn a_provider_that_is_away_is_asked_again_for_the_same_payment() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_paid_is_refused_with_the_reason() {
+async fn an_unpayable_object_is_refused_with_the_reason() {
     let (site, _stand_in) = site().await;
     let tenant = site.tenant().await;
     let owner = site.visitor(Some(tenant), Role::Owner).await;
@@ -450,6 +460,7 @@ async fn events_without_the_signature_of_the_provider_are_refused_and_limited() 
     assert_eq!(report_signed(&site, &long, EVENT_SECRET).await.0, 413);
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn without_a_provider_an_operator_marks_invoices_as_paid() {
     let site = Site::new().await;

@@ -6,6 +6,7 @@ use rpcgate_store::{DeliveryId, DeliveryStatus, fresh_id};
 use serde_json::{Value, json};
 use std::time::Duration;
 
+// Shows (Webhooks): Deliveries are listed and shown with request, answers and times; an ended one can be retried.
 #[tokio::test]
 async fn a_delivery_is_shown_with_its_request_and_its_attempts() {
     let (site, owner, webhook) = listening().await;
@@ -44,6 +45,7 @@ async fn a_delivery_is_shown_with_its_request_and_its_attempts() {
     assert!(!headers.to_string().contains("signature"), "{headers}");
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn a_delivery_that_has_ended_is_due_again_when_it_is_retried() {
     let (site, owner, webhook) = listening().await;
@@ -65,6 +67,7 @@ async fn a_delivery_that_has_ended_is_due_again_when_it_is_retried() {
     }
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn a_delivery_is_retried_a_bounded_number_of_times_and_only_to_an_active_endpoint() {
     let (site, owner, webhook) = listening().await;
@@ -91,6 +94,7 @@ async fn a_delivery_is_retried_a_bounded_number_of_times_and_only_to_an_active_e
     assert_eq!(retried, 99);
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn deliveries_are_listed_by_their_state_the_newest_first() {
     let (site, owner, webhook) = listening().await;

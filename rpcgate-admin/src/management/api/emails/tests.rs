@@ -38,6 +38,8 @@ fn to<'m>(mails: &'m [String], email: &str) -> Vec<&'m String> {
     mails.iter().filter(|mail| mail.contains(&format!("To: {email}\r\n"))).collect()
 }
 
+// Shows (Accounts and second factors): `PUT /auth/me/email` takes effect when the new address is confirmed; the old one
+// gets a mail.
 #[tokio::test]
 async fn a_new_address_takes_effect_once_confirmed_and_the_old_one_is_notified() {
     let site = site().await;
@@ -70,6 +72,7 @@ async fn a_new_address_takes_effect_once_confirmed_and_the_old_one_is_notified()
     assert!(reported.iter().any(|entry| entry.action == "email.change_asked" && entry.detail == NEW));
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn a_change_of_address_needs_the_password_and_a_confirmed_address() {
     let site = site().await;
@@ -110,8 +113,9 @@ async fn a_taken_address_is_answered_like_a_free_one_and_its_owner_is_notified()
     assert_ne!(user.name, "", "it is the same user");
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
-async fn an_account_that_was_never_confirmed_makes_room_and_a_confirmed_one_does_not() {
+async fn an_unconfirmed_account_gives_up_its_address_and_a_confirmed_one_does_not() {
     let site = site().await;
     let access = owner(&site).await;
     register(&site, NEW).await;
@@ -132,6 +136,7 @@ async fn an_account_that_was_never_confirmed_makes_room_and_a_confirmed_one_does
     assert_eq!(me.body["email"], NEW);
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn a_change_of_password_invalidates_a_requested_change_of_address() {
     let site = site().await;

@@ -28,8 +28,10 @@ async fn tag(site: &Site, visitor: &Visitor, path: &str) -> String {
     answer.headers[ETAG].to_str().unwrap().to_owned()
 }
 
+// Shows (Management): `ETag` and `If-Match` protect objects that several people change: it is 412 if another user
+// changed the object, also at the same time.
 #[tokio::test]
-async fn a_change_that_expects_an_older_version_is_refused_and_one_without_a_condition_is_done() {
+async fn a_change_that_expects_an_older_version_is_refused_an_unconditional_one_passes() {
     let site = Site::new().await;
     let (owner, operator) = (site.member(Role::Owner).await, site.operator().await);
     let colleague = site.visitor(owner.user.tenant, Role::Viewer).await;
@@ -94,6 +96,7 @@ async fn a_change_that_expects_an_older_version_is_refused_and_one_without_a_con
     }
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn a_deletion_and_an_empty_change_have_a_condition_too() {
     let site = Site::new().await;
@@ -121,7 +124,7 @@ async fn a_deletion_and_an_empty_change_have_a_condition_too() {
 }
 
 #[tokio::test]
-async fn a_condition_that_is_no_tag_is_refused() {
+async fn a_condition_that_is_not_a_tag_is_refused() {
     let site = Site::new().await;
     let owner = site.member(Role::Owner).await;
     let path = format!("/tenants/{}", owner.user.tenant.unwrap());

@@ -71,8 +71,9 @@ async fn get(site: &Site, visitor: &Visitor, request: RequestId) -> Answer {
     ask(site, Some(&visitor.token), Method::GET, &format!("/explain/{request}"), None).await
 }
 
+// Shows (Traces, logs and metrics).
 #[tokio::test]
-async fn the_owner_and_operators_see_what_a_gateway_says() {
+async fn the_owner_and_operators_see_the_gateways_explanation() {
     let site = Site::new().await;
     let owner = site.member(Role::Viewer).await;
     let tenant = owner.user.tenant.unwrap();
@@ -95,8 +96,10 @@ async fn the_owner_and_operators_see_what_a_gateway_says() {
     gateway.abort();
 }
 
+// Shows (Traces, logs and metrics): Another tenant's request is answered like an unknown one; one that is too old or in
+// the future is reported at once.
 #[tokio::test]
-async fn a_request_of_another_tenant_is_answered_like_one_that_nobody_remembers() {
+async fn a_request_of_another_tenant_is_answered_like_an_unknown_one() {
     let site = Site::new().await;
     let (owner, outsider) = (site.member(Role::Owner).await, site.member(Role::Owner).await);
     let request = RequestId::new(site.app.now());
@@ -112,6 +115,7 @@ async fn a_request_of_another_tenant_is_answered_like_one_that_nobody_remembers(
     gateway.abort();
 }
 
+// Shows (Traces, logs and metrics).
 #[tokio::test]
 async fn without_a_gateway_and_outside_of_the_time_nothing_is_asked() {
     let site = Site::new().await;

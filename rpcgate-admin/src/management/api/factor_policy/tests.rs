@@ -47,6 +47,7 @@ async fn strict_tenant(site: &Site) -> (String, TenantId, Visitor) {
     (owner, tenant, member)
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn members_without_a_required_factor_can_only_add_one() {
     let site = site().await;
@@ -90,6 +91,7 @@ async fn members_without_a_required_factor_can_only_add_one() {
     );
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn only_an_owner_with_a_factor_requires_one() {
     let site = site().await;
@@ -126,6 +128,8 @@ async fn a_member_who_removes_the_factor_is_held_again() {
     assert_eq!(reported(&get(&site, token, "/tenants").await), MEMBERS_NEED);
 }
 
+// Shows (Accounts and second factors): Operators need a second factor to change anything if `admin.operator_mfa` is
+// set; an owner may require one of all members.
 #[tokio::test]
 async fn operators_change_nothing_without_a_factor_if_it_is_configured() {
     for (text, is_required) in [("", false), ("[admin]\noperator_mfa = true\n", true)] {

@@ -96,6 +96,8 @@ const EXPIRED: (StatusCode, &str) =
 const WRONG: (StatusCode, &str) = (StatusCode::UNAUTHORIZED, "the code is wrong or was used before");
 const LOCKED: (StatusCode, &str) = (StatusCode::FORBIDDEN, "account temporarily locked");
 
+// Shows (Accounts and second factors): With a second factor a log-in returns `mfa_required` and an `mfa_token`, also on
+// the page; `POST /auth/mfa/verify` completes it once, within five minutes.
 #[tokio::test]
 async fn a_log_in_needs_the_factor_after_the_password() {
     let site = site().await;
@@ -128,6 +130,7 @@ async fn a_log_in_needs_the_factor_after_the_password() {
     }
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn codes_of_the_step_before_and_after_are_accepted_and_no_others() {
     for (steps, is_good) in [(-2, false), (-1, true), (0, true), (1, true), (2, false)] {
@@ -140,6 +143,8 @@ async fn codes_of_the_step_before_and_after_are_accepted_and_no_others() {
     }
 }
 
+// Shows (Accounts and second factors): A code works once for a user, also in parallel, and one step before and after; a
+// log-in has five tries (promise 36).
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_code_that_is_submitted_fifty_times_at_once_opens_one_session() {
     let site = Arc::new(site().await);
@@ -161,8 +166,9 @@ async fn a_code_that_is_submitted_fifty_times_at_once_opens_one_session() {
     }
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
-async fn a_code_works_once_for_its_user_whatever_it_is_for() {
+async fn a_code_works_once_for_its_user_for_any_purpose() {
     let site = site().await;
     let (token, app, _) = account_with_app(&site).await;
     let (first, second, used) = (begun(&site).await, begun(&site).await, app.shows(&site));
@@ -176,6 +182,7 @@ async fn a_code_works_once_for_its_user_whatever_it_is_for() {
     assert_eq!(verify(&site, &second, ("code", &app.shows_at(&site, 1))).await.status, StatusCode::OK);
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn five_wrong_factors_end_a_log_in_and_lock_the_factors_for_a_while() {
     let site = site().await;
@@ -208,6 +215,7 @@ async fn a_log_in_has_five_tries_even_if_another_one_succeeds() {
     assert_eq!(reported(&verify(&site, &first, ("code", &app.shows_at(&site, 1))).await), EXPIRED);
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn many_guesses_of_a_code_at_once_get_no_further_than_five() {
     let site = Arc::new(site().await);
@@ -227,8 +235,9 @@ async fn many_guesses_of_a_code_at_once_get_no_further_than_five() {
     assert_eq!(evaluated as u64, FACTOR_TRIES, "{statuses:?}");
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
-async fn the_token_of_a_pending_log_in_is_good_for_five_minutes_and_for_nothing_else() {
+async fn the_token_of_a_pending_log_in_works_for_five_minutes_and_only_for_it() {
     let site = site().await;
     let (access, app, _) = account_with_app(&site).await;
     let token = begun(&site).await;
@@ -248,8 +257,10 @@ async fn the_token_of_a_pending_log_in_is_good_for_five_minutes_and_for_nothing_
     assert_eq!(reported(&verify(&site, &token, ("code", &app.shows(&site))).await), EXPIRED);
 }
 
+// Shows (Accounts and second factors): Ten recovery codes are shown once; each works for one log-in, and they can be
+// renewed.
 #[tokio::test]
-async fn a_recovery_code_stands_in_for_the_app_once() {
+async fn a_recovery_code_replaces_the_app_once() {
     let site = site().await;
     let (token, app, recovery) = account_with_app(&site).await;
     let all = json!({"totp": true, "passkeys": 0, "recovery_codes": 10});
@@ -279,6 +290,7 @@ async fn a_recovery_code_stands_in_for_the_app_once() {
     assert_eq!(verify(&site, &pending, ("recovery_code", &renewed[5])).await.status, StatusCode::OK);
 }
 
+// Shows (Accounts and second factors): A reset of the password does not skip the second factor.
 #[tokio::test]
 async fn a_reset_of_the_password_does_not_skip_the_factor() {
     let site = site().await;
@@ -319,7 +331,7 @@ async fn exactly_one_factor_is_given() {
 }
 
 #[tokio::test]
-async fn an_account_that_was_disabled_meanwhile_completes_no_log_in() {
+async fn an_account_that_is_disabled_during_a_log_in_does_not_complete_it() {
     let site = site().await;
     let (_, app, _) = account_with_app(&site).await;
     let token = begun(&site).await;

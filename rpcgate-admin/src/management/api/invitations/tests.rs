@@ -139,7 +139,7 @@ async fn a_member_is_not_invited() {
 }
 
 #[tokio::test]
-async fn only_the_newest_link_of_an_address_is_good_and_none_that_was_withdrawn() {
+async fn only_the_newest_link_of_an_address_works_and_no_withdrawn_one() {
     let site = site().await;
     let host = site.member(Role::Owner).await;
     let first = invite(&site, &host, INVITED, "owner").await;
@@ -188,7 +188,7 @@ async fn a_link_is_valid_for_a_week_and_only_for_its_purpose() {
 }
 
 #[tokio::test]
-async fn an_invalid_acceptance_is_refused_with_the_reason_and_does_not_use_up_the_invitation() {
+async fn an_invalid_acceptance_is_refused_with_the_reason_and_keeps_the_invitation() {
     let site = site().await;
     let host = site.member(Role::Owner).await;
     invite(&site, &host, INVITED, "viewer").await;
@@ -280,8 +280,9 @@ async fn invitations_to_one_address_are_limited() {
     assert_eq!(accept(&site, &token(&site)).await.status, StatusCode::CREATED);
 }
 
+// Shows (Accounts and second factors): Invitations to one address are bounded across tenants.
 #[tokio::test]
-async fn an_address_gets_five_invitations_whoever_sends_them() {
+async fn an_address_gets_at_most_five_invitations_from_all_senders() {
     let site = site().await;
     let mut answers = Vec::new();
     for _ in 0..4 {
@@ -315,6 +316,7 @@ async fn inviting_and_accepting_count_with_the_attempts_of_a_client() {
     assert_eq!(accept(&site, &good).await.status, StatusCode::CREATED);
 }
 
+// Shows (Mails and notifications).
 #[tokio::test]
 async fn an_unavailable_mailer_fails_no_request_and_is_retried() {
     let site = site().await;

@@ -85,6 +85,7 @@ async fn get(site: &Site, visitor: &Visitor, path: &str) -> (u16, Value) {
     ask(site, visitor, Method::GET, path, Value::Null).await
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn the_bill_of_the_current_month_has_what_its_invoice_will_have() {
     let text = "[billing]\ntax_name = \"VAT\"\ntax_basis_points = 1900\n[billing.fees]\nstandard = 3100\n";
@@ -141,6 +142,7 @@ async fn the_bill_of_the_current_month_has_what_its_invoice_will_have() {
     assert_eq!((&invoice["period"], &invoice["status"]), (&period, &json!("open")));
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn an_invoice_is_read_by_its_tenant_and_no_other() {
     let site = Site::new().await;
@@ -172,6 +174,7 @@ async fn an_invoice_is_read_by_its_tenant_and_no_other() {
     assert_eq!(get(&site, &viewer, &path).await.0, 403);
 }
 
+// Shows (Plans, bills and payments): Operators mark invoices as paid or cancelled, and issue credit notes.
 #[tokio::test]
 async fn an_operator_marks_an_invoice_as_paid_or_cancelled_once() {
     let site = Site::new().await;
@@ -237,6 +240,7 @@ async fn operators_list_the_invoices_in_each_state() {
     }
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn credit_notes_reduce_what_is_owed_until_nothing_is() {
     let site = Site::new().await;
@@ -287,7 +291,7 @@ async fn an_invoice_has_at_most_a_hundred_credit_notes() {
 }
 
 #[tokio::test]
-async fn of_parallel_settlements_one_decides() {
+async fn one_of_parallel_settlements_decides() {
     let site = Site::new().await;
     let operator = site.operator().await;
     let number = issue(&site, site.tenant().await).await;
@@ -308,8 +312,9 @@ async fn page(site: &Site, visitor: &Visitor, path: &str, accept: &str) -> (http
     (head, String::from_utf8(body.to_vec()).unwrap())
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
-async fn the_bill_of_the_current_month_is_a_page_for_printing_that_says_what_it_is() {
+async fn the_bill_of_the_current_month_is_a_printable_page_marked_as_preliminary() {
     let site = Site::of("[billing]\nseller = \"Acme\"\n").await;
     let owner = site.member(Role::Owner).await;
     let tenant = owner.user.tenant.unwrap();
@@ -330,6 +335,7 @@ async fn the_bill_of_the_current_month_is_a_page_for_printing_that_says_what_it_
     assert_eq!(head.headers[CONTENT_TYPE], "application/json", "{json}");
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn an_invoice_is_a_page_for_printing_that_runs_nothing() {
     let site = Site::new().await;

@@ -27,6 +27,7 @@ async fn project(site: &Site, visitor: &Visitor) -> (ProjectId, String) {
     (id, format!("/projects/{id}/keys"))
 }
 
+// Shows (Management): A key is shown once; its prefix is its first 12 characters.
 #[tokio::test]
 async fn a_key_is_shown_once_and_stored_as_a_hash() {
     let site = Site::new().await;
@@ -57,6 +58,7 @@ async fn a_key_is_shown_once_and_stored_as_a_hash() {
     assert_eq!((entry.subject.clone(), entry.detail.as_str()), (id.to_string(), &text[..12]));
 }
 
+// Shows (Management): A key has a scope, which may use aliases, and an expiry.
 #[tokio::test]
 async fn a_scope_is_stored_by_canonical_names_and_an_end_in_utc() {
     let site = Site::new().await;
@@ -145,6 +147,7 @@ async fn logged_in(site: &Site, user: User) -> Visitor {
     Visitor { user, session: id, token }
 }
 
+// Shows (Accounts and second factors): Creating an API key is 403 before the address is confirmed.
 #[tokio::test]
 async fn there_is_no_key_before_the_address_is_confirmed() {
     let site = Site::new().await;

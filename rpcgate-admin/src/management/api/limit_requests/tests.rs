@@ -20,6 +20,9 @@ fn wish() -> Value {
     json!({"requested_tier": "premium", "reason": "More calls"})
 }
 
+// Shows (States and transitions): One limit request is pending, a second is 409; approval moves the tier.
+// Shows (Mails and notifications): The members of a tenant are notified once of the decision about a limit request, by
+// mail too if they may make one.
 #[tokio::test]
 async fn one_request_is_pending_and_approval_moves_the_tier() {
     let site = Site::new().await;
@@ -72,8 +75,9 @@ async fn one_request_is_pending_and_approval_moves_the_tier() {
     assert_eq!(reported, [created, approved, created, "limit_request.rejected"]);
 }
 
+// Shows (States and transitions).
 #[tokio::test]
-async fn of_parallel_limit_requests_one_is_accepted() {
+async fn one_of_parallel_limit_requests_is_accepted() {
     let site = Site::new().await;
     let owner = site.member(Role::Owner).await;
     let made =

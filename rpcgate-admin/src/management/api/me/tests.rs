@@ -41,7 +41,7 @@ async fn every_user_can_read_its_own_account() {
 }
 
 #[tokio::test]
-async fn a_name_is_all_that_one_changes_about_oneself() {
+async fn users_change_only_their_own_name() {
     let site = Site::new().await;
     let visitor = site.member(Role::Viewer).await;
     let put =
@@ -59,6 +59,7 @@ async fn a_name_is_all_that_one_changes_about_oneself() {
     assert_eq!(again.body, answer.body);
 }
 
+// Shows (Accounts and second factors): A password change and logout-all end every other session at once.
 #[tokio::test]
 async fn a_new_password_ends_all_other_sessions() {
     let site = site().await;
@@ -85,7 +86,7 @@ async fn a_locked_log_in_does_not_prevent_a_change_of_password_in_an_open_sessio
 }
 
 #[tokio::test]
-async fn a_stolen_token_does_not_do_for_guessing_the_password() {
+async fn a_stolen_token_does_not_help_to_guess_the_password() {
     let site = site().await;
     register(&site, EMAIL).await;
     let (token, _) = tokens(&site, EMAIL).await;
@@ -100,6 +101,8 @@ async fn a_stolen_token_does_not_do_for_guessing_the_password() {
     assert_eq!(login(&site, EMAIL, PASSWORD).await.status, StatusCode::OK, "the owner is not locked out");
 }
 
+// Shows (Management): A name may change a few times in a quarter of an hour, and an unchanged one leaves no audit entry
+// (promise 70).
 #[tokio::test]
 async fn renaming_to_the_same_name_does_not_fill_the_audit_log() {
     let site = Site::new().await;

@@ -63,7 +63,7 @@ async fn members_see_members_oldest_first() {
 }
 
 #[tokio::test]
-async fn a_role_that_is_changed_holds_at_once() {
+async fn a_changed_role_takes_effect_at_once() {
     let site = Site::new().await;
     let admin = site.member(Role::Admin).await;
     let tenant = admin.user.tenant.unwrap();

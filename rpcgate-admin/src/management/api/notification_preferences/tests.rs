@@ -38,6 +38,8 @@ fn mailed(site: &Site, text: &str) -> Vec<String> {
     to
 }
 
+// Shows (Mails and notifications): Users are notified about invoices, security and webhooks according to their
+// preferences per kind; requested mails are sent once each.
 #[tokio::test]
 async fn each_user_has_preferences_for_the_kinds_of_its_role() {
     let site = Site::new().await;
@@ -79,7 +81,7 @@ async fn each_user_has_preferences_for_the_kinds_of_its_role() {
 }
 
 #[tokio::test]
-async fn a_choice_holds_with_another_role_even_if_it_was_the_default() {
+async fn a_choice_is_kept_with_another_role_even_if_it_was_the_default() {
     let site = Site::new().await;
     let owner = site.member(Role::Owner).await;
     let tenant = owner.user.tenant.unwrap();
@@ -105,6 +107,7 @@ async fn a_choice_holds_with_another_role_even_if_it_was_the_default() {
     assert_eq!(mailed(&other).await, json!(true), "nothing was");
 }
 
+// Shows (Mails and notifications).
 #[tokio::test]
 async fn every_kind_is_switched_for_the_list_and_for_mails_by_each_user() {
     let site = Site::new().await;
@@ -139,6 +142,7 @@ async fn a_preference_that_cannot_be_is_refused() {
     assert_eq!(get(&site, &operator, "/notifications/preferences").await.0, 403);
 }
 
+// Shows (Mails and notifications).
 #[tokio::test]
 async fn a_raised_notification_is_seen_and_mailed_as_each_member_wants() {
     let site = Site::new().await;
@@ -183,8 +187,9 @@ async fn a_raised_notification_is_seen_and_mailed_as_each_member_wants() {
     }
 }
 
+// Shows (Mails and notifications).
 #[tokio::test]
-async fn a_notification_about_safety_is_for_its_user_alone() {
+async fn only_the_user_sees_a_notification_about_account_security() {
     let site = Site::new().await;
     let owner = site.member(Role::Owner).await;
     let tenant = owner.user.tenant.unwrap();
@@ -200,8 +205,9 @@ async fn a_notification_about_safety_is_for_its_user_alone() {
     assert_eq!(site.ask(Some(&owner), Method::POST, &path, Body::empty()).await.status.as_u16(), 404);
 }
 
+// Shows (Mails and notifications).
 #[tokio::test]
-async fn notifications_of_gateways_are_mailed_once_to_those_who_want_it_and_only_if_they_are_new() {
+async fn new_notifications_of_gateways_are_mailed_once_to_users_who_want_mail() {
     let site = Site::new().await;
     let owner = site.member(Role::Owner).await;
     let tenant = owner.user.tenant.unwrap();

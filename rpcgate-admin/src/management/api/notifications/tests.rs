@@ -28,6 +28,7 @@ pub(crate) async fn use_up(site: &Site, tenant: TenantId) {
     }
 }
 
+// Shows (Mails and notifications).
 #[tokio::test]
 async fn notifications_are_listed_newest_first_and_marked_read_by_each_user() {
     let site = Site::new().await;
@@ -59,8 +60,9 @@ async fn notifications_are_listed_newest_first_and_marked_read_by_each_user() {
     assert_eq!(ask(&site, &viewer, Method::POST, &path).await, (200, read));
 }
 
+// Shows (Mails and notifications).
 #[tokio::test]
-async fn notifications_are_their_tenants_alone() {
+async fn notifications_are_visible_only_to_their_tenant() {
     let site = Site::new().await;
     let (owner, outsider) = (site.member(Role::Owner).await, site.member(Role::Owner).await);
     use_up(&site, owner.user.tenant.unwrap()).await;

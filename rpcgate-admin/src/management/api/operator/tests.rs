@@ -23,6 +23,7 @@ async fn ask(site: &Site, visitor: &Visitor, method: Method, path: &str, body: V
 
 const UNKNOWN_ID: &str = "00000000-0000-7000-8000-000000000000";
 
+// Shows (Management): Only operators may call operator endpoints.
 #[tokio::test]
 async fn operator_routes_require_an_operator() {
     let site = Site::new().await;
@@ -58,6 +59,7 @@ async fn operator_routes_require_an_operator() {
     assert_eq!(site.app.store.overlay().await.unwrap(), rpcgate_config::Overlay::default());
 }
 
+// Shows (Management): Operators suspend tenants and move them to another tier.
 #[tokio::test]
 async fn a_tenant_is_suspended_and_moved_to_another_plan() {
     let site = Site::new().await;
@@ -108,6 +110,7 @@ async fn a_tenant_is_suspended_and_moved_to_another_plan() {
     }
 }
 
+// Shows (Management): A quota may set any of its fields to any u64; unset fields have their defaults.
 #[tokio::test]
 async fn a_quota_takes_any_of_its_fields_and_can_be_taken_away() {
     let site = Site::new().await;
@@ -158,6 +161,7 @@ async fn a_quota_takes_any_of_its_fields_and_can_be_taken_away() {
     assert_eq!(audit[5].detail, "cu_per_day 5, cu_per_month 6, rps_limit 7");
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn a_weight_comes_from_operators_or_else_the_file_or_else_the_table() {
     let site = Site::of("[chains.btc]\ncu = { getblock = 33 }\n").await;
@@ -210,6 +214,7 @@ async fn a_weight_comes_from_operators_or_else_the_file_or_else_the_table() {
     );
 }
 
+// Shows (Management): An operator can switch a chain, but cannot enable one that the file disables.
 #[tokio::test]
 async fn a_chain_is_switched_but_not_against_the_file() {
     let node = "nodes = [\"http://127.0.0.1:1/\"]\n";
@@ -239,6 +244,7 @@ async fn a_chain_is_switched_but_not_against_the_file() {
     assert_eq!((audit[0].action.as_str(), audit[0].detail.as_str()), ("chain.switched", "on"));
 }
 
+// Shows (Management): Only the sent fields of a plan change.
 #[tokio::test]
 async fn only_the_given_limits_of_a_plan_change() {
     let site = Site::of("[plans.free]\nper_hour = 600\n").await;
@@ -297,6 +303,7 @@ async fn only_the_given_limits_of_a_plan_change() {
     assert_eq!(details[7..], ["price_per_cu 0.002", "per_minute 20"]);
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn nodes_are_listed_with_the_health_that_running_gateways_see() {
     let site = Site::new().await;
@@ -358,6 +365,7 @@ async fn nodes_are_listed_with_the_health_that_running_gateways_see() {
     assert_eq!(nodes.as_array().map(Vec::len), Some(1), "one gateway has said nothing for a minute");
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn a_node_is_drained_and_resumed_and_the_last_usable_one_only_with_force() {
     let site = Site::new().await;
@@ -406,6 +414,7 @@ async fn a_node_is_drained_and_resumed_and_the_last_usable_one_only_with_force()
     assert_eq!(changes, 5, "what changes nothing leaves no trace: {actions:?}");
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn a_tenant_is_deleted_once_it_owes_nothing() {
     // The fee is a dollar a minute in a month of 31 days.
@@ -445,6 +454,7 @@ async fn a_tenant_is_deleted_once_it_owes_nothing() {
     assert_eq!(deleted, ("tenant.deleted", Some(operator.user.id), "Site"));
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn a_tenant_is_deleted_in_the_version_that_was_seen_and_before_billing_has_begun() {
     let site = Site::of("[billing.fees]\nfree = 100000\n").await;
@@ -464,6 +474,7 @@ async fn a_tenant_is_deleted_in_the_version_that_was_seen_and_before_billing_has
     assert_eq!(delete(&now).await, StatusCode::NO_CONTENT, "what is never billed is not owed");
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn operators_set_the_quota_and_the_fee_of_a_plan() {
     let site = Site::of("[plans.free]\ncu_per_day = 500\n[billing.fees]\nfree = 100\n").await;
@@ -503,6 +514,7 @@ async fn operators_set_the_quota_and_the_fee_of_a_plan() {
     }
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn a_change_of_a_plan_can_take_effect_later_and_be_withdrawn_before() {
     let site = Site::new().await;

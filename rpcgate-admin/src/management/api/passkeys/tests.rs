@@ -172,6 +172,9 @@ const REFUSED: (StatusCode, &str) = (StatusCode::UNAUTHORIZED, "the passkey was 
 const USED: (StatusCode, &str) =
     (StatusCode::BAD_REQUEST, "`ceremony` is not valid, was used, or has expired");
 
+// Shows (Accounts and second factors): Passkeys have `POST /auth/passkeys/register/start|finish`, `GET /auth/passkeys`,
+// `DELETE /auth/passkeys/{id}` (requires a factor), `POST /auth/passkeys/login/start|finish`, and `passkey` in `POST
+// /auth/mfa/verify`; a user may have several with names and times of last use.
 #[tokio::test]
 async fn a_passkey_is_added_and_logs_its_user_in_without_a_password() {
     let site = site().await;
@@ -198,6 +201,7 @@ async fn a_passkey_is_added_and_logs_its_user_in_without_a_password() {
     assert_eq!(log_in(&site, &mut key).await.status, StatusCode::OK, "the counter goes on");
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn a_passkey_is_a_second_factor_after_the_password() {
     let site = site().await;
@@ -227,6 +231,7 @@ async fn a_passkey_is_a_second_factor_after_the_password() {
     assert_eq!(again.status, StatusCode::UNAUTHORIZED);
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_ceremony_is_finished_once_also_in_parallel_and_within_five_minutes() {
     let site = Arc::new(site().await);
@@ -252,6 +257,9 @@ async fn a_ceremony_is_finished_once_also_in_parallel_and_within_five_minutes() 
     }
 }
 
+// Shows (Accounts and second factors): Challenges of 256 bits are used once, within five minutes; origin, site,
+// presence and unlocking are checked; a counter that goes back is refused; removing a passkey requires a factor
+// (promise 37).
 #[tokio::test]
 async fn challenges_are_random_and_long() {
     let site = site().await;
@@ -265,6 +273,7 @@ async fn challenges_are_random_and_long() {
     }
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn an_answer_for_another_site_or_challenge_or_without_unlocking_is_refused() {
     let site = site().await;
@@ -305,6 +314,7 @@ async fn an_answer_for_another_site_or_challenge_or_without_unlocking_is_refused
     assert_eq!(log_in(&site, &mut key).await.status, StatusCode::OK);
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn a_passkey_whose_counter_goes_back_is_refused_and_recorded() {
     let site = site().await;
@@ -317,6 +327,7 @@ async fn a_passkey_whose_counter_goes_back_is_refused_and_recorded() {
     assert!(entries.iter().any(|entry| entry.action == "passkey.copied"), "{entries:?}");
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn a_further_passkey_needs_a_factor_and_a_user_may_have_several() {
     let site = site().await;
@@ -346,6 +357,7 @@ async fn a_further_passkey_needs_a_factor_and_a_user_may_have_several() {
     assert_eq!(reported(&call(&site, Some(&token), "register/start", factor).await), USED);
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn a_user_has_at_most_twenty_passkeys_and_each_credential_one_owner() {
     let site = site().await;
@@ -384,6 +396,7 @@ async fn a_user_has_at_most_twenty_passkeys_and_each_credential_one_owner() {
     assert_eq!(log_in(&site, &mut key).await.status, StatusCode::OK);
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn removing_a_passkey_asks_for_a_factor_and_ends_other_sessions() {
     let site = site().await;
@@ -481,7 +494,7 @@ async fn without_a_host_name_there_are_no_passkeys() {
 }
 
 #[tokio::test]
-async fn what_no_browser_returns_is_refused_before_the_ceremony_is_used() {
+async fn a_malformed_passkey_response_is_refused_before_the_ceremony_is_used() {
     let site = site().await;
     let (_, mut key, _) = account_with_key(&site).await;
     let (ceremony, options) = started(&site).await;

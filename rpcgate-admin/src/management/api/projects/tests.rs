@@ -20,6 +20,7 @@ async fn made(site: &Site, visitor: &Visitor, name: &str) -> String {
     project["id"].as_str().unwrap().to_owned()
 }
 
+// Shows (Management): A creation answers 201 with the object, a deletion 204.
 #[tokio::test]
 async fn a_project_is_made_read_changed_and_deleted() {
     let site = Site::new().await;

@@ -33,6 +33,7 @@ async fn add_app(site: &Site, token: &str) -> (Authenticator, Vec<String>) {
     (app, recovery_codes(&activated))
 }
 
+// Shows (Accounts and second factors): An unconfirmed account cannot order or invite.
 #[tokio::test]
 async fn an_unconfirmed_account_orders_nothing() {
     let site = site().await;
@@ -58,6 +59,7 @@ async fn an_unconfirmed_account_orders_nothing() {
     assert!(site.app.store.limit_requests(tenant).await.unwrap().is_empty());
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn a_proof_is_enough_for_ten_minutes_in_its_own_session() {
     let site = site().await;
@@ -79,6 +81,7 @@ async fn a_proof_is_enough_for_ten_minutes_in_its_own_session() {
     assert!(is_refused(&enroll(&token).await), "a refreshed token proves nothing");
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn wrong_proofs_lock_like_wrong_passwords() {
     let site = site().await;
@@ -101,6 +104,7 @@ async fn reset(site: &Site, count: usize, more: Value) -> Answer {
     post(site, "/auth/password/reset", form).await
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn a_reset_takes_away_what_a_thief_has_added() {
     let site = site().await;
@@ -124,8 +128,9 @@ async fn a_reset_takes_away_what_a_thief_has_added() {
     assert_eq!(late.status, StatusCode::UNAUTHORIZED);
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
-async fn a_reset_keeps_old_factors_and_young_ones_if_it_says_so() {
+async fn a_reset_keeps_old_factors_and_on_request_young_ones() {
     for (age, more) in [(DAY * 7, json!({})), (DAY, json!({"keep_factors": true}))] {
         let site = site().await;
         register_confirmed(&site, EMAIL).await;

@@ -28,6 +28,8 @@ async fn reset(site: &Site, token: &str, password: &str) -> (StatusCode, String)
 
 const BAD: &str = "the token is not valid, was used, or has expired";
 
+// Shows (Accounts and second factors): `POST /auth/password/forgot` {email} always gets 202; `POST
+// /auth/password/reset` {token, password} sets the password.
 #[tokio::test]
 async fn the_reader_of_the_mails_sets_the_password_and_all_sessions_end() {
     let site = site().await;
@@ -56,8 +58,9 @@ async fn the_reader_of_the_mails_sets_the_password_and_all_sessions_end() {
     }
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
-async fn an_address_without_an_account_is_not_revealed_and_none_is_mailed_often() {
+async fn an_address_without_an_account_is_not_revealed_and_mails_are_limited() {
     let site = site().await;
     register_confirmed(&site, EMAIL).await;
     for email in ["unknown@example.com", "no address", ""] {
@@ -72,6 +75,7 @@ async fn an_address_without_an_account_is_not_revealed_and_none_is_mailed_often(
     assert_eq!(tokens(&site, 7).await.len(), 6, "and no mail has gone to another address");
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn only_the_newest_link_is_good_and_for_an_hour() {
     let site = site().await;
@@ -114,6 +118,7 @@ async fn a_password_that_was_changed_makes_links_worthless_and_unread_ones_are_s
     assert_eq!(site.app.store.sweep(site.app.now()).await.unwrap().mail_tokens, 1);
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn a_reset_ends_a_lock_and_confirms_the_address() {
     let site = site().await;

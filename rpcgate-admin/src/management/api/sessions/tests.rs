@@ -39,6 +39,7 @@ async fn actions(site: &Site) -> Vec<String> {
     entries.into_iter().map(|entry| entry.action).collect()
 }
 
+// Shows (Accounts and second factors): A log-in returns a token, its lifetime and a refresh token.
 #[tokio::test]
 async fn a_log_in_returns_tokens_for_the_api() {
     let site = account().await;
@@ -57,6 +58,7 @@ async fn a_log_in_returns_tokens_for_the_api() {
     assert_eq!(reported(&answer), (StatusCode::BAD_REQUEST, "`password` is missing"));
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn a_wrong_password_and_an_unknown_address_look_the_same() {
     let site = account().await;
@@ -81,6 +83,8 @@ async fn a_wrong_password_and_an_unknown_address_look_the_same() {
     assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");
 }
 
+// Shows (Accounts and second factors): Five wrong passwords lock an address for a while, whether it has an account or
+// not.
 #[tokio::test]
 async fn wrong_passwords_lock_an_address_for_a_while_with_or_without_an_account() {
     let site = account().await;
@@ -110,6 +114,7 @@ async fn a_right_password_resets_the_attempts() {
     }
 }
 
+// Shows (Accounts and second factors): Parallel guesses do not circumvent the lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn many_guesses_at_once_get_no_further_than_one_after_another() {
     let site = std::sync::Arc::new(account().await);
@@ -135,6 +140,7 @@ async fn many_guesses_at_once_get_no_further_than_one_after_another() {
     assert_eq!(answers[0], answers[1], "an address without an account looks the same");
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn log_ins_to_many_accounts_at_once_are_checked_or_may_come_again() {
     let site = std::sync::Arc::new(account().await);
@@ -150,7 +156,7 @@ async fn log_ins_to_many_accounts_at_once_are_checked_or_may_come_again() {
 }
 
 #[tokio::test]
-async fn an_attempt_without_a_free_place_does_not_count() {
+async fn an_attempt_without_a_free_slot_does_not_count() {
     let site = account().await;
     let passwords = site.app.passwords.clone();
     let mut crowd = tokio::task::JoinSet::new();
@@ -200,6 +206,7 @@ async fn a_failed_log_in_is_recorded_for_the_account() {
     assert_eq!(actions(&site).await, ["login.failed", "account.registered"]);
 }
 
+// Shows (Accounts and second factors): Refresh tokens rotate; using one again ends the session.
 #[tokio::test]
 async fn a_session_is_renewed_with_a_token_that_is_good_once() {
     let site = account().await;
@@ -224,8 +231,9 @@ async fn a_session_is_renewed_with_a_token_that_is_good_once() {
     }
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
-async fn of_two_parallel_refreshes_at_most_one_succeeds() {
+async fn at_most_one_of_two_parallel_refreshes_succeeds() {
     let site = account().await;
     let (_, token) = tokens(&site, EMAIL).await;
     let (a, b) = tokio::join!(refresh(&site, &token), refresh(&site, &token));
@@ -244,6 +252,7 @@ async fn a_refresh_token_that_is_not_used_ends_with_its_time() {
     assert_eq!(refresh(&site, &token).await.status, StatusCode::UNAUTHORIZED);
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn a_log_out_takes_effect_at_once_here_or_everywhere() {
     let site = account().await;
@@ -267,6 +276,7 @@ async fn a_log_out_takes_effect_at_once_here_or_everywhere() {
     assert_eq!(actions(&site).await[..2], ["session.all_ended", "session.ended"]);
 }
 
+// Shows (Accounts and second factors): A log-out needs only the refresh token.
 #[tokio::test]
 async fn a_refresh_token_alone_suffices_to_log_out() {
     let site = account().await;
@@ -315,6 +325,8 @@ async fn sessions_are_listed_and_ended_by_their_users() {
     assert_eq!(list(&new).await.as_array().unwrap().len(), 1);
 }
 
+// Shows (Accounts and second factors): Sessions show their device, their addresses and their last use, and what the
+// user logged in with.
 #[tokio::test]
 async fn a_session_shows_its_device_its_last_address_and_its_last_use() {
     let site = account().await;

@@ -33,6 +33,8 @@ async fn a_subscription_has_the_chains_path_and_the_filter_as_it_was_given() {
     assert_eq!(entry.detail, format!("health on ltc to {}", webhook.id));
 }
 
+// Shows (Webhooks): A subscription that cannot match is 400 with the field; every chain has `health`, and the other
+// types that its reader supports.
 #[tokio::test]
 async fn a_subscription_that_nothing_can_match_is_refused_with_the_field() {
     let (site, owner, webhook) = listening().await;
@@ -63,8 +65,9 @@ async fn a_subscription_that_nothing_can_match_is_refused_with_the_field() {
     assert_eq!(ask(&site, &owner, Method::GET, &path, Value::Null).await, (200, json!([])));
 }
 
+// Shows (Webhooks).
 #[tokio::test]
-async fn every_chain_tells_of_its_health() {
+async fn every_chain_has_health_events() {
     let site = Site::of("[plans.free]\nsubscriptions_per_webhook = 100\n").await;
     let owner = site.member(Role::Developer).await;
     let project = project(&site, &owner).await;
@@ -81,8 +84,9 @@ async fn every_chain_tells_of_its_health() {
     }
 }
 
+// Shows (Webhooks).
 #[tokio::test]
-async fn a_webhook_has_as_many_subscriptions_as_the_plan_allows_also_when_they_are_made_at_once() {
+async fn subscriptions_of_a_webhook_are_limited_by_the_plan_even_when_created_in_parallel() {
     let (site, owner, webhook) = listening().await;
     let path = format!("/webhooks/{}/subscriptions", webhook.id);
     let new = json!({"chain": "eth", "event_type": "health"});

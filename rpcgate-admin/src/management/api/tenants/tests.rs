@@ -52,8 +52,9 @@ async fn a_member_sees_one_tenant_and_admins_rename_it() {
     assert_eq!((&get.1["name"], &get.1["tier"]), (&json!("New"), &json!("free")));
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
-async fn admins_set_what_invoices_say_about_their_organisation() {
+async fn admins_set_their_organisations_data_on_invoices() {
     let site = Site::new().await;
     let admin = site.member(Role::Admin).await;
     let tenant = admin.user.tenant.unwrap();
@@ -92,7 +93,7 @@ async fn furnished(site: &Site, owner: &Visitor) -> (String, String) {
 }
 
 #[tokio::test]
-async fn every_route_that_names_something_of_a_tenant_is_for_its_members_whose_role_permits_it() {
+async fn every_route_to_something_of_a_tenant_admits_only_members_with_the_right_role() {
     let site = Site::new().await;
     let owner = site.member(Role::Owner).await;
     let tenant = owner.user.tenant.unwrap();

@@ -28,6 +28,8 @@ async fn download(site: &Site, visitor: &Visitor, path: &str) -> (u16, HeaderMap
     (head.status.as_u16(), head.headers, body)
 }
 
+// Shows (Management): A ticket has at most 10 attachments of 10 MiB each; they are served with `Content-Disposition:
+// attachment`, `nosniff` and a content type that we choose.
 #[tokio::test]
 async fn a_file_comes_back_as_it_was_and_only_as_something_to_save() {
     let site = Site::new().await;
@@ -65,6 +67,7 @@ async fn a_file_comes_back_as_it_was_and_only_as_something_to_save() {
     assert_eq!(entries.iter().filter(|entry| entry.action == "ticket.file_attached").count(), 2);
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn a_file_belongs_to_its_ticket_and_its_tenant() {
     let site = Site::new().await;
@@ -83,6 +86,7 @@ async fn a_file_belongs_to_its_ticket_and_its_tenant() {
     assert_eq!(download(&site, &author, &format!("{first}/attachments/{id}")).await.0, 200);
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn size_number_and_kind_of_files_are_bounded() {
     let site = Site::of("[admin.tickets]\nattachment_bytes = \"11MiB\"\n").await;
@@ -116,6 +120,7 @@ async fn size_number_and_kind_of_files_are_bounded() {
     assert_eq!(attach(&site, &author, &files, "x").await.0, 409, "it is closed");
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn a_file_of_an_operator_is_seen_by_the_tenant_without_the_operators_identity() {
     let site = Site::new().await;
@@ -192,6 +197,7 @@ async fn a_tenant_uploads_one_file_at_a_time() {
     );
 }
 
+// Shows (Management).
 #[cfg(unix)]
 #[tokio::test]
 async fn a_file_that_the_check_refuses_or_cannot_check_is_not_stored() {
@@ -230,6 +236,7 @@ async fn attach_once(
     (answer.status.as_u16(), answer.body, answer.headers.contains_key("idempotency-replayed"))
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn a_file_that_is_sent_again_with_its_key_is_not_attached_twice() {
     let site = Site::new().await;
@@ -256,9 +263,9 @@ async fn a_file_that_is_sent_again_with_its_key_is_not_attached_twice() {
     assert_eq!(listed.as_array().unwrap().len(), 2);
 }
 
+// Shows (Management).
 #[tokio::test]
-async fn an_upload_with_a_key_is_answered_again_whatever_became_of_its_ticket_and_tried_again_if_it_was_refused()
- {
+async fn an_upload_with_a_key_is_answered_again_and_retried_if_it_was_refused() {
     let site = Site::new().await;
     let author = site.member(Role::Owner).await;
     let path = ticket(&site, &author).await;

@@ -7,6 +7,7 @@ use rpcgate_store::{AuditSubject, Role};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
+// Shows (Management): Notes of operators on tickets are never shown to tenants; answers are mailed.
 #[tokio::test]
 async fn notes_of_operators_are_never_seen_by_the_tenant() {
     let site = Site::new().await;

@@ -49,6 +49,8 @@ pub(crate) async fn ticket(site: &Site, visitor: &Visitor) -> String {
     format!("/support/tickets/{}", made["id"].as_str().unwrap())
 }
 
+// Shows (Management): Support tickets are written, listed by status and category in pages, commented on, reopened and
+// rated.
 #[tokio::test]
 async fn a_ticket_is_written_answered_closed_rated_and_reopened() {
     let site = Site::new().await;
@@ -118,7 +120,7 @@ async fn a_ticket_is_written_answered_closed_rated_and_reopened() {
 }
 
 #[tokio::test]
-async fn a_ticket_that_operators_close_at_the_same_time_is_closed_and_told_of_once() {
+async fn a_ticket_closed_by_two_operators_is_closed_and_reported_once() {
     let site = Site::new().await;
     let (author, operator) = (site.member(Role::Developer).await, site.operator().await);
     let path = ticket(&site, &author).await;
@@ -134,6 +136,7 @@ async fn a_ticket_that_operators_close_at_the_same_time_is_closed_and_told_of_on
     assert_eq!(mails(&site).iter().filter(|mail| mail.contains("was closed")).count(), 1);
 }
 
+// Shows (Mails and notifications): Operators get a bounded number of mails about tickets that wait for them.
 #[tokio::test]
 async fn operators_are_mailed_of_tickets_that_wait_a_few_times_in_a_quarter_of_an_hour() {
     let addresses = ["support@example.com", "boss@example.com"];
@@ -178,6 +181,7 @@ async fn operators_are_mailed_of_tickets_that_wait_a_few_times_in_a_quarter_of_a
     assert_eq!(told(addresses[0]).await.len(), 7);
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn a_ticket_is_invisible_to_other_tenants() {
     let site = Site::new().await;
@@ -203,6 +207,7 @@ async fn a_ticket_is_invisible_to_other_tenants() {
     assert_eq!(get(&site, &author, &path).await.1["status"], "open", "nothing has changed");
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn tickets_are_listed_by_status_and_category_in_pages() {
     let site = Site::new().await;
@@ -248,6 +253,8 @@ async fn tickets_are_listed_by_status_and_category_in_pages() {
     assert_eq!(get(&site, &operator, "/operator/tickets?tenant_id=x").await.0, 400);
 }
 
+// Shows (Management): The category `limit_increase` belongs to a limit request.
+// Shows (Mails and notifications).
 #[tokio::test]
 async fn a_ticket_for_higher_limits_is_linked_to_a_limit_request_and_learns_the_decision() {
     let site = Site::new().await;
@@ -294,8 +301,9 @@ async fn a_ticket_for_higher_limits_is_linked_to_a_limit_request_and_learns_the_
     assert_eq!(counted(decision), 1, "{:?}", mails(&site));
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
-async fn a_ticket_may_ask_for_a_plan_of_the_operators_own() {
+async fn a_ticket_may_request_a_custom_plan() {
     let site = Site::new().await;
     let author = site.member(Role::Owner).await;
     let plan = |id: u128, name: &str, is_visible| CustomPlan {
@@ -339,6 +347,7 @@ async fn a_ticket_may_ask_for_a_plan_of_the_operators_own() {
     assert_eq!(refused["error"], "`requested_plan` is for tickets of the category `limit_increase`");
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn a_tenant_has_a_bounded_number_of_open_tickets() {
     let site = Site::of("[admin.tickets]\nopen = 3\n").await;

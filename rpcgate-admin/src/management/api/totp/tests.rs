@@ -26,6 +26,8 @@ fn is_mailed(site: &Site, text: &str) -> bool {
     mails(site).iter().any(|mail| mail.contains(text))
 }
 
+// Shows (Accounts and second factors): TOTP has `POST /auth/mfa/totp/enroll` → {secret, uri, qr_svg}; `activate` {code}
+// → {recovery_codes}; `disable` {code} requires a factor and ends other sessions.
 #[tokio::test]
 async fn an_app_becomes_a_factor_by_a_code_that_it_shows() {
     let site = site().await;
@@ -64,6 +66,7 @@ async fn an_app_becomes_a_factor_by_a_code_that_it_shows() {
     assert_eq!(reused.status, StatusCode::UNAUTHORIZED, "the code was used by the activation");
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn a_secret_that_was_replaced_activates_nothing() {
     let site = site().await;
@@ -84,8 +87,9 @@ async fn a_secret_that_was_replaced_activates_nothing() {
     assert_eq!(call(&site, &token, "activate", Some(json!({"code": code}))).await.status, StatusCode::OK);
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
-async fn an_account_that_may_be_another_persons_gets_no_factor() {
+async fn an_account_that_may_belong_to_another_person_gets_no_factor() {
     let site = site().await;
     assert_eq!(register(&site, EMAIL).await.status, StatusCode::CREATED);
     let (token, _) = tokens(&site, EMAIL).await;
@@ -96,6 +100,7 @@ async fn an_account_that_may_be_another_persons_gets_no_factor() {
     );
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn the_secret_of_an_app_is_stored_encrypted() {
     let site = site().await;
@@ -110,6 +115,7 @@ async fn the_secret_of_an_app_is_stored_encrypted() {
     assert!(!stored.windows(secret.len()).any(|window| window == secret));
 }
 
+// Shows (Accounts and second factors): A removed factor ends all other sessions at once (promise 38).
 #[tokio::test]
 async fn switching_the_app_off_asks_for_a_factor_and_ends_other_sessions() {
     let site = site().await;
@@ -139,7 +145,7 @@ async fn switching_the_app_off_asks_for_a_factor_and_ends_other_sessions() {
 }
 
 #[tokio::test]
-async fn five_wrong_factors_lock_switching_off_as_well() {
+async fn five_wrong_factors_also_lock_the_removal_of_factors() {
     let site = site().await;
     let (token, app, _) = account_with_app(&site).await;
     for _ in 0..5 {

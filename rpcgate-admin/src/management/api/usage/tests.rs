@@ -238,6 +238,7 @@ async fn each_grouping_name_is_a_field_of_the_rows() {
     }
 }
 
+// Shows (Usage): A tenant's `cu_limit` is the sum over its projects.
 #[tokio::test]
 async fn ceilings_of_projects_add_up_and_each_is_held_to_its_own() {
     let mut office = UsageFixture::new().await;
@@ -280,8 +281,9 @@ async fn ceilings_of_projects_add_up_and_each_is_held_to_its_own() {
     assert_eq!((&body["limits"]["rps_limit"], &body["limits"]["cu_per_month"]), (&json!(3), &json!(1_000)));
 }
 
+// Shows (Limits, budget and quota).
 #[tokio::test]
-async fn limits_list_the_keys_in_cool_down_with_their_limits_and_its_end() {
+async fn limits_list_the_throttled_keys_with_their_limits_and_the_end() {
     let office = UsageFixture::new().await;
     let (first, key) = office.one().await;
     let (second, other) = office.one().await;
@@ -341,7 +343,7 @@ async fn limits_list_the_keys_in_cool_down_with_their_limits_and_its_end() {
 }
 
 #[tokio::test]
-async fn the_requests_of_today_are_those_that_took_a_place_in_the_windows() {
+async fn the_requests_of_today_are_those_counted_in_the_windows() {
     let mut office = UsageFixture::of("[plans.free]\nper_day = 70\n").await;
     let (project, key) = office.one().await;
     let revoked = office.key(project).await;
@@ -467,6 +469,7 @@ async fn the_day_of_the_current_windows_begins_at_midnight_for_each_tenant_and_p
     }
 }
 
+// Shows (Usage): Truncated usage keeps the newest hours and days.
 #[tokio::test]
 async fn the_newest_of_truncated_hours_and_days_are_shown() {
     let mut office = UsageFixture::new().await;
@@ -599,6 +602,7 @@ async fn an_operator_reads_any_tenants_usage_by_its_id_alone() {
     }
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn rows_come_as_csv_that_no_spreadsheet_runs() {
     let mut office = UsageFixture::new().await;

@@ -95,6 +95,8 @@ async fn secrets(site: &Site, visitor: &Visitor, id: WebhookId) -> (String, Opti
     (open(SecretUse::Current, &stored.secret), next)
 }
 
+// Shows (Webhooks): A webhook's secret is shown once, stored sealed, and in no later answer; an undeliverable URL is
+// 400.
 #[tokio::test]
 async fn a_secret_is_shown_once_and_is_in_no_later_answer() {
     let site = Site::new().await;
@@ -131,6 +133,7 @@ async fn a_secret_is_shown_once_and_is_in_no_later_answer() {
     assert_eq!((entry.subject.as_str(), entry.detail.as_str()), (id, "hooks.example"));
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn a_url_to_which_nothing_can_be_sent_is_refused() {
     let (site, owner, webhook) = listening().await;
@@ -171,6 +174,8 @@ async fn a_caller_whose_address_is_not_confirmed_creates_no_webhook() {
     assert_eq!(refused.unwrap_err().code(), ErrorCode::EmailUnconfirmed);
 }
 
+// Shows (Webhooks): Enabling a webhook clears its disabled state; changes of webhooks and subscriptions are in the feed
+// that watchers read.
 #[tokio::test]
 async fn an_endpoint_that_is_switched_on_is_no_longer_disabled() {
     let (site, owner, webhook) = listening().await;
@@ -198,8 +203,9 @@ async fn an_endpoint_that_is_switched_on_is_no_longer_disabled() {
     assert_eq!((status, &on["active"], &on["disabled_at"]), (200, &json!(true), &Value::Null));
 }
 
+// Shows (Webhooks): A new secret of a webhook signs at once, or together with the old one for up to 72 hours.
 #[tokio::test]
-async fn a_new_secret_signs_at_once_or_beside_the_old_one_until_the_overlap_ends() {
+async fn a_new_secret_signs_at_once_or_together_with_the_old_one_during_the_overlap() {
     let (site, owner, webhook) = listening().await;
     let path = format!("/webhooks/{}/secret", webhook.id);
     let (first, _) = secrets(&site, &owner, webhook.id).await;
@@ -244,6 +250,7 @@ async fn a_new_secret_signs_at_once_or_beside_the_old_one_until_the_overlap_ends
     }
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn a_test_event_is_delivered_and_is_in_no_log() {
     let (site, owner, webhook) = listening().await;
@@ -265,6 +272,7 @@ async fn a_test_event_is_delivered_and_is_in_no_log() {
     assert_eq!(ask(&site, &owner, Method::GET, &log, Value::Null).await, (200, json!([])));
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn tests_and_replays_of_a_tenant_are_bounded_in_a_minute() {
     let (site, owner, webhook) = listening().await;
@@ -284,6 +292,8 @@ async fn tests_and_replays_of_a_tenant_are_bounded_in_a_minute() {
     assert_eq!(ask(&site, &owner, Method::POST, &replay, range).await.0, 202);
 }
 
+// Shows (Webhooks): A replay sends a range again to one endpoint in new deliveries, a bounded number at a time; so does
+// a test event.
 #[tokio::test]
 async fn a_replay_repeats_what_the_endpoint_was_sent_in_this_time() {
     let (site, owner, first) = listening().await;
@@ -334,8 +344,9 @@ async fn a_replay_repeats_what_the_endpoint_was_sent_in_this_time() {
     assert_eq!((status, &refused["field"]), (400, &json!("to")), "{refused}");
 }
 
+// Shows (Webhooks).
 #[tokio::test]
-async fn what_belongs_to_a_deleted_webhook_or_project_is_not_found() {
+async fn resources_of_a_deleted_webhook_or_project_are_not_found() {
     for whole_project in [false, true] {
         let (site, owner, webhook) = listening().await;
         let path = format!("/webhooks/{}", webhook.id);
@@ -370,8 +381,9 @@ async fn what_belongs_to_a_deleted_webhook_or_project_is_not_found() {
     }
 }
 
+// Shows (Webhooks): Webhooks of a project and subscriptions of a webhook are limited by the plan (promise 70).
 #[tokio::test]
-async fn a_project_has_as_many_webhooks_as_the_plan_allows_also_when_they_are_made_at_once() {
+async fn webhooks_of_a_project_are_limited_by_the_plan_even_when_created_in_parallel() {
     let (site, owner, webhook) = listening().await;
     let path = format!("/projects/{}/webhooks", webhook.project);
     let new = json!({"url": "https://hooks.example/"});

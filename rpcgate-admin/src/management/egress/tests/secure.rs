@@ -86,8 +86,10 @@ fn trusting(ca_file: Option<PathBuf>) -> EgressClient {
     client(&settings, table(&[("own.example", &[&["127.0.0.1"]]), ("other.example", &[&["127.0.0.1"]])]))
 }
 
+// Shows (Webhooks): Deliveries over TLS accept a certificate of a public authority, or of one in `webhooks.ca_file`,
+// for the host of the URL; a handshake that hangs ends at the deadline.
 #[tokio::test]
-async fn certificates_of_the_authorities_in_the_file_are_trusted_for_their_names_and_no_others() {
+async fn certificates_of_the_authorities_in_the_file_are_trusted_for_their_names_only() {
     let mut receiver = SecureReceiver::start("own.example").await;
     let foreign = SecureReceiver::start("foreign.example").await;
     let unknown = "TLS failed: the certificate is not signed by an authority that is trusted";
@@ -107,8 +109,10 @@ async fn certificates_of_the_authorities_in_the_file_are_trusted_for_their_names
     assert!(request.starts_with("POST / HTTP/1.1\r\n") && request.ends_with("{\"a\":1}"), "{request}");
 }
 
+// Shows (Webhooks): A certificate that is named as trusted is trusted, self-signed or not, for its names and its
+// validity; errors of TLS are sentences (promise 86).
 #[tokio::test]
-async fn a_self_signed_certificate_that_is_named_as_trusted_is_trusted_for_its_names_and_its_time() {
+async fn a_self_signed_trusted_certificate_is_accepted_for_its_names_and_validity() {
     let mut receiver = SecureReceiver::self_signed("own.example", (2100, 1, 1)).await;
     let foreign = SecureReceiver::self_signed("own.example", (2100, 1, 1)).await;
     let answer = post(&trusting(Some(receiver.ca_file())), &receiver.url("own.example"), SOON).await.unwrap();
@@ -137,6 +141,7 @@ async fn a_self_signed_certificate_that_is_named_as_trusted_is_trusted_for_its_n
     assert!(receiver.requests.try_recv().is_err(), "nothing was sent to an untrusted one");
 }
 
+// Shows (Webhooks).
 #[test]
 fn a_file_of_authorities_that_cannot_be_used_is_an_error_at_the_start() {
     let dir = tempfile::tempdir().unwrap();
@@ -161,8 +166,9 @@ fn a_file_of_authorities_that_cannot_be_used_is_an_error_at_the_start() {
     }
 }
 
+// Shows (Webhooks).
 #[tokio::test]
-async fn a_receiver_that_never_answers_the_beginning_of_tls_is_given_up_at_the_deadline() {
+async fn a_receiver_that_hangs_in_the_tls_handshake_is_abandoned_at_the_deadline() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://own.example:{}/", listener.local_addr().unwrap().port());
     let limit = Webhooks::default().timeout;

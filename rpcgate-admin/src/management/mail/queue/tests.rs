@@ -32,6 +32,8 @@ async fn waiting(site: &Site) -> u64 {
     site.app.store.waiting_mails().await.unwrap()
 }
 
+// Shows (Mails and notifications): Mails wait in the database, sealed; each is sent once by one of several senders,
+// again after a kill, at most nine times and within a day.
 #[tokio::test]
 async fn a_mail_is_removed_once_it_is_sent_and_reveals_nothing_before() {
     let site = Site::new().await;
@@ -52,8 +54,9 @@ async fn a_mail_is_removed_once_it_is_sent_and_reveals_nothing_before() {
     }
 }
 
+// Shows (Mails and notifications).
 #[tokio::test]
-async fn a_mail_that_cannot_be_sent_is_tried_nine_times_within_a_day_and_then_given_up() {
+async fn an_undeliverable_mail_is_tried_nine_times_within_a_day_and_then_dropped() {
     let site = Site::new().await;
     std::fs::remove_dir(outbox(&site)).unwrap();
     put(&site.app, &mail()).await;
@@ -86,6 +89,7 @@ async fn why_mails_cannot_be_sent_is_new_once_until_one_is_sent_or_another_reaso
     assert!(mails.is_new_failure("the server is full"));
 }
 
+// Shows (Mails and notifications).
 #[tokio::test]
 async fn a_mail_is_not_sent_when_it_is_of_no_use_any_more() {
     let site = Site::new().await;
@@ -105,6 +109,7 @@ async fn a_mail_is_not_sent_when_it_is_of_no_use_any_more() {
     assert_eq!((waiting(&site).await, counted(&site.app.mails, "given_up")), (0, 2), "a day is the most");
 }
 
+// Shows (Mails and notifications).
 #[tokio::test]
 async fn two_hosts_send_each_mail_once() {
     let site = Site::new().await;
@@ -129,6 +134,7 @@ async fn two_hosts_send_each_mail_once() {
     assert_eq!(counted(&site.app.mails, "sent") + counted(&other.mails, "sent"), 19);
 }
 
+// Shows (Mails and notifications).
 #[tokio::test]
 async fn a_mail_of_a_sender_that_was_killed_is_sent_by_the_next_one_after_a_minute() {
     let site = Site::new().await;
@@ -146,7 +152,7 @@ async fn a_mail_of_a_sender_that_was_killed_is_sent_by_the_next_one_after_a_minu
 }
 
 #[tokio::test]
-async fn a_mail_that_was_sealed_with_another_secret_is_given_up() {
+async fn a_mail_sealed_with_another_secret_is_dropped() {
     let site = Site::new().await;
     put(&site.app, &mail()).await;
     let mut config = site.app.settings.config.clone();
@@ -166,7 +172,7 @@ async fn a_mail_that_cannot_be_composed_is_an_error_of_its_author() {
 }
 
 #[tokio::test]
-async fn of_too_many_mails_for_one_recipient_the_newest_wait() {
+async fn the_newest_of_too_many_mails_for_one_recipient_wait() {
     let site = Site::new().await;
     std::fs::remove_dir(outbox(&site)).unwrap();
     for _ in 0..25 {
@@ -222,6 +228,7 @@ fn slow_mail() -> Mail {
     Mail::new(address("slow@example.com").unwrap(), "Hello", "x")
 }
 
+// Shows (Mails and notifications).
 #[tokio::test]
 async fn mails_for_which_the_server_takes_its_time_delay_no_other_mail() {
     let (site, release) = (Site::new().await, CancellationToken::new());
@@ -245,6 +252,8 @@ async fn mails_for_which_the_server_takes_its_time_delay_no_other_mail() {
     assert_eq!((accepted.load(Ordering::Relaxed), waiting(&site).await), (21, 0));
 }
 
+// Shows (Mails and notifications): A mail for which the server takes its time is sent by one sender and delays no other
+// mail.
 #[tokio::test]
 async fn a_mail_for_which_the_server_takes_its_time_is_claimed_by_no_other_sender() {
     let (site, release) = (Site::new().await, CancellationToken::new());
@@ -270,6 +279,7 @@ async fn a_mail_for_which_the_server_takes_its_time_is_claimed_by_no_other_sende
     assert_eq!((accepted.load(Ordering::Relaxed), waiting(&site).await), (1, 0));
 }
 
+// Shows (Mails and notifications).
 #[tokio::test]
 async fn a_mail_that_a_misconfigured_relay_rejects_waits_and_is_counted_apart() {
     let site = Site::new().await;

@@ -105,7 +105,7 @@ async fn a_server_gets_the_mail() {
 }
 
 #[tokio::test]
-async fn a_refusal_says_whether_another_try_may_help() {
+async fn a_refusal_states_whether_another_try_may_help() {
     let (addr, reported) = stub(&[
         ("EHLO", "250 stub\r\n"),
         ("MAIL", "250 ok\r\n"),
@@ -125,7 +125,7 @@ async fn a_refusal_says_whether_another_try_may_help() {
 }
 
 #[tokio::test]
-async fn a_refused_log_in_is_no_property_of_the_mail() {
+async fn a_refused_log_in_does_not_count_against_the_mail() {
     let (addr, reported) = stub(&[
         ("EHLO", "250-stub\r\n250 AUTH PLAIN\r\n"),
         ("AUTH", "535 wrong\r\n"),
@@ -231,6 +231,8 @@ enum Fate {
     Dropped,
 }
 
+// Shows (Mails and notifications): No mail is lost unless its recipient was refused, and a slow server gets one copy
+// (promise 84).
 #[tokio::test(start_paused = true)]
 async fn no_mail_is_lost_unless_its_recipient_is_refused_and_a_slow_server_gets_one_copy() {
     use Fate::{Dropped, Retried, RetriedAndAlerted, Sent};
@@ -315,7 +317,7 @@ async fn no_mail_is_lost_unless_its_recipient_is_refused_and_a_slow_server_gets_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_says_nothing_is_left_after_five_minutes() {
+async fn a_silent_server_is_abandoned_after_five_minutes() {
     let (stream, _server) = connection();
     let before = tokio::time::Instant::now();
     let found = send_over(stream).await;
@@ -323,6 +325,8 @@ async fn a_server_that_says_nothing_is_left_after_five_minutes() {
     assert_eq!(before.elapsed().as_secs(), 300);
 }
 
+// Shows (Mails and notifications): The host introduces itself with a fully qualified name; mails go without TLS only to
+// private addresses.
 #[tokio::test]
 async fn this_host_introduces_itself_with_the_domain_of_the_sender_or_the_configured_name() {
     let (addr, reported) = stub(TAKES).await;
@@ -337,6 +341,7 @@ async fn this_host_introduces_itself_with_the_domain_of_the_sender_or_the_config
     assert_eq!((host("a.example").as_str(), host("a").as_str()), ("a.example", "[127.0.0.1]"));
 }
 
+// Shows (Mails and notifications).
 #[tokio::test]
 async fn without_tls_a_mail_goes_to_private_addresses_only() {
     let none = |settings: &mut MailSettings| settings.tls = MailTls::None;
@@ -373,6 +378,7 @@ const OLD: [&[(&str, &str)]; 2] = [
     &[("EHLO", "502 unknown\r\n"), ("HELO", "502 unknown\r\n"), ("QUIT", "221 bye\r\n")],
 ];
 
+// Shows (Mails and notifications).
 #[tokio::test]
 async fn a_server_that_does_not_know_ehlo_is_greeted_with_helo() {
     for (script, is_taken) in OLD.into_iter().zip([true, false]) {
@@ -403,6 +409,7 @@ async fn a_server_that_does_not_know_ehlo_is_greeted_with_helo() {
     assert_eq!(reported.await.unwrap(), ["EHLO rpcgate.example", "QUIT"]);
 }
 
+// Shows (Mails and notifications).
 #[tokio::test]
 async fn no_byte_is_sent_unencrypted_if_encryption_is_required() {
     let (addr, reported) = stub(TAKES).await;
@@ -461,6 +468,7 @@ async fn tls_stub(
     (addr, reported, own.pem())
 }
 
+// Shows (Mails and notifications).
 #[tokio::test]
 async fn a_named_certificate_of_a_mail_server_is_trusted_for_its_names_and_its_time_alone() {
     let folder = tempfile::tempdir().unwrap();

@@ -58,8 +58,9 @@ fn chains_are_summed_and_the_dearest_is_first() {
     assert!(by_chain(&[]).is_empty());
 }
 
+// Shows (Dashboard).
 #[tokio::test]
-async fn bills_are_for_those_who_may_read_them() {
+async fn only_members_with_the_right_see_bills() {
     let site = Site::new().await;
     let all = everybody(&site).await;
     let visitors = cookies(&all);
@@ -86,6 +87,7 @@ async fn bills_are_for_those_who_may_read_them() {
     assert_eq!(post(&site, &format!("{invoice}/pay"), &outsider, &[]).await.status, StatusCode::NOT_FOUND);
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn an_invoice_is_a_sheet_and_names_are_not_run() {
     let site = Site::new().await;
@@ -111,6 +113,7 @@ async fn an_invoice_is_a_sheet_and_names_are_not_run() {
     assert_eq!(get(&site, "/billing?before=x", &own).await.status, StatusCode::BAD_REQUEST);
 }
 
+// Shows (Dashboard): A payment begins on our own page, which links to the provider.
 #[tokio::test]
 async fn a_payment_begins_on_a_page_of_ours_that_links_to_the_provider() {
     let stand_in = StandIn::start().await;
@@ -174,7 +177,7 @@ async fn a_request_for_another_plan_shows_its_state() {
 }
 
 #[tokio::test]
-async fn plans_stand_side_by_side_with_the_one_in_force() {
+async fn plans_are_shown_side_by_side_with_the_current_one() {
     let site = Site::new().await;
     let own = cookie(&site, &site.member(Role::Viewer).await);
     let page = get(&site, "/plan", &own).await;
@@ -185,6 +188,7 @@ async fn plans_stand_side_by_side_with_the_one_in_force() {
     assert!(!page.text.contains("Ask for a higher limit"), "a viewer cannot");
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn invoices_are_read_while_usage_cannot_be() {
     let site = Site::new().await;

@@ -27,7 +27,7 @@ async fn the_log_is_filtered_by_chain_event_and_time() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_filter_stands_at_its_field() {
+async fn the_error_of_a_filter_is_shown_at_its_field() {
     let fixture = ProjectFixture::new().await;
     for (query, field, text) in [
         ("chain=nosuch", "chain", "The chain is unknown."),

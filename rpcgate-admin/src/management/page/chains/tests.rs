@@ -18,8 +18,9 @@ impl ProjectFixture {
     }
 }
 
+// Shows (Dashboard): Chains show their URLs, the costs of their methods and their state, and nothing about nodes.
 #[tokio::test]
-async fn the_list_says_what_can_be_called_and_whether_it_is_well() {
+async fn the_list_shows_callable_chains_and_their_health() {
     let fixture = ProjectFixture::new().await;
     let all = rpcgate_chains::catalog().count();
     let page = fixture.get("/chains").await;
@@ -43,6 +44,7 @@ async fn the_list_says_what_can_be_called_and_whether_it_is_well() {
     assert!(fixture.get("/chains?q=nosuchchain").await.text.contains("No chain matches"));
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn a_chain_has_its_urls_and_what_its_methods_cost() {
     let fixture = ProjectFixture::new().await;

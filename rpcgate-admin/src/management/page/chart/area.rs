@@ -113,6 +113,8 @@ mod tests {
     }
 
     proptest! {
+        // Shows (Dashboard): Charts stay in their box, their parts add up, and axes have three to five steps of 1, 2,
+        // 2.5 or 5.
         #[test]
         fn every_point_is_in_the_box(all in any_series(9)) {
             let plot = area(&Stack::of(all, 9), &hours(9), "Requests", "requests", None);

@@ -202,7 +202,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn names_say_the_unit() {
+    fn names_contain_the_unit() {
         assert_eq!((hours(24).name(0), hours(24).row(0)), ("15:00 UTC".into(), "15:00".into()));
         assert_eq!(hours(30).row(0), "18 Nov, 15:00");
         assert_eq!((days(2).name(1), days(2).row(1)), ("19 Nov".into(), "19 Nov".into()));

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn each_bar_stands_on_the_one_below() {
+    fn each_bar_starts_at_the_top_of_the_one_below() {
         let stack = Stack::of(vec![series("eth", &[10, 20]), series("btc", &[5, 0])], 2);
         let plot = bars(&stack, &hours(2), "Compute Units", "CU", Some("chain"));
         let placed: Vec<_> =
@@ -95,6 +95,7 @@ mod tests {
     }
 
     proptest! {
+        // Shows (Dashboard).
         #[test]
         fn every_column_is_in_the_box_and_as_high_as_its_sum(all in any_series(5)) {
             let stack = Stack::of(all, 5);

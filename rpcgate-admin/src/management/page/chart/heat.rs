@@ -77,7 +77,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_steps_are_as_the_legend_says() {
+    fn the_steps_match_the_legend() {
         for (bad, all, step) in [
             (0, 0, HeatStep::None),
             (0, 5, HeatStep::Well),
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn each_bucket_has_a_cell_with_words() {
+    fn each_bucket_has_a_cell_with_a_description() {
         let heat = Heat::of(
             "1 error in 2 hours".into(),
             vec![(HeatStep::None, "15:00 <".into()), (HeatStep::Most, "16:00".into())],
@@ -112,6 +112,7 @@ mod tests {
     }
 
     proptest! {
+        // Shows (Dashboard).
         #[test]
         fn every_cell_is_in_the_box(count in 1usize..200) {
             let heat = Heat::of(String::new(), vec![(HeatStep::Well, String::new()); count]);

@@ -212,6 +212,7 @@ mod tests {
     }
 
     proptest! {
+        // Shows (Dashboard).
         #[test]
         fn every_point_is_in_the_box(values in proptest::collection::vec(proptest::option::of(0.0..1e5f64), 1..30)) {
             let plot = line(&[all(&values)], &hours(values.len()), "Mean latency");

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_have_as_many_decimals_as_help() {
+    fn small_shares_have_more_decimals() {
         for (part, whole, text) in [
             (0, 0, "0 %"),
             (0, 5, "0 %"),

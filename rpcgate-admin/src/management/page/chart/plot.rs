@@ -104,8 +104,10 @@ pub(super) mod tests {
         numbers.filter(|number| !number.is_empty()).map(|number| number.parse().unwrap()).collect()
     }
 
+    // Shows (Dashboard): Every chart over time has a sentence for users who cannot see it, and the same numbers as a
+    // table.
     #[test]
-    fn the_page_has_the_shapes_the_words_and_the_same_numbers_as_a_table() {
+    fn the_page_has_the_shapes_the_description_and_the_same_numbers_as_a_table() {
         let stack = Stack::of(vec![series("<eth>", &[1_000, 2_945]), series("btc", &[5, 6])], 2);
         let html = area(&stack, &hours(2), "Requests", "requests", Some("chain")).render().unwrap();
         assert!(html.contains("role=\"img\" aria-label=\"Requests per hour, stacked by chain."), "{html}");
@@ -123,8 +125,9 @@ pub(super) mod tests {
         assert!(!html.contains("style=") && !html.contains("<eth>"), "{html}");
     }
 
+    // Shows (Dashboard).
     #[test]
-    fn without_data_the_frame_stays_and_a_sentence_says_why() {
+    fn a_chart_without_data_keeps_its_frame_and_explains_the_reason() {
         let plot = area(&Stack::of(Vec::new(), 2), &hours(2), "Requests", "requests", Some("chain"));
         let html = plot.or_empty("No calls yet.").render().unwrap();
         assert!(html.contains("class=\"grid\"") && html.contains(">No calls yet.</text>"), "{html}");

@@ -98,6 +98,7 @@ mod tests {
     }
 
     proptest! {
+        // Shows (Dashboard).
         #[test]
         fn nothing_is_lost(values in proptest::collection::vec(0u64..1_000_000, 0..30), most in 0usize..12) {
             let rank = Rank::of(values.iter().map(|value| ranked("m", *value)).collect(), most);

@@ -106,6 +106,7 @@ mod tests {
     }
 
     proptest! {
+        // Shows (Dashboard).
         #[test]
         fn every_count_is_below_the_top_of_its_axis(max: u64) {
             let scale = Scale::of_counts(max);

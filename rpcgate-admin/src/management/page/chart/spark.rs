@@ -69,6 +69,7 @@ mod tests {
     }
 
     proptest! {
+        // Shows (Dashboard).
         #[test]
         fn every_point_is_in_the_box(values in proptest::collection::vec(any::<u64>(), 0..50)) {
             let spark = Spark::of_counts(&values);

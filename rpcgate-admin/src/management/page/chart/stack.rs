@@ -186,7 +186,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_bucket_is_put_into_words() {
+    fn a_bucket_is_described_in_text() {
         let stack = Stack::of(vec![series("eth", &[1, 1_226, 0]), series("btc", &[0, 744, 0])], 3);
         assert_eq!(stack.words(1, "requests"), "1,970 requests (eth 1,226, btc 744)");
         assert_eq!(stack.words(0, "requests"), "1 request (eth 1)");
@@ -217,6 +217,7 @@ pub(super) mod tests {
     }
 
     proptest! {
+        // Shows (Dashboard).
         #[test]
         fn the_parts_add_up_to_the_series(all in any_series(7)) {
             let stack = Stack::of(all.clone(), 7);

@@ -55,6 +55,7 @@ async fn an_endpoint_shows_its_health_and_its_deliveries() {
     assert_eq!(page.text.matches("<rect class=\"h").count(), 24, "{}", page.text);
 }
 
+// Shows (Dashboard): Deliveries are filtered and paged; one shows its request and answer, and is sent again.
 #[tokio::test]
 async fn deliveries_are_filtered_by_state_event_and_chain() {
     let fixture = ProjectFixture::new().await;
@@ -85,6 +86,7 @@ async fn deliveries_are_filtered_by_state_event_and_chain() {
     assert!(kept.text.contains(&link), "{}", kept.text);
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn a_long_list_is_continued_where_it_ended() {
     let fixture = ProjectFixture::new().await;
@@ -115,6 +117,7 @@ async fn a_long_list_is_continued_where_it_ended() {
     assert_eq!(wrong.status, StatusCode::BAD_REQUEST);
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn a_delivery_shows_what_was_sent_and_what_was_answered() {
     let fixture = ProjectFixture::of("no healthy instance").await;
@@ -139,6 +142,7 @@ async fn a_delivery_shows_what_was_sent_and_what_was_answered() {
     assert!(!page.text.to_lowercase().contains("x-signature:"), "{}", page.text);
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn a_delivery_that_has_ended_is_sent_again() {
     let fixture = ProjectFixture::new().await;

@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_says_its_day_if_that_is_another_one() {
+    fn a_time_on_another_day_includes_the_day() {
         // 2026-11-19T14:26:00Z.
         let now = Time::from_secs(1_795_098_360);
         assert_eq!(moment(Time::from_secs(1_795_111_200), now), "18:00 UTC");

@@ -55,6 +55,7 @@ impl Fixture {
     }
 }
 
+// Shows (Dashboard): The first page leads to the first call, shows it, and then has the overview.
 #[tokio::test]
 async fn the_first_steps_lead_to_the_first_call_and_vanish() {
     let mut fixture = Fixture::new().await;
@@ -92,7 +93,7 @@ async fn the_first_steps_lead_to_the_first_call_and_vanish() {
 }
 
 #[tokio::test]
-async fn a_viewer_is_told_whom_to_ask() {
+async fn a_viewer_reads_whom_to_ask() {
     let fixture = Fixture::new().await;
     let viewer = fixture.site.visitor(fixture.owner.user.tenant, Role::Viewer).await;
     let page = get(&fixture.site, "/", &cookie(&fixture.site, &viewer)).await;
@@ -100,6 +101,7 @@ async fn a_viewer_is_told_whom_to_ask() {
     assert!(!page.text.contains("action=\"projects\""), "{}", page.text);
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn the_overview_has_figures_charts_and_their_tables() {
     let mut fixture = Fixture::new().await;
@@ -149,6 +151,8 @@ async fn those_who_may_read_no_bills_see_no_cost() {
     );
 }
 
+// Shows (Dashboard): While usage cannot be read, the first page leads to keys, bills show invoices, lists of methods
+// and weights are saved, and other notifications are read.
 #[tokio::test]
 async fn the_first_page_leads_to_the_keys_while_usage_cannot_be_read() {
     let mut fixture = Fixture::new().await;
@@ -179,6 +183,7 @@ async fn the_first_page_leads_to_the_keys_while_usage_cannot_be_read() {
     assert_eq!(key.status, StatusCode::OK, "{}", key.text);
 }
 
+// Shows (Dashboard): A tenant with too many rows by chain and method for one answer sees its sums on the first page.
 #[tokio::test]
 async fn a_month_of_very_much_usage_is_shown_in_sums() {
     let mut fixture = Fixture::new().await;

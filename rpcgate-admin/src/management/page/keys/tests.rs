@@ -31,6 +31,7 @@ fn shown_keys(page: &Page) -> Vec<String> {
     words.filter(|word| word.starts_with("rpcg_") && word.len() > 20).map(str::to_owned).collect()
 }
 
+// Shows (Dashboard): A new key and a secret of a webhook are shown once, and no cache keeps them.
 #[tokio::test]
 async fn a_new_key_is_shown_once_with_code_in_five_languages() {
     let fixture = ProjectFixture::new().await;
@@ -67,6 +68,7 @@ async fn a_new_key_is_shown_once_with_code_in_five_languages() {
     assert!(shown_keys(&list).is_empty() && list.text.contains("refund-service"), "{}", list.text);
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn the_first_call_of_the_newest_key_is_seen() {
     let fixture = ProjectFixture::new().await;
@@ -137,7 +139,7 @@ async fn the_end_of_a_key_is_chosen() {
 }
 
 #[tokio::test]
-async fn without_a_confirmed_address_there_is_a_way_to_confirm_it_in_place_of_the_form() {
+async fn an_unconfirmed_user_sees_a_link_to_confirm_the_address_instead_of_the_form() {
     let site = site().await;
     let own = newcomer(&site).await;
     let made = post(&site, "/projects", &own, &[("name", "First")]).await;
@@ -150,6 +152,7 @@ async fn without_a_confirmed_address_there_is_a_way_to_confirm_it_in_place_of_th
     assert!(refused.text.contains("Confirm your e-mail address first"), "{}", refused.text);
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn a_key_is_revoked_and_its_name_is_typed_if_it_is_in_use() {
     let fixture = ProjectFixture::of("checkout-worker").await;
@@ -200,6 +203,7 @@ async fn a_key_is_revoked_and_its_name_is_typed_if_it_is_in_use() {
     assert!(ended.text.contains("revoked <time") && !ended.text.contains("/revoke\""), "{}", ended.text);
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn a_key_is_made_and_revoked_while_its_use_cannot_be_read() {
     let fixture = ProjectFixture::of("checkout-worker").await;
@@ -231,7 +235,7 @@ async fn a_key_is_made_and_revoked_while_its_use_cannot_be_read() {
 }
 
 #[tokio::test]
-async fn the_page_of_a_project_says_who_uses_which_key() {
+async fn the_page_of_a_project_lists_the_users_of_each_key() {
     let fixture = ProjectFixture::new().await;
     fixture.call(1, 1_234).await;
     let page = fixture.get(&format!("/projects/{}", fixture.project)).await;
@@ -257,6 +261,7 @@ async fn a_key_without_a_description_is_named_by_its_prefix() {
     assert!(page.text.contains("aria-label=\"Revoke rpcg_0123456…\""), "{}", page.text);
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn a_hostile_description_is_text_on_the_page_of_the_new_key() {
     let fixture = ProjectFixture::new().await;
@@ -270,7 +275,7 @@ async fn a_hostile_description_is_text_on_the_page_of_the_new_key() {
 }
 
 #[tokio::test]
-async fn more_keys_than_the_plan_allows_are_refused_in_words() {
+async fn more_keys_than_the_plan_allows_are_refused_with_a_message() {
     let fixture = ProjectFixture::new().await;
     for number in 0..29_u128 {
         let key = Key {

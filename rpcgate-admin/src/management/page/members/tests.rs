@@ -76,8 +76,9 @@ async fn a_member_is_invited_changed_and_removed_by_its_name() {
     );
 }
 
+// Shows (Dashboard).
 #[tokio::test]
-async fn forms_of_the_team_are_protected_and_say_what_is_wrong() {
+async fn forms_of_the_team_are_protected_and_show_their_errors() {
     let site = Site::of("[admin]\nauth_per_minute = 1000\n").await;
     let all = everybody(&site).await;
     let visitors = cookies(&all);
@@ -110,6 +111,7 @@ async fn forms_of_the_team_are_protected_and_say_what_is_wrong() {
     assert_eq!(optional.leads_to().1, "../team?done=factor-optional");
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn names_are_shown_and_none_is_run() {
     let site = Site::new().await;

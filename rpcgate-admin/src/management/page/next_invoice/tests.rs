@@ -28,8 +28,10 @@ fn lines(html: &str) -> &str {
     html.split_once("<tbody>").unwrap().1.split_once("</tbody>").unwrap().0
 }
 
+// Shows (Plans, bills and payments): The invoice of the current month can be read in advance in the same layout, marked
+// as preliminary and without a number, with late usage.
 #[tokio::test]
-async fn the_next_invoice_says_what_the_invoice_will_say_and_that_it_is_none() {
+async fn the_next_invoice_matches_the_later_invoice_and_is_marked_as_preliminary() {
     let site = Site::of(SELLER).await;
     let owner = site.member(Role::Billing).await;
     let (tenant, own) = (owner.user.tenant.unwrap(), cookie(&site, &owner));
@@ -68,8 +70,9 @@ async fn the_next_invoice_says_what_the_invoice_will_say_and_that_it_is_none() {
     assert!(issued.text.contains("8.33") && !issued.text.contains("Preliminary"), "{}", issued.text);
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
-async fn usage_that_came_late_is_on_the_next_invoice_and_that_of_a_month_that_is_not_closed_is_not() {
+async fn late_usage_is_on_the_next_invoice_but_usage_of_an_open_month_is_not() {
     let site = Site::new().await;
     let tenant = site.member(Role::Billing).await.user.tenant.unwrap();
     close_months(&site.app).await.unwrap();
@@ -95,8 +98,9 @@ async fn usage_that_came_late_is_on_the_next_invoice_and_that_of_a_month_that_is
     assert_eq!(late.matches("<tr>").count(), 1, "{late}");
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
-async fn the_next_invoice_is_for_those_who_read_bills_and_needs_usage() {
+async fn the_next_invoice_requires_the_right_to_read_bills_and_usage() {
     let site = Site::new().await;
     let viewer = cookie(&site, &site.member(Role::Viewer).await);
     assert_eq!(get(&site, "/billing/next", &viewer).await.status, StatusCode::FORBIDDEN);

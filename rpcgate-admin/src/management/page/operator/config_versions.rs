@@ -280,8 +280,9 @@ mod tests {
         assert_eq!(get(&site, "/operator/config/99", &operator).await.status, StatusCode::NOT_FOUND);
     }
 
+    // Shows (Commands and configuration).
     #[tokio::test]
-    async fn promise_90_no_secret_of_a_nodes_url_is_on_a_page_or_in_an_answer_about_versions() {
+    async fn no_secret_of_a_nodes_url_is_on_a_page_or_in_an_answer_about_versions() {
         let site = Site::new().await;
         let visitor = site.operator().await;
         let operator = cookie(&site, &visitor);

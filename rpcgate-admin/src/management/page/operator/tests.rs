@@ -115,6 +115,7 @@ async fn a_weight_is_asked_about_saved_and_reset() {
     assert_eq!(site.app.store.overlay().await.unwrap().weights["eth"].len(), 1);
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn weights_are_saved_while_usage_cannot_be_read() {
     let (site, operator) = busy_site().await;
@@ -134,8 +135,9 @@ async fn weights_are_saved_while_usage_cannot_be_read() {
     );
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
-async fn a_question_without_an_answer_says_why_and_keeps_what_was_typed() {
+async fn a_failed_question_explains_the_reason_and_keeps_the_input() {
     let (site, _) = busy_site().await;
     let operator = site.operator().await;
     let own = cookie(&site, &operator);
@@ -159,8 +161,9 @@ async fn a_question_without_an_answer_says_why_and_keeps_what_was_typed() {
     assert_eq!(unanswered(&ActionError::NotFound("plan")), None);
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
-async fn those_who_would_have_paid_more_are_told_if_the_operator_wants_that() {
+async fn tenants_who_would_have_paid_more_are_notified_if_the_operator_chooses_so() {
     let (site, operator) = busy_site().await;
     let owner = site.visitor(Some(TenantId(1)), Role::Owner).await;
     let notices = async || site.app.store.notices(TenantId(1), owner.user.id).await.unwrap();
@@ -195,6 +198,7 @@ async fn those_who_would_have_paid_more_are_told_if_the_operator_wants_that() {
     assert_eq!(notices().await.len(), 2);
 }
 
+// Shows (Dashboard): The weights of a form are saved together or not at all.
 #[tokio::test]
 async fn weights_are_saved_together_or_not_at_all() {
     let (site, operator) = busy_site().await;
@@ -384,8 +388,9 @@ async fn the_cache_of_a_chain_is_emptied_after_a_question() {
     );
 }
 
+// Shows (Dashboard).
 #[tokio::test]
-async fn nodes_are_listed_by_chain_and_those_with_problems_come_first() {
+async fn nodes_are_listed_by_chain_with_problems_first() {
     let (site, operator) = busy_site().await;
     // A client's refused call is not a node's fault.
     let refused = SampleLine { calls: 5, cu: 0, status: 429, outcome: Outcome::Refused, ..item("eth_call") };
@@ -440,6 +445,7 @@ async fn nodes_are_listed_by_chain_and_those_with_problems_come_first() {
     assert!(get(&site, "/operator/nodes", &operator).await.text.contains("No other node serves eth."));
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn a_node_is_drained_after_a_question_and_the_last_one_only_if_its_chain_is_typed() {
     let (site, operator) = busy_site().await;

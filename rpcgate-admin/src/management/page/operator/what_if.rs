@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_are_told_in_tenths_of_a_percent() {
+    fn changes_are_shown_in_tenths_of_a_percent() {
         for (before, after, text) in [
             (100, 109, "+9.0 %"),
             (48_210, 52_597, "+9.1 %"),
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_are_told_to_the_cent_and_small_ones_exactly() {
+    fn amounts_are_shown_to_the_cent_and_small_ones_exactly() {
         assert_eq!(money(Amount(150_000_000_000)), "$0.15");
         assert_eq!(money(Amount(750)), "$0.00000000075");
         assert_eq!(money(Amount(1_234_565_000_000_000)), "$1,234.57");

@@ -279,8 +279,10 @@ pub(in crate::management::page) fn expect_sound(page: &Page, path: &str) {
     }
 }
 
+// Shows (Dashboard): Pages of projects, chains and webhooks open only for their roles, forms of others change nothing,
+// and resources of another tenant do not exist.
 #[tokio::test]
-async fn each_role_opens_its_pages_and_no_other() {
+async fn each_role_opens_only_its_pages() {
     let fixture = ProjectFixture::new().await;
     for role in Role::ALL {
         let visitor = fixture.site.visitor(Some(fixture.tenant()), role).await;
@@ -308,6 +310,7 @@ async fn each_role_opens_its_pages_and_no_other() {
     }
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn forms_of_others_change_nothing() {
     let fixture = ProjectFixture::new().await;
@@ -345,8 +348,9 @@ async fn forms_of_others_change_nothing() {
     fixture.expect_unchanged().await;
 }
 
+// Shows (Dashboard).
 #[tokio::test]
-async fn what_belongs_to_others_does_not_exist() {
+async fn resources_of_other_tenants_are_not_found() {
     let fixture = ProjectFixture::new().await;
     let site = &fixture.site;
     let outsider = cookie(site, &site.member(Role::Owner).await);
@@ -379,6 +383,8 @@ async fn what_belongs_to_others_does_not_exist() {
     }
 }
 
+// Shows (Dashboard): Stored and typed texts of projects, keys, webhooks, subscriptions and deliveries are never markup
+// (promise 41).
 #[tokio::test]
 async fn stored_texts_stay_texts_on_every_page() {
     for text in HOSTILE {
@@ -395,6 +401,7 @@ async fn stored_texts_stay_texts_on_every_page() {
     }
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn typed_texts_come_back_as_texts() {
     let fixture = ProjectFixture::new().await;
@@ -506,6 +513,7 @@ async fn a_project_is_created_renamed_and_deleted() {
     assert!(!fixture.get("/projects").await.text.contains("Third"));
 }
 
+// Shows (Dashboard): A resource in use is ended only by its name, and the page shows how much it is used.
 #[tokio::test]
 async fn the_name_of_a_project_in_use_is_typed_before_it_is_deleted() {
     let fixture = ProjectFixture::new().await;

@@ -78,6 +78,7 @@ async fn keys_that_are_slowed_down_are_named() {
     assert!(!page.text.contains("Keys that are slowed down"), "{}", page.text);
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn lists_of_methods_are_saved_while_usage_cannot_be_read() {
     let fixture = ProjectFixture::new().await;

@@ -31,6 +31,7 @@ async fn with_app(site: &Site, own: &str) -> (Authenticator, Vec<String>) {
     (app, codes)
 }
 
+// Shows (Dashboard): Secrets are shown once on pages that browsers do not store.
 #[tokio::test]
 async fn an_app_is_added_by_a_picture_and_its_codes_are_shown_once() {
     let site = Site::new().await;
@@ -100,6 +101,8 @@ async fn an_app_is_switched_off_and_codes_are_renewed_by_a_factor_alone() {
     assert!(get(&site, "/account/security", &own).await.text.contains("Set up an app"));
 }
 
+// Shows (Dashboard): A second factor is required again after ten minutes before access tokens are made and factors are
+// added.
 #[tokio::test]
 async fn a_factor_is_given_again_after_ten_minutes_and_the_user_is_led_back() {
     let site = Site::new().await;
@@ -140,6 +143,7 @@ async fn a_factor_is_given_again_after_ten_minutes_and_the_user_is_led_back() {
     assert_eq!(give("x", "https://evil.example").await.text.matches("evil.example").count(), 0);
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn a_token_is_shown_once_and_revoked_after_a_question() {
     let site = Site::new().await;
@@ -172,8 +176,9 @@ async fn a_token_is_shown_once_and_revoked_after_a_question() {
     assert_eq!(wrong("x", "read", "367").await.status, StatusCode::BAD_REQUEST);
 }
 
+// Shows (Dashboard).
 #[tokio::test]
-async fn the_profile_is_changed_and_says_what_is_wrong() {
+async fn the_profile_is_changed_or_its_errors_are_shown() {
     let site = Site::new().await;
     let own = cookie(&site, &site.member(Role::Viewer).await);
     for name in [HOSTILE[1], HOSTILE[4]] {
@@ -311,6 +316,7 @@ mod with_passkeys {
         post(site, "/account/security/passkeys", own, &form).await
     }
 
+    // Shows (Dashboard): Passkeys are added, used and removed on pages without a token in a script.
     #[tokio::test]
     async fn a_passkey_is_added_with_a_name_and_logs_its_user_in_alone() {
         let site = site().await;
@@ -345,6 +351,7 @@ mod with_passkeys {
         }
     }
 
+    // Shows (Dashboard).
     #[tokio::test]
     async fn a_passkey_is_given_again_and_removes_itself() {
         let site = site().await;

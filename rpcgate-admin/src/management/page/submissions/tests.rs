@@ -69,6 +69,8 @@ async fn projects(site: &Site, owner: &Visitor) -> usize {
     site.app.store.projects(owner.user.tenant.unwrap()).await.unwrap().len()
 }
 
+// Shows (Dashboard): A form that is sent twice, at the same moment or after a reload, takes effect once, and its result
+// is shown once (promise 83).
 #[test]
 fn every_form_that_posts_has_the_hidden_fields() {
     let mut forms = 0;
@@ -91,6 +93,7 @@ fn every_form_that_posts_has_the_hidden_fields() {
     assert!(macros.contains("name=\"once\" value=\"{{ frame.submissions.next() }}\""));
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn each_form_of_a_page_has_a_value_of_its_own() {
     let site = site().await;
@@ -135,6 +138,7 @@ async fn every_form_of_the_router_needs_the_token_of_its_browser() {
     }
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn every_form_of_the_router_is_looked_at_before_it_is_carried_out() {
     let site = site().await;
@@ -158,6 +162,7 @@ async fn every_form_of_the_router_is_looked_at_before_it_is_carried_out() {
     }
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn two_clicks_make_one_thing_and_lead_to_it() {
     let site = site().await;
@@ -177,6 +182,7 @@ async fn two_clicks_make_one_thing_and_lead_to_it() {
     assert_eq!(projects(&site, &owner).await, 3);
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn a_form_that_was_refused_can_be_sent_again() {
     let site = site().await;
@@ -191,6 +197,7 @@ async fn a_form_that_was_refused_can_be_sent_again() {
     assert_eq!(projects(&site, &owner).await, 1);
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn a_new_key_is_shown_once_after_a_redirect_and_only_to_its_maker() {
     let site = site().await;
@@ -226,6 +233,7 @@ async fn a_new_key_is_shown_once_after_a_redirect_and_only_to_its_maker() {
     assert!(!kept.iter().any(is_plain), "what is kept is encrypted");
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn a_form_of_another_browser_is_not_answered_from_memory() {
     let site = site().await;

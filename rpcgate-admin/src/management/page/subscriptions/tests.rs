@@ -88,7 +88,7 @@ async fn a_subscription_is_added_shown_and_deleted() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_subscription_stands_at_its_field() {
+async fn the_error_of_a_subscription_is_shown_at_its_field() {
     let fixture = ProjectFixture::new().await;
     let path = format!("/webhooks/{}/subscriptions", fixture.webhook.id);
     for (chain, kind, filter, confirmations, field, text) in [

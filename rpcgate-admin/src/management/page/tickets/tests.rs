@@ -76,6 +76,7 @@ async fn a_ticket_is_written_answered_closed_rated_and_reopened() {
     assert!(get(&site, &path, &own).await.text.contains("Send the answer"));
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn every_text_of_a_ticket_is_shown_and_none_is_run() {
     let site = Site::new().await;
@@ -108,8 +109,9 @@ async fn every_text_of_a_ticket_is_shown_and_none_is_run() {
     }
 }
 
+// Shows (Dashboard): Files of tickets are uploaded by a form and downloaded as files to save.
 #[tokio::test]
-async fn files_go_up_and_come_down_as_files() {
+async fn files_are_uploaded_and_downloaded_as_files() {
     let site = Site::new().await;
     let visitor = site.member(Role::Developer).await;
     let own = cookie(&site, &visitor);
@@ -156,7 +158,7 @@ async fn files_go_up_and_come_down_as_files() {
 }
 
 #[tokio::test]
-async fn forms_say_what_is_wrong_and_keep_what_was_written() {
+async fn forms_show_their_errors_and_keep_the_input() {
     let site = Site::new().await;
     let own = cookie(&site, &site.member(Role::Developer).await);
     let new = async |category: &str, subject: &str, text: &str| {
@@ -211,6 +213,8 @@ async fn a_ticket_for_a_higher_limit_is_linked_to_its_request() {
     );
 }
 
+// Shows (Dashboard): Pages for members admit the roles that the API admits; forms without their token and resources of
+// other tenants are refused.
 #[tokio::test]
 async fn roles_decide_who_writes_and_tenants_who_reads() {
     let site = Site::new().await;
@@ -247,7 +251,7 @@ async fn roles_decide_who_writes_and_tenants_who_reads() {
 }
 
 #[tokio::test]
-async fn the_list_is_filtered_and_goes_on() {
+async fn the_list_is_filtered_and_paged() {
     let site = Site::of("[admin.tickets]\nopen = 100\n").await;
     let own = cookie(&site, &site.member(Role::Developer).await);
     for number in 0..=SHOWN {

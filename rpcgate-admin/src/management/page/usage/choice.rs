@@ -295,6 +295,7 @@ mod tests {
         UsageChoice::of(&fields)
     }
 
+    // Shows (Dashboard).
     #[tokio::test]
     async fn an_address_is_read_and_written_back() {
         for (query, path) in [
@@ -337,7 +338,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_chart_tells_apart_what_rows_are_grouped_by_first() {
+    async fn the_chart_splits_rows_by_the_first_grouping() {
         for (query, group) in [
             ("", Group::Chain),
             ("group_by=", Group::Chain),

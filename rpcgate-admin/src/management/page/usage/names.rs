@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_name_is_shown_by_its_identifier() {
+    fn a_resource_without_a_name_is_shown_by_its_identifier() {
         let (project, key) = (ProjectId(1 << 120), KeyId(2 << 120));
         let named = KeyName {
             id: key,

@@ -304,7 +304,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_are_put_into_words() {
+    fn groups_are_described_in_text() {
         assert_eq!(words(&[]), "");
         assert_eq!(words(&[Group::Key]), "API key");
         assert_eq!(words(&[Group::Day, Group::Chain, Group::Method]), "day, chain and method");

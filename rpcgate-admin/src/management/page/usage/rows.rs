@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn many_pages_are_left_out_in_the_middle() {
+    fn many_pages_are_elided_in_the_middle() {
         let labels: Vec<_> = pages(&choice(), 10, 50).into_iter().map(|link| link.label).collect();
         assert_eq!(labels, ["Previous", "1", "…", "8", "9", "10", "11", "12", "…", "50", "Next"]);
     }

@@ -38,8 +38,10 @@ impl Fixture {
     }
 }
 
+// Shows (Dashboard): The usage explorer has all filters and groupings of `GET /usage`, in an address that can be
+// shared; a refused query has the reason at its field.
 #[tokio::test]
-async fn what_is_chosen_is_shown_and_the_sums_are_those_of_the_api() {
+async fn the_choice_is_shown_and_the_sums_match_the_api() {
     let mut fixture = Fixture::new().await;
     fixture.call("eth", 1, vec![SampleLine { cu: 15, ..item("a") }, item("b")]).await;
     fixture.call("btc", 2, vec![SampleLine { cu: 3, cached: true, ..item("a") }]).await;
@@ -78,6 +80,7 @@ async fn what_is_chosen_is_shown_and_the_sums_are_those_of_the_api() {
     }
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn every_grouping_and_measure_has_a_page() {
     let mut fixture = Fixture::new().await;
@@ -98,8 +101,9 @@ async fn every_grouping_and_measure_has_a_page() {
     assert!(page.text.contains(">31 Dec, 11:00</a>"), "{}", page.text);
 }
 
+// Shows (Dashboard): The usage view shows no price for a period in which the plan has changed.
 #[tokio::test]
-async fn units_have_a_price_only_if_the_plan_has_not_changed_meanwhile() {
+async fn units_have_a_price_only_if_the_plan_has_not_changed_in_the_period() {
     let mut fixture = Fixture::new().await;
     fixture.call("eth", 1, vec![SampleLine { cu: 15, ..item("a") }]).await;
     let tenant = fixture.owner.user.tenant.unwrap();
@@ -112,8 +116,9 @@ async fn units_have_a_price_only_if_the_plan_has_not_changed_meanwhile() {
     assert!(!week.text.contains("the price of today"), "{}", week.text);
 }
 
+// Shows (Dashboard).
 #[tokio::test]
-async fn a_refused_question_says_why_at_its_field_and_keeps_what_was_chosen() {
+async fn a_refused_query_explains_the_reason_at_its_field_and_keeps_the_choice() {
     let fixture = Fixture::new().await;
     for (query, field, text) in [
         ("group_by=hour&group_by=day", "group_by", "The grouping takes hour or day, not both."),
@@ -138,8 +143,9 @@ async fn a_refused_question_says_why_at_its_field_and_keeps_what_was_chosen() {
     assert_eq!(foreign.status, StatusCode::NOT_FOUND);
 }
 
+// Shows (Dashboard).
 #[tokio::test]
-async fn without_usage_the_page_says_what_to_do() {
+async fn a_page_without_usage_gives_advice() {
     let mut fixture = Fixture::new().await;
     let page = fixture.page("/usage").await;
     assert!(
@@ -157,6 +163,7 @@ async fn without_usage_the_page_says_what_to_do() {
     );
 }
 
+// Shows (Dashboard): The rows of the usage explorer as CSV are a file that no spreadsheet executes.
 #[tokio::test]
 async fn the_rows_are_a_file_that_no_spreadsheet_runs() {
     let mut fixture = Fixture::new().await;
@@ -183,6 +190,7 @@ async fn the_rows_are_a_file_that_no_spreadsheet_runs() {
     );
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn another_tenants_usage_is_not_shown() {
     let mut fixture = Fixture::new().await;
@@ -195,8 +203,9 @@ async fn another_tenants_usage_is_not_shown() {
     assert_eq!(page.status, StatusCode::NOT_FOUND, "operators have no usage of their own");
 }
 
+// Shows (Dashboard): Long methods are cut on the usage page and stay complete for keyboards and screen readers.
 #[tokio::test]
-async fn a_long_name_is_cut_where_it_is_shown_and_stays_whole_for_those_who_need_it() {
+async fn a_long_name_is_cut_visually_and_complete_for_assistive_technology() {
     let mut fixture = Fixture::new().await;
     let long = format!("eth_{}_end_of_the_name", "x".repeat(230));
     fixture.call("eth", 1, vec![item(&long), item("eth_call")]).await;

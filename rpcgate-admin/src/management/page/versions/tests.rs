@@ -67,8 +67,10 @@ impl OpenForm<'_> {
     }
 }
 
+// Shows (Dashboard): A form that was opened before another user's change does not undo it: it shows the current values
+// next to the submitted ones, and can be sent again.
 #[tokio::test]
-async fn a_form_of_a_member_notices_that_somebody_else_changed_the_same() {
+async fn a_form_of_a_member_notices_a_concurrent_change() {
     let fixture = ProjectFixture::new().await;
     let (site, store, tenant) = (&fixture.site, &fixture.site.app.store, fixture.tenant());
     let (project, webhook, me) = (fixture.project, fixture.webhook.id, fixture.owner.user.id);
@@ -132,8 +134,9 @@ async fn a_form_of_a_member_notices_that_somebody_else_changed_the_same() {
     form(&path, &path, &[("confirm", "Mine")], change_project(theirs), &[]).await;
 }
 
+// Shows (Dashboard).
 #[tokio::test]
-async fn a_form_of_an_operator_notices_that_somebody_else_changed_the_same() {
+async fn a_form_of_an_operator_notices_a_concurrent_change() {
     let site = Site::of("[chains.eth]\nnodes = [\"http://127.0.0.1:1/\"]\n").await;
     let own = cookie(&site, &site.operator().await);
     let (store, tenant) = (&site.app.store, site.tenant().await);
@@ -226,6 +229,7 @@ async fn a_form_of_an_operator_notices_that_somebody_else_changed_the_same() {
     form(&path, &path, &[("confirm", "Last")], rename_tenant("Last"), &[]).await;
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn a_form_that_is_refused_for_another_reason_keeps_its_version() {
     let fixture = ProjectFixture::new().await;
@@ -246,7 +250,7 @@ async fn a_form_that_is_refused_for_another_reason_keeps_its_version() {
 }
 
 #[test]
-fn what_is_no_version_matches_none() {
+fn an_invalid_version_matches_no_version() {
     let of = |text: &str| condition(&FieldList::of(text).unwrap());
     let version = Version([7; 16]);
     assert_eq!(of(&format!("version={}", FormVersion::from(version))), Some(IfMatch::OneOf(vec![version])));

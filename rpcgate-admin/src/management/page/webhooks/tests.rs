@@ -29,6 +29,7 @@ fn shown_secrets(page: &Page) -> usize {
     words.filter(|word| word.starts_with("whsec_") && word.len() == 70).count()
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn an_endpoint_is_added_and_its_secret_is_shown_once() {
     let fixture = ProjectFixture::new().await;
@@ -63,7 +64,7 @@ async fn an_endpoint_is_added_and_its_secret_is_shown_once() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_an_endpoint_stands_at_its_field() {
+async fn the_error_of_an_endpoint_is_shown_at_its_field() {
     let fixture = ProjectFixture::new().await;
     let project = fixture.project.to_string();
     for (url, text) in [
@@ -115,6 +116,7 @@ async fn settings_are_changed_where_they_differ() {
     assert!(fixture.get("/webhooks").await.text.contains("class=\"badge bad\">Switched off after failures"));
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn a_secret_is_replaced_with_an_overlap() {
     let fixture = ProjectFixture::new().await;
@@ -161,7 +163,7 @@ async fn a_test_event_leads_to_its_delivery() {
 }
 
 #[tokio::test]
-async fn a_range_is_replayed_and_an_empty_one_says_so() {
+async fn a_range_is_replayed_and_an_empty_one_is_reported() {
     let fixture = ProjectFixture::new().await;
     let path = fixture.endpoint("/replay");
     let replay = async |from: &str, to: &str| fixture.post(&path, &[("from", from), ("to", to)]).await;
@@ -199,6 +201,7 @@ async fn a_range_is_replayed_and_an_empty_one_says_so() {
     assert!(page.text.contains("<span class=\"tag\">replay</span>"), "{}", page.text);
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn an_endpoint_in_use_is_deleted_by_its_name() {
     let fixture = ProjectFixture::of("in").await;
@@ -221,6 +224,7 @@ async fn an_endpoint_in_use_is_deleted_by_its_name() {
     assert!(empty.text.contains("No webhooks yet") && empty.text.contains("href=\"#new\""), "{}", empty.text);
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn a_hostile_address_is_text_on_the_page_of_the_secret() {
     for text in HOSTILE {

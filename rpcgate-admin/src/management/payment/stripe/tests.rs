@@ -220,6 +220,7 @@ fn the_tests_own_hmac_is_the_one_of_rfc_4231() {
     assert_eq!(hex(hmac_sha256(&[0xaa; 131], long)), six);
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn a_payment_is_begun_with_the_documented_request() {
     let stand_in = StandIn::start().await;
@@ -291,6 +292,7 @@ fn headers(signature: &str) -> HeaderMap {
     [(STRIPE_SIGNATURE, HeaderValue::from_str(signature).unwrap())].into_iter().collect()
 }
 
+// Shows (Plans, bills and payments).
 #[test]
 fn an_event_is_accepted_with_a_fresh_signature_of_its_secret_alone() {
     let key = hmac::Key::new(hmac::HMAC_SHA256, EVENT_SECRET.as_bytes());
@@ -331,7 +333,7 @@ fn an_event_is_accepted_with_a_fresh_signature_of_its_secret_alone() {
 }
 
 #[test]
-fn events_say_what_became_of_a_payment() {
+fn events_report_the_outcome_of_a_payment() {
     let stripe = stripe(&format!(
         "[billing.stripe]\nsecret_key = \"{SECRET_KEY}\"\nwebhook_secret = \"{EVENT_SECRET}\"\n"
     ));

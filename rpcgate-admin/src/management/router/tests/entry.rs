@@ -123,6 +123,7 @@ impl Team {
     }
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn a_token_alone_changes_no_owner_and_no_admin() {
     let team = Team::new().await;
@@ -143,6 +144,7 @@ async fn a_token_alone_changes_no_owner_and_no_admin() {
     }
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn a_token_alone_still_manages_members_of_other_roles() {
     let team = Team::new().await;
@@ -161,6 +163,7 @@ async fn a_token_alone_still_manages_members_of_other_roles() {
     }
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn a_page_that_was_left_open_changes_no_owner_and_no_admin() {
     let team = Team::new().await;
@@ -205,8 +208,9 @@ fn mails_about(site: &Site, email: &str, subject: &str) -> Vec<String> {
     mails(site).into_iter().filter(|mail| mail.contains(&to) && mail.contains(&subject)).collect()
 }
 
+// Shows (Mails and notifications): Owners are notified by mail of new owners and admins.
 #[tokio::test]
-async fn owners_are_told_of_new_owners_and_admins_and_of_no_others() {
+async fn owners_are_notified_only_of_new_owners_and_admins() {
     let team = Team::new().await;
     let [second, admin, _, developer, viewer] = &team.others[..] else { unreachable!() };
     let invitations = format!("/tenants/{}/invitations", team.tenant);
@@ -264,6 +268,7 @@ fn mailed_token(site: &Site, email: &str, page: &str) -> String {
     found.unwrap().1.lines().next().unwrap().to_owned()
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn a_reset_withdraws_the_invitations_of_the_user_unless_it_says_to_keep_them() {
     for (keeps, operated) in [(false, false), (true, false), (true, true)] {

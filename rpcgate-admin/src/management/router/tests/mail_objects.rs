@@ -14,6 +14,7 @@ async fn done(site: &Site, by: &Visitor, method: Method, path: &str, body: Value
     answer.body
 }
 
+// Shows (Mails and notifications): Each mail links directly to its object.
 #[tokio::test]
 async fn each_mail_leads_to_its_object() {
     let site = Site::new().await;

@@ -1270,6 +1270,7 @@ const PROVEN: [&str; 18] = [
 /// Operations on the own account that every user may do with a token alone, because they open nothing.
 const HARMLESS: [&str; 5] = ["confirm_again", "end_session", "logout_all", "put_me", "start_passkey_factor"];
 
+// Shows (Accounts and second factors): A token of 15 minutes cannot obtain access that outlasts it (promise 82).
 #[tokio::test]
 async fn a_token_alone_changes_nothing_about_who_may_enter() {
     let matrix = Matrix::new().await;
@@ -1304,6 +1305,7 @@ async fn a_token_alone_changes_nothing_about_who_may_enter() {
     assert_eq!(own.difference(&judged).collect::<Vec<_>>(), Vec::<&&str>::new(), "is it proven or harmless?");
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn users_with_the_role_are_served_and_others_are_refused() {
     let matrix = Matrix::new().await;
@@ -1325,6 +1327,7 @@ async fn users_with_the_role_are_served_and_others_are_refused() {
     }
 }
 
+// Shows (Management): A resource of another tenant is 404; an insufficient role is 403.
 #[tokio::test]
 async fn resources_of_another_tenant_are_answered_as_missing() {
     let matrix = Matrix::new().await;
@@ -1368,6 +1371,7 @@ async fn resources_of_another_tenant_are_answered_as_missing() {
     assert!(looked_at.len() > 10, "{looked_at:?}");
 }
 
+// Shows (Management): An unknown body field is 400 with the field named.
 #[tokio::test]
 async fn a_body_that_does_not_fit_is_refused_with_the_field_that_is_wrong() {
     let matrix = Matrix::new().await;

@@ -112,6 +112,8 @@ async fn pending(site: &Site, access: &str) -> String {
     answer.body["mfa_token"].as_str().unwrap().to_owned()
 }
 
+// Shows (Accounts and second factors): Tokens of pages, API, refresh, confirmation, e-mail change, reset and invitation
+// are of different kinds, and each works only for its own (promise 69).
 #[tokio::test]
 async fn a_token_works_only_for_its_purpose() {
     let (site, tokens) = all().await;
@@ -134,6 +136,7 @@ async fn a_token_works_only_for_its_purpose() {
     }
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn a_personal_access_token_works_for_the_api_alone() {
     let (site, tokens) = all().await;

@@ -113,8 +113,9 @@ fn extend(node: &TreeNode, depth: usize, length: usize, gap: u64) {
     node.set_head(tip);
 }
 
+// Shows (Webhooks).
 #[tokio::test]
-async fn following_begins_at_the_head_and_goes_on_without_a_gap() {
+async fn following_begins_at_the_head_and_continues_without_a_gap() {
     let (_, node) = grown(5);
     let mut receiver = Receiver::new(true, vec![node.clone()]);
     receiver.settle().await;
@@ -125,6 +126,7 @@ async fn following_begins_at_the_head_and_goes_on_without_a_gap() {
     assert_eq!(receiver.told(), ["b6", "b7", "b8"]);
 }
 
+// Shows (Webhooks): A node that is shorter, silent or on another branch of the same length takes no event back.
 #[tokio::test]
 async fn a_node_that_is_shorter_or_does_not_answer_takes_nothing_back() {
     let (tree, node) = grown(5);
@@ -146,6 +148,7 @@ async fn a_node_that_is_shorter_or_does_not_answer_takes_nothing_back() {
     assert_eq!(receiver.told(), told);
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn a_longer_branch_is_followed_at_once_and_another_after_three_rounds() {
     let (_, node) = grown(3);
@@ -168,8 +171,9 @@ async fn a_longer_branch_is_followed_at_once_and_another_after_three_rounds() {
     }
 }
 
+// Shows (Webhooks).
 #[tokio::test]
-async fn of_two_nodes_on_different_branches_the_longer_is_followed() {
+async fn the_longer_branch_of_two_nodes_is_followed() {
     let (tree, one) = grown(4);
     let other = TreeNode::new(&tree);
     other.set_head(one.head());
@@ -191,6 +195,7 @@ async fn of_two_nodes_on_different_branches_the_longer_is_followed() {
     assert_eq!(receiver.told(), ["b5", "b6", "b10"], "the other one may be gone for good");
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn a_node_that_fails_is_replaced_by_another_of_the_same_branch() {
     let (tree, one) = grown(4);
@@ -204,6 +209,7 @@ async fn a_node_that_fails_is_replaced_by_another_of_the_same_branch() {
     assert_eq!((receiver.told(), receiver.follower.current), (vec!["b5".to_owned()], Some(1)));
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn nodes_that_never_answer_do_not_keep_others_from_being_asked() {
     let (tree, last) = grown(4);
@@ -223,8 +229,9 @@ async fn nodes_that_never_answer_do_not_keep_others_from_being_asked() {
     );
 }
 
+// Shows (Webhooks).
 #[tokio::test]
-async fn below_every_known_block_following_goes_on_without_inventing_events() {
+async fn following_continues_below_every_known_block_without_inventing_events() {
     for names_parents in [true, false] {
         let (_, node) = grown(2);
         extend(&node, 0, 2, 0);
@@ -265,8 +272,9 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
+    // Shows (Webhooks): After any reorganisations a receiver's sum of events is the canonical chain.
     #[test]
-    fn what_a_receiver_adds_up_is_the_canonical_chain_after_any_moves(
+    fn a_receivers_sum_of_events_is_the_canonical_chain_after_any_reorganisations(
         names_parents in any::<bool>(),
         moves in moves(),
     ) {

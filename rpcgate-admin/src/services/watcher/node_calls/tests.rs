@@ -82,13 +82,13 @@ async fn calls_and_answers_are_in_the_dialect_of_the_chain() {
 }
 
 #[tokio::test]
-async fn the_answer_to_another_call_is_no_answer() {
+async fn the_answer_to_another_call_is_rejected() {
     let (result, _) = call("eth", 200, r#"{"jsonrpc":"2.0","id":1,"result":{"a":[1]}}"#).await;
     assert!(matches!(result, Err(ReadError::Unreachable(_))), "{result:?}");
 }
 
 #[tokio::test]
-async fn what_is_no_answer_is_an_error_that_says_so() {
+async fn an_invalid_answer_is_an_error_with_the_reason() {
     assert_eq!(call("eth", 502, "a page\r\n").await.0, refusal(502, "a page"));
     assert!(matches!(call("eth", 200, "a page").await.0, Err(ReadError::Unreadable(_))));
     let long = format!("{}ü", "x".repeat(199));
@@ -145,6 +145,7 @@ async fn calls_on_a_stream_share_it_in_their_order_and_a_lost_one_ends_the_sessi
     assert!(session.is_lost());
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn an_answer_that_is_nested_deeper_than_others_is_read_all_the_same() {
     let deep = format!("{}{}", "[".repeat(5_000), "]".repeat(5_000));

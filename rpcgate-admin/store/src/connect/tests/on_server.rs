@@ -115,8 +115,10 @@ async fn errors_of_a_server_do_not_show_the_password() {
     }
 }
 
+// Shows (Reliability): A frozen or unreachable database delays no request beyond the deadline, and is used again when
+// it is back (promise 6).
 #[tokio::test]
-async fn calls_of_a_frozen_server_end_with_the_deadline_and_go_on_when_it_does() {
+async fn calls_of_a_frozen_server_end_at_the_deadline_and_later_ones_succeed() {
     let server = Postgres::launch();
     let deadline = Duration::from_millis(700);
     let database = open(&server.database(), deadline).await;
@@ -141,6 +143,7 @@ async fn calls_of_a_frozen_server_end_with_the_deadline_and_go_on_when_it_does()
     assert!(count(&database).await.unwrap() > before);
 }
 
+// Shows (Reliability).
 #[tokio::test]
 async fn a_server_that_was_stopped_is_used_again_when_it_is_back() {
     let mut server = Postgres::launch();
@@ -178,6 +181,7 @@ async fn relay(to: SocketAddr, mute: tokio::sync::watch::Receiver<u32>) -> Socke
     address
 }
 
+// Shows (Reliability).
 #[tokio::test]
 async fn connections_that_fall_silent_are_replaced() {
     let site = TestDatabase::empty_server();
@@ -197,7 +201,7 @@ async fn connections_that_fall_silent_are_replaced() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_frozen_while_it_writes_holds_others_up_no_longer_than_the_server_lets_it() {
+async fn a_writer_that_freezes_blocks_others_no_longer_than_the_servers_timeout() {
     let site = TestDatabase::empty_server();
     let frozen = open(site.url(), Duration::from_secs(1)).await;
     let other = open(site.url(), ENOUGH).await;
@@ -222,7 +226,7 @@ async fn readers_cannot_write() {
 }
 
 #[tokio::test]
-async fn exclusive_work_is_left_to_the_program_that_does_it() {
+async fn exclusive_work_is_skipped_by_a_second_program() {
     let site = TestDatabase::empty_server();
     let (one, other) = (open(site.url(), ENOUGH).await, open(site.url(), ENOUGH).await);
     let nothing = async |_: &DatabaseTransaction| Ok::<_, StoreError>(());
@@ -242,8 +246,11 @@ async fn connections(watcher: &sea_orm::sqlx::PgPool) -> i64 {
     sea_orm::sqlx::query_scalar(sql).fetch_one(watcher).await.unwrap()
 }
 
+// Shows (Management): Many simultaneous clients open no connection beyond the pool (promise 68).
+// Shows (Reliability): Many simultaneous writers open no connection beyond the pool, and get 503 with `Retry-After`
+// (promise 68).
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn five_hundred_writers_at_once_open_no_connection_beyond_those_there_are() {
+async fn five_hundred_parallel_writers_open_no_connection_beyond_the_pool() {
     let site = TestDatabase::empty_server();
     let database = open(site.url(), Duration::from_secs(2)).await;
     until(async || switch(&database, "before").await).await;
@@ -290,8 +297,9 @@ async fn five_hundred_writers_at_once_open_no_connection_beyond_those_there_are(
     switch(&database, "after").await.unwrap();
 }
 
+// Shows (Reliability).
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn writers_that_are_given_up_open_no_connection_either() {
+async fn abandoned_writers_open_no_connection_beyond_the_pool() {
     let site = TestDatabase::empty_server();
     let database = open(site.url(), Duration::from_secs(20)).await;
     until(async || switch(&database, "before").await).await;
@@ -317,8 +325,10 @@ async fn writers_that_are_given_up_open_no_connection_either() {
     assert!(!database.writer.broken.load(Ordering::Acquire));
 }
 
+// Shows (Management).
+// Shows (Reliability).
 #[tokio::test]
-async fn a_server_that_acknowledges_writes_before_they_are_durable_is_refused_at_the_start() {
+async fn a_server_that_acknowledges_writes_before_they_are_durable_is_refused_at_start() {
     let site = TestDatabase::empty_server();
     let set = async |value: &str| {
         let pool = Server::parse(site.url()).unwrap().single();

@@ -13,8 +13,9 @@ fn called(key: u128, hour: u64, chain: &'static str, (method, calls): (&str, u32
     SampleRecord { chain, ..deed(key, Time::from_secs(hour * HOUR), vec![line]) }
 }
 
+// Shows (Dashboard): The list of weights omits methods whose calls were all refused.
 #[tokio::test]
-async fn chains_and_methods_are_counted_over_all_tenants_however_far_rollups_are_summed() {
+async fn chains_and_methods_are_counted_over_all_tenants_at_every_rollup_state() {
     let mut failed = called(210, MIDNIGHT + 2, "toy", ("b", 4));
     failed.items[0].outcome = Outcome::Failed;
     let mut refused = called(110, MIDNIGHT + 3, "toy", ("c", 8));

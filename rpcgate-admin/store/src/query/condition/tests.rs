@@ -6,7 +6,7 @@ use std::time::Duration;
 const LONG: Duration = Duration::from_secs(60);
 
 #[tokio::test]
-async fn a_database_says_what_it_is_and_takes_writes() {
+async fn a_database_reports_its_kind_and_takes_writes() {
     let site = TestDatabase::of(module_path!());
     let store = site.store_within(LONG).await.unwrap();
     let usage = site.usage_within(LONG).await.unwrap();

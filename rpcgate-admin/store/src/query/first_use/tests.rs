@@ -11,6 +11,7 @@ fn at(hour: u64, micros: u64) -> Time {
     Time::from_micros(hour * HOUR * 1_000_000 + micros)
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn the_first_use_is_that_of_the_tenant_alone() {
     let site = TestDatabase::of(module_path!());

@@ -24,7 +24,7 @@ async fn the_newest_report_of_a_gateway_counts_and_old_ones_are_forgotten() {
 }
 
 #[tokio::test]
-async fn the_keys_in_cool_down_at_a_gateway_are_those_of_its_last_report() {
+async fn the_throttled_keys_at_a_gateway_are_those_of_its_last_report() {
     let site = TestDatabase::of(module_path!());
     let store = site.store_within(Duration::from_secs(60)).await.unwrap();
     let (ours, theirs) = (TenantId(1), TenantId(2));

@@ -69,6 +69,7 @@ fn owed(deeds: &[SampleRecord], tenant: TenantId, hours: &Range<u64>) -> Vec<Cha
         .collect()
 }
 
+// Shows (Plans, bills and payments).
 #[test]
 fn bills_equal_a_count_of_the_records_and_agree_with_usage() {
     let given = (
@@ -115,6 +116,7 @@ fn bills_equal_a_count_of_the_records_and_agree_with_usage() {
         .unwrap();
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn a_call_is_owed_at_the_price_of_its_time() {
     let mut fixture = Fixture::new().await;
@@ -145,6 +147,7 @@ async fn a_call_is_owed_at_the_price_of_its_time() {
     assert_eq!(paid, [(Tier::Enterprise, 0.0002, 2), (Tier::Standard, 0.001, 4), (Tier::Standard, 0.25, 2)]);
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn charges_are_removed_by_their_hour_and_no_others() {
     let mut fixture = Fixture::new().await;

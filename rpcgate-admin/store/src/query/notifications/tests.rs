@@ -63,6 +63,7 @@ fn refused(time: Time, many: u32) -> SampleRecord {
     SampleRecord { windowed: 0, ..deed(110, time, vec![item]) }
 }
 
+// Shows (Mails and notifications).
 #[tokio::test]
 async fn notifications_of_shares_of_the_daily_requests_are_raised_once_each() {
     let (_site, [mut fixture]) = fixtures().await;
@@ -128,8 +129,9 @@ async fn notifications_due_without_a_known_allowance_are_raised_later_and_once()
     assert_eq!(remind(each(100)).await, both);
 }
 
+// Shows (Mails and notifications).
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_many_gateways_exactly_one_raises_a_notification() {
+async fn exactly_one_of_many_gateways_raises_a_notification() {
     let (_site, [a, b, c]) = fixtures().await;
     let reader = a.store.clone();
     let work = [a, b, c].map(|mut fixture| {
@@ -163,6 +165,7 @@ async fn of_many_gateways_exactly_one_raises_a_notification() {
     );
 }
 
+// Shows (Mails and notifications).
 #[tokio::test]
 async fn a_spike_is_fifty_refusals_in_a_minute_and_raises_one_notification_an_hour() {
     let (_site, [mut fixture, mut other]) = fixtures().await;

@@ -10,6 +10,7 @@ fn called(key: u128, chain: &'static str, hour: u64, methods: &[&str]) -> Sample
     SampleRecord { chain, ..deed(key, at, methods.iter().map(item).collect()) }
 }
 
+// Shows (Dashboard): The calls of all tenants are the same at every rollup state.
 #[tokio::test]
 async fn the_calls_of_all_tenants_are_added_up_whether_they_are_summed_or_not() {
     let site = TestDatabase::of(module_path!());

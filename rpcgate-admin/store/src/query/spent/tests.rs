@@ -27,7 +27,7 @@ fn spent(requests: u64, admitted: u64, billable_units: u64) -> Spent {
 }
 
 #[tokio::test]
-async fn a_batch_is_one_request_of_the_windows_and_one_refused_by_them_is_none() {
+async fn a_batch_is_one_windows_request_and_a_refused_batch_is_not_counted() {
     let refused = SampleLine { cu: 0, status: 429, outcome: Outcome::Refused, ..item("a") };
     let free = SampleLine { cu: 0, ..item("b") };
     let (_dir, store) = shipped(&[

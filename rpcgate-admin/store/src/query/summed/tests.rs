@@ -166,6 +166,7 @@ impl Fixture {
     }
 }
 
+// Shows (Usage).
 #[test]
 fn views_equal_a_count_regardless_of_the_progress_of_sums_and_late_records() {
     let step = (0usize..120, any::<bool>(), (0u64..66, 1u64..40));
@@ -254,6 +255,7 @@ async fn usage_without_sums_is_right_at_once_and_summed_by_shipments() {
     assert_eq!(fixture.number(sums).await, fixture.number(&rollups).await);
 }
 
+// Shows (Usage): Summing continues within a tenant's hour, and start-up reads summed hours from sums (promise 67).
 #[tokio::test]
 async fn a_step_takes_a_bounded_number_of_rollups_of_any_tenant_and_splits_no_key() {
     let mut fixture = Fixture::new().await;

@@ -34,6 +34,8 @@ async fn found(store: &Store, text: &str) -> Vec<u128> {
     found.tenants.iter().map(|tenant| tenant.id.0 >> 96).collect()
 }
 
+// Shows (Management): Operators find tenants by a part of the name, an owner's address or the beginning of the
+// identifier, in upper or lower case, in pages of bounded size.
 #[tokio::test]
 async fn a_part_of_a_name_is_found_in_any_case_and_wildcards_are_letters() {
     let site = TestDatabase::of(module_path!());
@@ -64,6 +66,7 @@ async fn a_part_of_a_name_is_found_in_any_case_and_wildcards_are_letters() {
     }
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn an_owners_address_finds_its_tenant_in_any_case() {
     let site = TestDatabase::of(module_path!());
@@ -96,6 +99,7 @@ async fn an_owners_address_finds_its_tenant_in_any_case() {
     assert!(found(&store, "owner@example.com").await.is_empty());
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn the_beginning_of_an_identifier_is_found_with_or_without_hyphens() {
     let site = TestDatabase::of(module_path!());
@@ -110,7 +114,7 @@ async fn the_beginning_of_an_identifier_is_found_with_or_without_hyphens() {
 }
 
 #[tokio::test]
-async fn what_is_found_is_listed_in_parts_and_filtered() {
+async fn search_results_are_paged_and_filtered() {
     let site = TestDatabase::of(module_path!());
     let store = open(&site, &["Bank 1", "Bank 2", "Other", "Bank 4", "Bank 5"]).await;
     let part = async |text: &str, filter, after: Option<u128>, limit| {
@@ -130,8 +134,9 @@ async fn what_is_found_is_listed_in_parts_and_filtered() {
     assert_eq!(part("bank", suspended, None, 9).await, (vec![], None));
 }
 
+// Shows (Management).
 #[tokio::test]
-async fn a_search_stops_after_so_many_names_and_says_where_to_go_on() {
+async fn a_search_stops_after_a_bounded_number_of_names_and_returns_a_cursor() {
     let site = TestDatabase::of(module_path!());
     let store = open(&site, &["a", "b", "c", "target", "e"]).await;
     let mut after = None;

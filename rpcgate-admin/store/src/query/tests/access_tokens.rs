@@ -66,6 +66,7 @@ async fn tokens_are_listed_and_revoked_by_their_user_alone() {
     assert_eq!(store.access_token(&text(1), now()).await.unwrap(), None);
 }
 
+// Shows (Management).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_user_has_at_most_50_tokens_though_they_are_made_at_once() {
     let (_dir, store) = with_token().await;
@@ -79,7 +80,7 @@ async fn a_user_has_at_most_50_tokens_though_they_are_made_at_once() {
 }
 
 #[tokio::test]
-async fn tokens_end_with_their_user_and_when_the_account_is_taken_back() {
+async fn tokens_end_with_their_user_and_when_the_account_is_reclaimed() {
     for how in ["disabled", "reset by an operator"] {
         let (_dir, store) = with_token().await;
         if how == "disabled" {

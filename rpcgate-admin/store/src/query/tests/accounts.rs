@@ -65,8 +65,9 @@ async fn a_registration_makes_everything_or_nothing() {
     assert_eq!(register_with(&store, 2, "c@b.example", solved, now()).await, Registered::Done);
 }
 
+// Shows (Accounts and second factors): A registration does not show whether its address has an account.
 #[tokio::test]
-async fn a_registration_has_the_same_statements_whether_the_address_is_free_waits_or_is_confirmed() {
+async fn a_registration_runs_the_same_statements_for_a_free_waiting_or_confirmed_address() {
     let (_dir, store) = empty().await;
     let statements: Arc<std::sync::Mutex<Vec<String>>> = Arc::default();
     let observed = statements.clone();
@@ -111,7 +112,7 @@ async fn a_registration_that_fails_half_way_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_parallel_registrations_with_one_solution_one_succeeds() {
+async fn one_of_parallel_registrations_with_one_solution_succeeds() {
     let (_dir, store) = empty().await;
     let done = at_once(20, |number| {
         let store = store.clone();
@@ -127,7 +128,7 @@ async fn of_parallel_registrations_with_one_solution_one_succeeds() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_parallel_registrations_of_one_address_one_remains() {
+async fn one_of_parallel_registrations_of_one_address_remains() {
     let (_dir, store) = empty().await;
     let done = at_once(20, |number| {
         let store = store.clone();
@@ -139,6 +140,7 @@ async fn of_parallel_registrations_of_one_address_one_remains() {
     assert_eq!(rows(&store, "confirmations").await, 1);
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn an_unconfirmed_account_does_not_reserve_its_address() {
     let (_dir, store) = empty().await;
@@ -211,7 +213,7 @@ async fn a_token_confirms_its_address_once_and_in_time() {
 }
 
 #[tokio::test]
-async fn another_token_takes_the_place_of_the_first() {
+async fn another_token_replaces_the_first() {
     let (_dir, store) = empty().await;
     register(&store, 1, "a@b.example", now()).await;
     let entry = entry("user.confirmed");
@@ -224,7 +226,7 @@ async fn another_token_takes_the_place_of_the_first() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_parallel_confirmations_with_one_token_one_succeeds() {
+async fn one_of_parallel_confirmations_with_one_token_succeeds() {
     let (dir, store) = empty().await;
     let second = dir.store_within(Duration::from_secs(60)).await.unwrap();
     register(&store, 1, "a@b.example", now()).await;
@@ -280,6 +282,7 @@ async fn put_invoice(store: &Store, tenant: TenantId) {
     fill(store, &sql).await;
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn an_unconfirmed_account_with_an_invoice_stays_and_stops_no_registration() {
     let (_dir, store) = empty().await;
@@ -303,6 +306,7 @@ async fn an_unconfirmed_account_with_an_invoice_stays_and_stops_no_registration(
     assert_eq!(store.sweep(later(8 * DAY)).await.unwrap().accounts, 0);
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn a_registration_removes_no_old_rows() {
     let (_dir, store) = empty().await;

@@ -80,8 +80,9 @@ async fn a_simulated_attempt_leaves_no_entry() {
     assert_eq!(actions(&store, AuditSubject::Tenant(TENANT), 9).await, ["second", "first"]);
 }
 
+// Shows (Management): The audit of a tenant is bounded (promise 70).
 #[tokio::test]
-async fn the_newest_audit_entries_of_a_tenant_are_kept_whichever_user_makes_many() {
+async fn the_newest_audit_entries_of_a_tenant_are_kept_even_if_one_user_makes_many() {
     let (_dir, store) = empty().await;
     for tenant in [TENANT, OTHER] {
         store.note(&Audit { tenant: Some(tenant), ..entry("first") }).await.unwrap();

@@ -18,7 +18,7 @@ async fn swept(store: &Store, second: u64) -> (u64, Vec<u64>) {
 }
 
 #[tokio::test]
-async fn a_change_is_kept_for_an_hour_and_the_newest_for_ever() {
+async fn a_change_is_kept_for_an_hour_and_the_newest_one_forever() {
     let (_dir, store) = changed(&[0, 1, 2]).await;
     assert_eq!(swept(&store, HOUR - 1).await, (0, vec![1, 2, 3]));
     assert_eq!(swept(&store, HOUR).await, (1, vec![2, 3]));
@@ -30,6 +30,7 @@ async fn a_change_is_kept_for_an_hour_and_the_newest_for_ever() {
     assert_eq!(store.newest_change().await.unwrap(), 4, "no number is used twice");
 }
 
+// Shows (Reliability).
 #[tokio::test]
 async fn many_changes_are_read_a_thousand_at_a_time() {
     let (_dir, store) = changed(&[0]).await;

@@ -22,8 +22,10 @@ async fn texts(store: &Store) -> Vec<String> {
     listed(store).await.iter().map(|one| one.lines.to_string()).collect()
 }
 
+// Shows (Commands and configuration): Every accepted configuration and every change of operators is a version with its
+// author, bounded in number and age.
 #[tokio::test]
-async fn a_configuration_that_has_not_changed_is_no_new_version() {
+async fn an_unchanged_configuration_makes_no_new_version() {
     let (_dir, store) = empty().await;
     let record = async |bytes, is_start, second| {
         let config = accepted("one", bytes, is_start, later(second));
@@ -47,7 +49,7 @@ async fn a_configuration_that_has_not_changed_is_no_new_version() {
 }
 
 #[tokio::test]
-async fn what_needs_a_restart_is_in_force_as_it_was_at_the_start() {
+async fn settings_that_need_a_restart_stay_in_force_as_at_the_start() {
     let (_dir, store) = empty().await;
     let running = async |place: Option<&'static str>| -> Vec<RunningConfig> {
         store.running_configs(ConfigProgram::Gateway, place, "web-1").await.unwrap()
@@ -68,8 +70,9 @@ async fn what_needs_a_restart_is_in_force_as_it_was_at_the_start() {
     assert_eq!(store.running_configs(ConfigProgram::Management, None, "web-1").await.unwrap(), []);
 }
 
+// Shows (Commands and configuration).
 #[tokio::test]
-async fn each_change_of_operators_is_a_version_with_its_author_and_the_first_has_what_was_before() {
+async fn each_change_by_operators_is_a_version_and_the_first_has_the_state_before() {
     let (_dir, store) = empty().await;
     let change = |per_minute| PlanChange { per_minute: Some(per_minute), ..PlanChange::default() };
     let audited =
@@ -126,6 +129,7 @@ async fn agreements_with_a_tenant_are_versions_of_their_own_and_are_removed_with
     assert_eq!(listed(&store).await.len(), 2, "those of the service stay");
 }
 
+// Shows (Commands and configuration).
 #[tokio::test]
 async fn versions_of_a_program_are_bounded_and_the_one_it_was_started_with_stays() {
     let (_dir, store) = empty().await;
@@ -145,6 +149,7 @@ async fn versions_of_a_program_are_bounded_and_the_one_it_was_started_with_stays
     assert_eq!(versions[0].number, restarted);
 }
 
+// Shows (Commands and configuration).
 #[tokio::test]
 async fn old_versions_are_swept_and_what_is_in_force_stays() {
     let (_dir, store) = empty().await;

@@ -27,6 +27,7 @@ async fn per_minute(store: &Store, at: Time) -> (u64, Option<Time>) {
     (stored.caller.plan.per_minute, stored.terms.next_bound(at))
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn a_contract_is_in_force_from_its_begin_until_its_end() {
     let (_dir, store) = seeded().await;
@@ -105,6 +106,7 @@ async fn the_end_of_a_contract_is_moved_while_it_has_not_ended() {
     assert!(matches!(set(TENANT, None, 60).await, Err(StoreError::WrongState(_))), "it has ended");
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn contracts_are_bounded_though_they_are_made_at_once() {
     let (_dir, store) = seeded().await;
@@ -131,6 +133,7 @@ async fn contracts_are_bounded_though_they_are_made_at_once() {
     assert_eq!((refused, store.contracts(TENANT).await.unwrap().len() as u64), (8, MAX_CONTRACTS));
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn a_contract_gives_a_quota_to_projects_without_one_of_their_own() {
     let (_dir, store) = seeded().await;

@@ -28,8 +28,9 @@ fn custom(id: u128) -> TenantPlan {
     TenantPlan { tier: Tier::Premium, custom: Some(CustomPlanId(id)) }
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
-async fn a_tenant_on_a_plan_of_an_operators_own_has_its_figures_over_those_of_the_base() {
+async fn a_custom_plan_overrides_the_figures_of_its_base() {
     let (_dir, store) = seeded().await;
     let made = plan(1, "startup", &[("per_minute", 77), ("cu_per_day", 5), ("projects", 2), ("per_day", 9)]);
     store.create_custom_plan(&made).await.unwrap();
@@ -90,6 +91,7 @@ async fn plans_are_kept_and_their_names_are_unique() {
     assert!(matches!(lost, Err(StoreError::NotFound("plan"))));
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn a_plan_in_use_is_not_deleted_and_one_that_was_is_kept_for_invoices() {
     let (_dir, store) = seeded().await;
@@ -118,8 +120,9 @@ async fn a_plan_in_use_is_not_deleted_and_one_that_was_is_kept_for_invoices() {
     assert_eq!(store.sweep(later(5 + days)).await.unwrap(), Swept::default());
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
-async fn plans_of_operators_own_are_bounded() {
+async fn custom_plans_are_bounded() {
     let (_dir, store) = empty().await;
     for id in 1..=u128::from(MAX_CUSTOM_PLANS) {
         store.create_custom_plan(&plan(id, &format!("plan-{id}"), &[])).await.unwrap();
@@ -131,7 +134,7 @@ async fn plans_of_operators_own_are_bounded() {
 }
 
 #[tokio::test]
-async fn the_base_of_a_plan_of_an_operators_own_is_another_plan() {
+async fn the_base_of_a_custom_plan_is_another_plan() {
     let (_dir, store) = seeded().await;
     store.create_custom_plan(&plan(1, "startup", &[])).await.unwrap();
     put_on(&store, 1, now()).await.unwrap();

@@ -130,6 +130,7 @@ async fn left(store: &Store) -> Vec<&'static str> {
     left
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn a_deleted_tenant_is_found_no_more_and_the_sweep_removes_its_rows() {
     let (_dir, store) = furnished().await;
@@ -167,6 +168,7 @@ async fn a_deleted_tenant_is_found_no_more_and_the_sweep_removes_its_rows() {
     store.create_user(&User { tenant: Some(OTHER), ..user(2, "ada@example.com") }).await.unwrap();
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn a_tenant_with_an_open_invoice_is_not_deleted_and_paid_ones_stay_with_its_row() {
     let (_dir, store) = furnished().await;

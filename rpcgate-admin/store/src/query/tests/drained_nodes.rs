@@ -2,8 +2,10 @@ use super::*;
 
 const NODES: [&str; 2] = ["http://a", "http://b"];
 
+// Shows (Nodes and cache): The last usable node is drained only with force, also if two operators drain the last two at
+// once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_two_operators_who_drain_the_last_two_nodes_at_once_one_is_refused() {
+async fn one_of_two_operators_who_drain_the_last_two_nodes_at_once_is_refused() {
     let (site, store) = empty().await;
     if store.database.server().is_some() {
         // The database's operators may have chosen that a transaction reads the state at its start.

@@ -51,6 +51,7 @@ fn ended(delivery: u128, webhook: u128, number: u32, then: AfterAttempt) -> Ende
     }
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn a_delivery_is_claimed_when_it_is_due_and_again_when_the_lease_is_over() {
     let (_dir, store) = with_endpoints(&[1]).await;
@@ -72,8 +73,9 @@ async fn a_delivery_is_claimed_when_it_is_due_and_again_when_the_lease_is_over()
     assert_eq!(claim(&store, 9, &room(9, &[]), later(41)).await, [2]);
 }
 
+// Shows (Webhooks).
 #[tokio::test]
-async fn a_delivery_that_is_given_back_keeps_its_place_before_newer_ones() {
+async fn a_returned_delivery_stays_ahead_of_newer_ones() {
     let (_dir, store) = with_endpoints(&[1]).await;
     due(&store, 1, 1..3, later(1)).await;
     due(&store, 1, 3..4, later(2)).await;
@@ -87,8 +89,9 @@ async fn a_delivery_that_is_given_back_keeps_its_place_before_newer_ones() {
     store.release_deliveries(&[]).await.unwrap();
 }
 
+// Shows (Webhooks).
 #[tokio::test]
-async fn no_endpoint_gets_more_than_its_room_and_one_that_is_off_gets_nothing() {
+async fn an_endpoint_stays_within_its_capacity_and_a_disabled_one_gets_nothing() {
     let (_dir, store) = with_endpoints(&[1, 2, 3]).await;
     for webhook in 1..=3 {
         due(&store, webhook, webhook * 10..webhook * 10 + 5, later(webhook as u64)).await;
@@ -100,8 +103,9 @@ async fn no_endpoint_gets_more_than_its_room_and_one_that_is_off_gets_nothing() 
     assert_eq!(claim(&store, 100, &room(0, &[(1, 3)]), later(10)).await.len(), 3);
 }
 
+// Shows (Webhooks).
 #[tokio::test]
-async fn a_backlog_of_one_endpoint_hides_no_other_whether_it_is_off_or_has_no_room() {
+async fn the_backlog_of_a_disabled_or_full_endpoint_hides_no_other() {
     let (_dir, store) = with_endpoints(&[1, 2, 3]).await;
     due(&store, 1, 1_000..3_000, later(1)).await;
     due(&store, 2, 5_000..5_003, later(2)).await;
@@ -117,8 +121,10 @@ async fn a_backlog_of_one_endpoint_hides_no_other_whether_it_is_off_or_has_no_ro
     assert_eq!(claim(&store, 10, &room(100, &[]), later(60)).await.len(), 10);
 }
 
+// Shows (Webhooks): A claim of deliveries costs in proportion to the due deliveries, not to those that wait for a later
+// time.
 #[tokio::test]
-async fn what_waits_for_a_later_time_is_not_in_line_and_joins_it_when_it_is_due() {
+async fn work_for_a_later_time_joins_the_queue_when_it_is_due() {
     let (_dir, store) = with_endpoints(&[1, 2]).await;
     due(&store, 1, 1..5, later(1)).await;
     due(&store, 2, 11..13, later(1)).await;
@@ -142,8 +148,9 @@ async fn what_waits_for_a_later_time_is_not_in_line_and_joins_it_when_it_is_due(
     assert_eq!(rest, [1, 3, 4]);
 }
 
+// Shows (Webhooks).
 #[tokio::test]
-async fn more_that_comes_due_at_once_than_a_claim_puts_in_line_is_claimed_by_the_next_ones() {
+async fn work_due_beyond_one_claim_is_claimed_by_the_next_ones() {
     let (_dir, store) = with_endpoints(&[1, 2]).await;
     due(&store, 1, 1_000..6_000, later(1)).await;
     due(&store, 2, 1..4, later(2)).await;
@@ -156,8 +163,9 @@ async fn more_that_comes_due_at_once_than_a_claim_puts_in_line_is_claimed_by_the
     assert_eq!(claimed, [1, 2, 3]);
 }
 
+// Shows (Webhooks).
 #[tokio::test]
-async fn no_project_gets_more_than_its_room_and_hides_no_other_however_many_endpoints_it_has() {
+async fn a_project_stays_within_its_capacity_and_hides_no_other_project() {
     let numbers: Vec<_> = (10..30).collect();
     let (_dir, store) = with_endpoints(&numbers).await;
     let second = ProjectId(77);
@@ -180,8 +188,9 @@ async fn no_project_gets_more_than_its_room_and_hides_no_other_however_many_endp
     assert_eq!(claim(&store, 20, &of_first(40), later(10)).await.len(), 20);
 }
 
+// Shows (Webhooks).
 #[tokio::test]
-async fn no_tenant_gets_more_than_its_room_and_hides_no_other_however_many_projects_it_has() {
+async fn a_tenant_stays_within_its_capacity_and_hides_no_other_tenant() {
     let (_dir, store) = with_endpoints(&[]).await;
     for number in 10..30 {
         let own = ProjectId(number);
@@ -208,8 +217,9 @@ async fn no_tenant_gets_more_than_its_room_and_hides_no_other_however_many_proje
     assert!(some.iter().all(|delivery| delivery.tenant == TENANT));
 }
 
+// Shows (Webhooks).
 #[tokio::test]
-async fn a_claim_reads_no_more_bytes_of_bodies_than_there_is_room_for() {
+async fn a_claim_reads_no_more_body_bytes_than_the_capacity() {
     let (_dir, store) = with_endpoints(&[1, 2]).await;
     for (first, size) in [(1, 60), (11, 50), (21, 40), (31, 500)] {
         let all: Vec<_> =
@@ -226,8 +236,9 @@ async fn a_claim_reads_no_more_bytes_of_bodies_than_there_is_room_for() {
     assert_eq!(claimed(100).await, [0; 0]);
 }
 
+// Shows (Webhooks).
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_parallel_dispatchers_one_gets_each_delivery() {
+async fn each_delivery_goes_to_one_of_parallel_dispatchers() {
     let (site, store) = with_endpoints(&[1, 2]).await;
     let second = site.store_within(Duration::from_secs(60)).await.unwrap();
     due(&store, 1, 0..300, later(1)).await;
@@ -260,6 +271,7 @@ async fn of_parallel_dispatchers_one_gets_each_delivery() {
     assert_eq!(all, (0..600).collect::<Vec<_>>());
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn ends_of_attempts_are_marked_once_and_together() {
     let (_dir, store) = with_endpoints(&[1]).await;
@@ -295,8 +307,9 @@ async fn ends_of_attempts_are_marked_once_and_together() {
     assert_eq!(store.stored_delivery(DeliveryId(2)).await.status, "pending", "this attempt has ended before");
 }
 
+// Shows (Webhooks).
 #[tokio::test]
-async fn a_late_end_of_an_attempt_sets_nothing_back_and_an_acknowledgement_counts_whenever_it_comes() {
+async fn a_late_attempt_end_resets_nothing_and_a_late_acknowledgement_still_counts() {
     let (_dir, store) = with_endpoints(&[1]).await;
     due(&store, 1, 1..4, later(1)).await;
     let again = |secs| AfterAttempt::Again(later(secs));
@@ -356,8 +369,9 @@ async fn an_endpoint_fails_from_its_first_failure_until_a_success() {
     assert_eq!(store.any_webhook(WebhookId(2)).await.failing_since, None);
 }
 
+// Shows (Webhooks).
 #[tokio::test]
-async fn users_are_told_of_an_endpoint_once_a_day_by_one_dispatcher() {
+async fn users_are_notified_of_an_endpoint_once_a_day_by_one_dispatcher() {
     let (_dir, store) = with_endpoints(&[1]).await;
     let one = WebhookId(1);
     assert_eq!(store.tell_recovered(one, DAY, later(1)).await.unwrap(), None, "nobody knew that it failed");
@@ -378,6 +392,7 @@ async fn users_are_told_of_an_endpoint_once_a_day_by_one_dispatcher() {
     assert_eq!(store.tell_failing(one, DAY, later(300_000)).await.unwrap(), None, "nobody has it any more");
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn an_endpoint_that_fails_for_long_is_switched_off_and_watchers_learn_of_it() {
     let (_dir, store) = with_endpoints(&[1, 2]).await;
@@ -403,6 +418,7 @@ async fn an_endpoint_that_fails_for_long_is_switched_off_and_watchers_learn_of_i
     assert_eq!(claim(&store, 9, &room(9, &[]), later(9)).await, [0; 0]);
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn deliveries_wait_for_an_endpoint_that_is_off_for_a_day() {
     let (_dir, store) = with_endpoints(&[1, 2]).await;
@@ -425,8 +441,9 @@ async fn deliveries_wait_for_an_endpoint_that_is_off_for_a_day() {
     assert_eq!(store.oldest_due_delivery(now()).await.unwrap(), None);
 }
 
+// Shows (Webhooks).
 #[tokio::test]
-async fn old_deliveries_are_found_however_many_endpoints_are_off() {
+async fn old_deliveries_are_found_next_to_any_number_of_disabled_endpoints() {
     let (_dir, store) = with_endpoints(&[]).await;
     for number in 0..600 {
         let own = ProjectId(1_000 + number / 200);
@@ -448,6 +465,7 @@ async fn old_deliveries_are_found_however_many_endpoints_are_off() {
     assert_eq!(give_up(5, later(200)).await.unwrap(), 0);
 }
 
+// Shows (Webhooks): While a tenant is suspended its deliveries are not sent; they wait for a day.
 #[tokio::test]
 async fn while_a_tenant_is_suspended_its_deliveries_wait_for_a_day() {
     let (_dir, store) = with_endpoints(&[1, 2]).await;
@@ -473,7 +491,7 @@ async fn while_a_tenant_is_suspended_its_deliveries_wait_for_a_day() {
 }
 
 #[tokio::test]
-async fn attempts_that_are_being_made_keep_no_waiting_delivery_from_being_given_up() {
+async fn attempts_in_progress_do_not_prevent_the_expiry_of_waiting_deliveries() {
     let (_dir, store) = with_endpoints(&[1]).await;
     due(&store, 1, 1..4, later(1)).await;
     assert_eq!(claim(&store, 2, &room(9, &[]), later(170)).await, [1, 2]);

@@ -48,8 +48,9 @@ async fn a_gateway_cannot_answer_to_another_tenant_than_the_owner() {
     }
 }
 
+// Shows (Traces, logs and metrics).
 #[tokio::test]
-async fn what_no_gateway_could_explain_counts_like_what_was_explained() {
+async fn unexplained_requests_count_like_explained_ones() {
     let (_dir, store) = empty().await;
     let mut asked = 0;
     for _ in 0..MAX_ASKED {
@@ -67,6 +68,7 @@ async fn what_no_gateway_could_explain_counts_like_what_was_explained() {
     store.ask_explanation(REQUEST, Some(TENANT), later(60)).await.unwrap();
 }
 
+// Shows (Traces, logs and metrics).
 #[tokio::test]
 async fn a_tenant_may_ask_so_often_in_a_minute_and_takes_nothing_from_others() {
     let (_dir, store) = empty().await;
@@ -82,6 +84,7 @@ async fn a_tenant_may_ask_so_often_in_a_minute_and_takes_nothing_from_others() {
     assert_eq!(rows(&store, "explanation_requests").await, 3, "the old ones are gone");
 }
 
+// Shows (Traces, logs and metrics).
 #[tokio::test]
 async fn expired_rows_that_are_not_removed_yet_do_not_count_for_their_tenant() {
     let (_dir, store) = empty().await;
@@ -94,6 +97,7 @@ async fn expired_rows_that_are_not_removed_yet_do_not_count_for_their_tenant() {
     assert_eq!(rows(&store, "explanation_requests").await, 901, "one write removes some");
 }
 
+// Shows (Traces, logs and metrics).
 #[tokio::test]
 async fn all_tenants_together_are_bounded_and_keep_no_operator_from_asking() {
     let (_dir, store) = empty().await;

@@ -136,8 +136,9 @@ async fn a_factor_and_the_token_of_a_log_in_work_once() {
     assert_eq!(methods(&store).await, expected);
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_fifty_log_ins_with_one_code_at_once_one_succeeds() {
+async fn one_of_fifty_parallel_log_ins_with_one_code_succeeds() {
     let (_dir, store) = with_app().await;
     for number in 0..MAX_PENDING_LOG_INS {
         assert!(begin(&store, &format!("token {number}"), now()).await);
@@ -154,6 +155,7 @@ async fn of_fifty_log_ins_with_one_code_at_once_one_succeeds() {
     assert_eq!(methods(&store).await.len(), 3);
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn five_factors_can_be_tried_for_a_log_in_also_at_once() {
     let (_dir, store) = with_app().await;
@@ -192,6 +194,7 @@ async fn a_log_in_waits_for_five_minutes_and_ten_of_a_user_do() {
     }
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn a_log_in_is_void_once_the_password_changes_or_the_account_is_disabled() {
     let (_dir, store) = with_app().await;
@@ -249,6 +252,7 @@ async fn the_factors_of_a_removed_user_are_removed() {
     }
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn a_factor_that_is_given_again_is_kept_with_its_session() {
     let (_dir, store) = with_app().await;

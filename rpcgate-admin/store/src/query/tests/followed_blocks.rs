@@ -68,8 +68,10 @@ async fn heights(store: &Store) -> Vec<u64> {
     store.followed("eth").await.unwrap().blocks.iter().map(|block| block.height).collect()
 }
 
+// Shows (Webhooks): The events of a block and their deliveries are stored together; a crash between any two steps
+// neither repeats nor loses any.
 #[tokio::test]
-async fn a_block_is_stored_with_its_deliveries_and_those_that_waited_for_its_height_become_due() {
+async fn a_block_is_stored_with_its_deliveries_and_waiting_ones_become_due() {
     let (_dir, store) = watched().await;
     for (height, hash) in [(1, "a"), (2, "b"), (3, "c")] {
         append(&store, &block(height, hash), 2).await;
@@ -95,8 +97,9 @@ async fn a_block_is_stored_with_its_deliveries_and_those_that_waited_for_its_hei
     assert_eq!(of(&store.sample_deliveries().await, LATER).len(), 3, "a gap releases as well");
 }
 
+// Shows (Webhooks).
 #[tokio::test]
-async fn what_nobody_follows_is_left_to_a_watcher_that_would_and_has_less_than_its_share() {
+async fn an_unfollowed_chain_goes_to_a_willing_watcher_with_less_than_its_share() {
     let (_dir, store) = empty().await;
     let (all, lease) = (["a", "b", "c", "d"], LEASE.lease);
     let claim = async |watcher, at: Time| store.claim_chains(watcher, &all, 9, lease, at).await.unwrap();
@@ -119,8 +122,9 @@ async fn what_nobody_follows_is_left_to_a_watcher_that_would_and_has_less_than_i
     assert_eq!(claim(7, gone).await, all, "it has died");
 }
 
+// Shows (Webhooks).
 #[tokio::test]
-async fn what_is_taken_back_is_told_to_those_who_were_told_and_what_waited_is_removed() {
+async fn a_takeback_goes_to_receivers_of_the_event_and_waiting_deliveries_are_removed() {
     let (_dir, store) = watched().await;
     for (height, hash) in [(1, "a"), (2, "b"), (3, "c")] {
         append(&store, &block(height, hash), 2).await;
@@ -152,6 +156,7 @@ async fn what_is_taken_back_is_told_to_those_who_were_told_and_what_waited_is_re
     assert_eq!(store.followed("eth").await.unwrap().replaced_until, None);
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn a_crash_between_any_two_transactions_neither_repeats_nor_loses() {
     let (_dir, store) = watched().await;
@@ -184,8 +189,9 @@ async fn a_crash_between_any_two_transactions_neither_repeats_nor_loses() {
     assert_eq!(heights(&store).await, [1]);
 }
 
+// Shows (Webhooks).
 #[tokio::test]
-async fn an_unfinished_block_that_is_gone_is_taken_back_as_far_as_it_was_told() {
+async fn an_unfinished_lost_block_is_taken_back_up_to_the_delivered_part() {
     let (_dir, store) = watched().await;
     let half = block(2, "b");
     let events = events(&half, 3);
@@ -196,8 +202,9 @@ async fn an_unfinished_block_that_is_gone_is_taken_back_as_far_as_it_was_told() 
     assert_eq!(of(&all, SOON), counted(&[("b", false, "pending", 2), ("b", true, "pending", 2)]));
 }
 
+// Shows (Webhooks).
 #[tokio::test]
-async fn nothing_is_told_to_endpoints_that_are_off_and_to_suspended_tenants_or_beyond_the_bound() {
+async fn disabled_endpoints_suspended_tenants_and_full_queues_get_no_deliveries() {
     let (_dir, store) = watched().await;
     store.switch_webhook(LATER, false).await;
     append(&store, &block(1, "a"), 1).await;
@@ -224,8 +231,9 @@ async fn nothing_is_told_to_endpoints_that_are_off_and_to_suspended_tenants_or_b
     assert_eq!(store.sample_log(PROJECT).await, logged);
 }
 
+// Shows (Webhooks): One watcher follows a chain; another continues when its lease expires.
 #[tokio::test]
-async fn a_watcher_writes_only_while_it_holds_the_lease() {
+async fn a_watcher_writes_only_with_the_lease() {
     let (_dir, store) = watched().await;
     append(&store, &block(1, "a"), 1).await;
     assert_eq!(store.claim_chains(8, &["eth"], 9, LEASE.lease, later(14)).await.unwrap(), [""; 0]);
@@ -251,6 +259,7 @@ async fn a_watcher_writes_only_while_it_holds_the_lease() {
     assert_eq!(store.claim_chains(7, &["eth"], 1, LEASE.lease, later(91)).await.unwrap(), ["eth"]);
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn a_chain_is_forgotten_with_what_waited() {
     let (_dir, store) = watched().await;
@@ -263,8 +272,9 @@ async fn a_chain_is_forgotten_with_what_waited() {
     assert!(store.followed_chains().await.unwrap().is_empty());
 }
 
+// Shows (Webhooks).
 #[tokio::test]
-async fn the_phase_that_was_told_of_is_kept_with_its_deliveries() {
+async fn the_reported_phase_is_stored_with_its_deliveries() {
     let (_dir, store) = watched().await;
     let last = block(9, "i");
     append(&store, &last, 0).await;

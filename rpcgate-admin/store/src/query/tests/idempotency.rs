@@ -36,6 +36,7 @@ async fn keys_of_owners_are_apart() {
     assert_eq!(store.begin_run(&other, 2, now()).await.unwrap(), RunOutcome::Begun);
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn a_refused_request_can_be_sent_again_and_a_failed_one_if_it_had_no_effect() {
     let (_dir, store) = empty().await;
@@ -85,6 +86,7 @@ async fn one_of_many_equal_requests_at_once_is_carried_out() {
     assert_eq!((begun, running), (1, 19));
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn an_owner_has_at_most_5000_keys_which_are_swept_when_they_are_old() {
     let (_dir, store) = empty().await;

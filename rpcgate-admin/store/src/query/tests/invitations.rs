@@ -66,7 +66,7 @@ async fn an_invitation_is_stored_and_listed_for_its_tenant() {
 }
 
 #[tokio::test]
-async fn a_second_invitation_of_an_address_takes_the_place_of_the_first() {
+async fn a_second_invitation_of_an_address_replaces_the_first() {
     let (_dir, store) = owned().await;
     invite(&store, &invitation(1, 1), 1).await;
     let again = Invitation { id: InvitationId(7), email: "GUEST-1@b.example".into(), ..invitation(1, 1) };
@@ -127,8 +127,9 @@ async fn open_invitations_and_members_have_a_bound() {
     assert_eq!(rows(&store, "audit").await, 103, "a refused request leaves no entry");
 }
 
+// Shows (Management).
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_parallel_acceptances_as_many_succeed_as_the_plan_allows() {
+async fn parallel_acceptances_succeed_up_to_the_limit_of_the_plan() {
     let (_dir, store) = owned().await;
     store.set_tier(TENANT, Tier::Free, now()).await.unwrap();
     for number in 0..6 {
@@ -189,6 +190,7 @@ async fn a_new_member_is_confirmed_and_has_the_role_of_the_invitation() {
     assert_eq!((noted.action.as_str(), noted.detail.as_str()), ("member.joined", "billing"));
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn an_invited_user_replaces_an_account_that_was_never_confirmed() {
     let (_dir, store) = owned().await;
@@ -200,7 +202,7 @@ async fn an_invited_user_replaces_an_account_that_was_never_confirmed() {
 }
 
 #[tokio::test]
-async fn an_address_that_has_an_account_by_now_cannot_join_and_uses_nothing_up() {
+async fn an_address_with_an_account_cannot_join_and_uses_no_invitation() {
     let (_dir, store) = owned().await;
     invite(&store, &invitation(1, 1), 1).await;
     let confirmed = User { tenant: Some(OTHER), confirmed_at: Some(now()), ..user(2, "guest-1@b.example") };
@@ -212,7 +214,7 @@ async fn an_address_that_has_an_account_by_now_cannot_join_and_uses_nothing_up()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_parallel_acceptances_with_one_token_one_succeeds() {
+async fn one_of_parallel_acceptances_with_one_token_succeeds() {
     let (dir, store) = owned().await;
     let second = dir.store_within(Duration::from_secs(60)).await.unwrap();
     invite(&store, &invitation(1, 1), 1).await;

@@ -57,6 +57,8 @@ async fn counts(store: &Store) -> (usize, i64, i64) {
     (untold, rows(store, "notices").await, rows(store, "outgoing_mails").await)
 }
 
+// Shows (Plans, bills and payments): A mail about an invoice is claimed and written in one transaction, so that a kill
+// in between loses none.
 #[tokio::test]
 async fn news_of_an_invoice_are_claimed_with_their_mails_or_not_at_all() {
     let (_dir, store) = empty().await;
@@ -78,6 +80,7 @@ async fn news_of_an_invoice_are_claimed_with_their_mails_or_not_at_all() {
     assert_eq!(counts(&store).await, (0, 1, 2), "another program was faster");
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn a_reminder_is_claimed_once_and_only_of_an_open_invoice() {
     let (_dir, store) = empty().await;

@@ -23,8 +23,9 @@ async fn a_device_is_known_after_its_first_log_in_to_the_same_user_alone() {
     assert_eq!(rows(&store, "known_devices").await, 2);
 }
 
+// Shows (Mails and notifications).
 #[tokio::test]
-async fn so_many_devices_of_a_user_are_remembered_and_the_least_recent_is_forgotten() {
+async fn a_bounded_number_of_devices_is_remembered_and_the_least_recent_is_forgotten() {
     let (_dir, store) = empty().await;
     store.create_user(&user(1, "a@b.example")).await.unwrap();
     for number in 0..60 {

@@ -52,7 +52,7 @@ async fn a_tenant_asks_for_one_plan_at_a_time() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_parallel_requests_one_is_created() {
+async fn one_of_parallel_requests_is_created() {
     let (dir, store) = empty().await;
     let second = dir.store_within(Duration::from_secs(60)).await.unwrap();
     let made = at_once(20, |number| {
@@ -95,8 +95,9 @@ async fn an_approved_request_moves_the_tenant_to_its_plan() {
     assert_eq!(store.audit(AuditSubject::Tenant(TENANT), 9).await.unwrap().len(), 1);
 }
 
+// Shows (Plans, bills and payments): An old request for another plan does not replace a larger plan.
 #[tokio::test]
-async fn an_old_request_takes_no_larger_plan_away() {
+async fn an_old_request_does_not_replace_a_larger_plan() {
     let (_dir, store) = seeded().await;
     let old = LimitRequest { requested_tier: Tier::Premium, ..request(1) };
     store.create_limit_request(&old).await.unwrap();
@@ -120,7 +121,7 @@ async fn a_rejected_request_changes_no_plan() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_parallel_decisions_one_succeeds() {
+async fn one_of_parallel_decisions_succeeds() {
     let (_dir, store) = empty().await;
     store.create_limit_request(&request(1)).await.unwrap();
     let decided = at_once(10, |number| {

@@ -33,7 +33,7 @@ async fn five_wrong_passwords_lock_an_address_for_fifteen_minutes() {
 }
 
 #[tokio::test]
-async fn of_the_attempts_before_a_lock_the_last_one_knows_that_it_locks() {
+async fn the_last_attempt_before_a_lock_reports_the_lock() {
     let (_dir, store) = empty().await;
     for round in 0..2 {
         let from = later(round * 2 * LOCK.as_secs());
@@ -44,7 +44,7 @@ async fn of_the_attempts_before_a_lock_the_last_one_knows_that_it_locks() {
 }
 
 #[tokio::test]
-async fn wrong_passwords_that_lie_further_apart_lock_nothing() {
+async fn wrong_passwords_further_apart_lock_no_account() {
     let (_dir, store) = empty().await;
     for number in 0..40 {
         may(&store, EMAIL, later(number * 225)).await;
@@ -95,7 +95,7 @@ async fn failed_log_ins_lock_nothing_but_the_log_in() {
 }
 
 #[tokio::test]
-async fn an_address_is_locked_however_it_is_written() {
+async fn an_address_is_locked_in_every_spelling() {
     let (_dir, store) = empty().await;
     for email in
         ["jürgen@b.example", "JÜRGEN@b.example", "Jürgen@B.example", "jürgen@b.EXAMPLE", "jÜrgen@b.example"]
@@ -106,7 +106,7 @@ async fn an_address_is_locked_however_it_is_written() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_two_hundred_parallel_guesses_five_are_verified() {
+async fn five_of_two_hundred_parallel_guesses_are_verified() {
     let (dir, store) = empty().await;
     let second = dir.store_within(Duration::from_secs(60)).await.unwrap();
     let guesses = at_once(200, |number| {
@@ -139,7 +139,7 @@ async fn a_right_password_leaves_no_attempts() {
 }
 
 #[tokio::test]
-async fn a_try_that_is_given_back_does_not_count() {
+async fn a_returned_try_does_not_count() {
     let (_dir, store) = empty().await;
     for _ in 0..4 {
         may(&store, EMAIL, now()).await;
@@ -189,6 +189,7 @@ async fn no_address_is_kept_in_the_clear() {
     }
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn in_any_minute_exactly_the_allowed_number_of_attempts_is_admitted() {
     let (_dir, store) = empty().await;

@@ -44,7 +44,7 @@ async fn a_tenants_members_are_its_users_oldest_first() {
 }
 
 #[tokio::test]
-async fn the_last_owner_neither_goes_nor_loses_the_role() {
+async fn the_last_owner_can_neither_leave_nor_lose_the_role() {
     let (_dir, store) = empty().await;
     member(&store, 1, Role::Owner).await;
     member(&store, 2, Role::Admin).await;
@@ -66,7 +66,7 @@ async fn the_last_owner_neither_goes_nor_loses_the_role() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_many_owners_that_leave_at_once_one_stays() {
+async fn one_of_many_owners_that_leave_at_once_stays() {
     // Each leaves by itself, or each is demoted by the next one.
     for (role, by) in [(None, 0), (Some(Role::Developer), 1)] {
         let (dir, store) = empty().await;
@@ -153,6 +153,7 @@ async fn a_removed_member_loses_all_sessions_and_invitations() {
     store.create_user(&user(5, "2@b.example")).await.unwrap();
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn invitations_of_a_disabled_member_are_withdrawn_and_those_of_others_stay() {
     let (_dir, store) = empty().await;

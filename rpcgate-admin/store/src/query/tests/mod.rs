@@ -190,6 +190,7 @@ async fn refused(store: &Store, write: impl Future<Output = Result<(), StoreErro
     error.to_string()
 }
 
+// Shows (Keys).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_store_passes_the_suite_of_change_feeds() {
     block_in_place(|| {
@@ -226,6 +227,7 @@ async fn changes_that_do_not_concern_gateways_are_not_in_the_feed() {
     assert!(store.since(0).await.unwrap().is_empty());
 }
 
+// Shows (Keys): The store contains only the hash of a key.
 #[tokio::test]
 async fn a_key_is_found_by_its_hash_alone() {
     let (_dir, store) = empty().await;
@@ -316,6 +318,7 @@ async fn a_tenant_sees_its_own_projects_oldest_first() {
     assert_eq!(store.projects(TenantId(99)).await.unwrap(), []);
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn a_quota_is_put_replaced_and_taken_away() {
     let (_dir, store) = seeded().await;
@@ -345,6 +348,7 @@ async fn a_quota_is_put_replaced_and_taken_away() {
     assert_eq!(refused(&store, write).await, "there is no such project");
 }
 
+// Shows (Management): A PUT of a plan changes only the sent fields.
 #[tokio::test]
 async fn a_put_plan_changes_only_the_figures_that_are_given() {
     let (_dir, store) = empty().await;
@@ -398,7 +402,7 @@ async fn the_last_weights_and_switches_are_listed() {
 }
 
 #[tokio::test]
-async fn an_address_is_taken_however_it_is_written() {
+async fn an_address_is_taken_in_every_spelling() {
     let (_dir, store) = empty().await;
     store.create_user(&user(1, "Jürgen.ÄRGER@B.example")).await.unwrap();
     let error = store.create_user(&user(2, "jürgen.Ärger@b.EXAMPLE")).await.unwrap_err();
@@ -435,7 +439,7 @@ async fn nothing_is_made_twice_or_under_something_that_is_not_there() {
 }
 
 #[tokio::test]
-async fn everything_is_there_again_after_reopening() {
+async fn all_data_survives_reopening() {
     let (dir, store) = seeded().await;
     let quota = ProjectQuota { cu_per_day: 70, cu_per_month: None, rps_limit: Some(2), has_row: true };
     store.put_quota(PROJECT, &quota, now()).await.unwrap();
@@ -495,7 +499,7 @@ async fn writers_in_two_programs_each_get_their_turn() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_parallel_users_with_the_same_address_one_is_created() {
+async fn one_of_parallel_users_with_the_same_address_is_created() {
     let (_dir, store) = empty().await;
     let users = at_once(8, |number| {
         let store = store.clone();

@@ -37,7 +37,7 @@ async fn a_notice_is_seen_by_its_user_or_by_all_of_its_tenant() {
 }
 
 #[tokio::test]
-async fn what_a_user_has_not_read_is_counted_to_a_bound() {
+async fn unread_notices_of_a_user_are_counted_up_to_a_bound() {
     let (_dir, store) = empty().await;
     for id in [1, 2] {
         let email = format!("{id}@b.example");
@@ -65,6 +65,7 @@ async fn what_a_user_has_not_read_is_counted_to_a_bound() {
     assert_eq!(unread(2, &all, &others, 100).await, 2 + 5, "somebody else has read them");
 }
 
+// Shows (Mails and notifications).
 #[tokio::test]
 async fn the_newest_thousand_notices_of_a_tenant_are_kept_for_400_days() {
     let (_dir, store) = empty().await;
@@ -87,7 +88,7 @@ async fn the_newest_thousand_notices_of_a_tenant_are_kept_for_400_days() {
 }
 
 #[tokio::test]
-async fn what_users_choose_is_kept_until_they_choose_again() {
+async fn choices_of_users_are_kept_until_they_choose_again() {
     let (_dir, store) = empty().await;
     let (spike, invoice) = (NotificationKind::RateLimitedSpike, NotificationKind::Invoice);
     store.create_user(&User { confirmed_at: Some(now()), ..user(1, "a@b.example") }).await.unwrap();
@@ -110,8 +111,9 @@ async fn what_users_choose_is_kept_until_they_choose_again() {
     assert_eq!(error.to_string(), "there is no such user");
 }
 
+// Shows (Mails and notifications).
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_parallel_janitors_one_writes_the_mails_of_a_notification() {
+async fn one_of_parallel_janitors_writes_the_mails_of_a_notification() {
     let (site, store) = empty().await;
     let second = site.store_within(Duration::from_secs(60)).await.unwrap();
     let written = at_once(8, |number| {

@@ -19,8 +19,9 @@ fn request(id: u128, tenant: TenantId) -> LimitRequest {
     }
 }
 
+// Shows (Dashboard).
 #[tokio::test]
-async fn what_has_waited_longest_is_first_and_what_is_decided_waits_no_more() {
+async fn the_oldest_waiting_work_is_first_and_decided_work_is_not_listed() {
     let (_site, store) = empty().await;
     store.create_limit_request(&request(1, TENANT)).await.unwrap();
     store.create_limit_request(&request(2, OTHER)).await.unwrap();

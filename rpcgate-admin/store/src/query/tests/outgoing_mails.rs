@@ -57,8 +57,9 @@ async fn an_expired_mail_is_removed_instead_of_claimed() {
     assert_eq!((mails.len(), expired, store.waiting_mails().await.unwrap()), (1, 1, 1));
 }
 
+// Shows (Mails and notifications): The waiting mails are bounded per recipient and in total (promise 70).
 #[tokio::test]
-async fn only_so_many_mails_wait_for_one_recipient_and_in_all() {
+async fn the_mails_that_wait_are_bounded_per_recipient_and_in_total() {
     let (_dir, store) = empty().await;
     for id in 1..=20 {
         assert_eq!(store.put_mail(&mail(id, "a")).await.unwrap(), MailStored::Found);
@@ -74,8 +75,9 @@ async fn only_so_many_mails_wait_for_one_recipient_and_in_all() {
     assert_eq!(store.waiting_mails().await.unwrap(), 10_000);
 }
 
+// Shows (Mails and notifications).
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_parallel_senders_one_gets_each_mail() {
+async fn each_mail_goes_to_one_of_parallel_senders() {
     let (site, store) = empty().await;
     let second = site.store_within(Duration::from_secs(60)).await.unwrap();
     for id in 0..40 {

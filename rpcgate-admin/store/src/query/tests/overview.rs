@@ -24,8 +24,9 @@ async fn the_keys_and_endpoints_of_projects_are_counted() {
     assert!(store.project_counts(TENANT, &[], now()).await.unwrap().is_empty());
 }
 
+// Shows (Dashboard).
 #[tokio::test]
-async fn endpoints_that_fail_are_found_and_those_that_people_switched_off_are_not() {
+async fn failing_endpoints_are_found_without_those_that_users_disabled() {
     let (_site, store) = empty().await;
     let made = [
         Webhook { failing_since: Some(later(2)), ..webhook(WebhookId(60)) },

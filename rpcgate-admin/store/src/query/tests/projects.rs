@@ -155,8 +155,10 @@ async fn set_counts(store: &Store, counts: CountsChange) {
 
 const PROJECTS: &str = "the plan allows 3 projects: delete one that is not needed, or ask for a larger plan";
 
+// Shows (Management): Counts are limited per plan: projects, usable keys, members; beyond them it is 409 with the limit
+// named; operators change them; existing resources stay (promise 70).
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_tenant_has_as_many_projects_as_its_plan_allows_also_when_they_are_made_at_once() {
+async fn projects_of_a_tenant_are_limited_by_the_plan_even_when_created_in_parallel() {
     let (_dir, store) = empty().await;
     store.set_tier(TENANT, Tier::Free, now()).await.unwrap();
     let made = at_once(8, |number| {
@@ -177,6 +179,7 @@ async fn a_tenant_has_as_many_projects_as_its_plan_allows_also_when_they_are_mad
     store.create_project(&project(ProjectId(7))).await.unwrap();
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn operators_override_the_file_in_limits_and_lowering_one_removes_nothing() {
     let (_dir, store) = empty().await;
@@ -200,8 +203,9 @@ async fn operators_override_the_file_in_limits_and_lowering_one_removes_nothing(
     assert_eq!(store.plan_changes().await.unwrap()[&Tier::Free], change(1));
 }
 
+// Shows (Management).
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_project_has_as_many_usable_keys_as_the_plan_allows_also_when_they_are_made_at_once() {
+async fn usable_keys_of_a_project_are_limited_by_the_plan_even_when_created_in_parallel() {
     let (_dir, store) = seeded().await;
     set_counts(&store, CountsChange { keys_per_project: Some(4), ..CountsChange::default() }).await;
     let full = "the plan allows 4 keys of a project that can be used: revoke one that is not needed, or ask for a \
@@ -225,6 +229,7 @@ async fn a_project_has_as_many_usable_keys_as_the_plan_allows_also_when_they_are
 
 const COUNT: &str = "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 1010)";
 
+// Shows (Management): Unusable keys and deleted projects are kept for a limited time and up to a number (promise 70).
 #[tokio::test]
 async fn the_newest_thousand_revoked_keys_and_deleted_projects_are_kept() {
     let (_dir, store) = seeded().await;
@@ -247,6 +252,7 @@ async fn the_newest_thousand_revoked_keys_and_deleted_projects_are_kept() {
     assert_eq!(rows(&store, "projects WHERE deleted_at <= 10").await, 0);
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn a_deleted_project_stays_until_the_sweep_has_removed_its_log() {
     let (_dir, store) = seeded().await;
@@ -274,6 +280,7 @@ async fn a_deleted_project_stays_until_the_sweep_has_removed_its_log() {
     assert_eq!(rows(&store, &old).await, 0);
 }
 
+// Shows (Management).
 #[tokio::test]
 async fn revoked_deleted_and_decided_rows_are_removed_after_their_time() {
     const DAY: u64 = 86_400;
@@ -298,6 +305,7 @@ async fn revoked_deleted_and_decided_rows_are_removed_after_their_time() {
     assert_eq!((rows(&store, "projects").await, rows(&store, "quotas").await), (1, 0));
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn a_project_without_a_quota_has_that_of_its_plan_as_operators_have_set_it() {
     let (_dir, store) = seeded().await;
@@ -320,7 +328,7 @@ async fn a_project_without_a_quota_has_that_of_its_plan_as_operators_have_set_it
 }
 
 #[tokio::test]
-async fn a_fee_that_operators_set_for_one_of_the_four_holds_from_its_day_on() {
+async fn a_fee_that_operators_set_for_a_built_in_plan_applies_from_its_day() {
     let (_dir, store) = empty().await;
     let day = |number: u64| now().plus(Duration::from_secs(number * 86_400));
     let fee = |cents| PlanChange { monthly_fee: Some(cents), ..PlanChange::default() };

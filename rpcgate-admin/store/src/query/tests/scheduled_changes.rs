@@ -27,6 +27,7 @@ async fn premium(store: &Store, at: Time) -> PlanChange {
     store.overlay().await.unwrap().at(at).plans.get(&Tier::Premium).copied().unwrap_or_default()
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn a_later_change_is_listed_until_its_time_and_is_in_force_from_then_on() {
     let (_dir, store) = empty().await;
@@ -84,7 +85,7 @@ async fn a_later_change_can_be_withdrawn_until_its_time() {
 }
 
 #[tokio::test]
-async fn so_many_changes_of_a_plan_may_wait_and_none_that_could_not_be_stored() {
+async fn the_waiting_changes_of_a_plan_are_bounded_and_an_unstorable_one_is_refused() {
     let (_dir, store) = empty().await;
     let large = PlanChange { price: Some(Price(u64::MAX)), ..PlanChange::default() };
     assert!(store.schedule_plan_change(&change(1, 2, large), now()).await.is_err());

@@ -72,8 +72,9 @@ async fn a_session_lives_as_long_as_it_is_refreshed() {
     assert_eq!(rotate(&store, "never", "c", at).await, Rotation::Unknown);
 }
 
+// Shows (Accounts and second factors): A session ends at its limit even if it is renewed.
 #[tokio::test]
-async fn a_session_ends_in_time_however_often_it_is_renewed() {
+async fn a_session_ends_on_time_even_if_it_is_renewed() {
     let (_dir, store) = with_users().await;
     open(&store, &session(1, now()), "0").await;
     let renew = async |number: u64, second| {
@@ -96,7 +97,7 @@ async fn a_session_ends_in_time_however_often_it_is_renewed() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_used_again_ends_the_session_and_no_other() {
+async fn a_reused_token_ends_only_its_own_session() {
     let (_dir, store) = with_users().await;
     open(&store, &session(1, now()), "a").await;
     open(&store, &session(2, now()), "other").await;
@@ -116,7 +117,7 @@ async fn a_token_that_is_used_again_ends_the_session_and_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_parallel_uses_of_one_refresh_token_one_succeeds_and_the_session_ends() {
+async fn one_of_parallel_uses_of_a_refresh_token_succeeds_and_the_session_ends() {
     let (dir, store) = with_users().await;
     let second = dir.store_within(Duration::from_secs(60)).await.unwrap();
     open(&store, &session(1, now()), "a").await;
@@ -203,7 +204,7 @@ async fn sessions_are_ended_one_by_one_or_all_but_one() {
 }
 
 #[tokio::test]
-async fn the_oldest_session_makes_room() {
+async fn the_oldest_session_is_removed_for_a_new_one() {
     let (_dir, store) = with_users().await;
     for number in 0..101 {
         open(&store, &session(number, later(number as u64)), &number.to_string()).await;
@@ -253,7 +254,7 @@ async fn a_password_can_be_set_without_the_old_one() {
 }
 
 #[tokio::test]
-async fn a_log_in_with_a_password_that_was_changed_meanwhile_opens_nothing() {
+async fn a_log_in_with_a_just_changed_password_opens_nothing() {
     let (_dir, store) = with_users().await;
     let entry = entry("session.opened");
     store.change_password(UserId(1), HASH, "$new", None, &entry).await.unwrap();
@@ -265,7 +266,7 @@ async fn a_log_in_with_a_password_that_was_changed_meanwhile_opens_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_parallel_changes_of_one_password_one_succeeds() {
+async fn one_of_parallel_changes_of_a_password_succeeds() {
     let (_dir, store) = with_users().await;
     let done = at_once(10, |number| {
         let store = store.clone();
@@ -291,6 +292,7 @@ async fn ended_sessions_are_swept() {
     assert_eq!(rows(&store, "refreshes").await, 1);
 }
 
+// Shows (Accounts and second factors): Tokens that were never issued cause no write (promise 68).
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn tokens_that_were_never_issued_wait_for_no_write_and_make_none() {
     let (_dir, store) = with_users().await;

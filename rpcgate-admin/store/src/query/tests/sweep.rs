@@ -122,8 +122,10 @@ async fn put_stuck_rows(file: &std::path::Path) {
     database.close().await.unwrap();
 }
 
+// Shows (Accounts and second factors): Registration, log-in and cleanup continue if single rows cannot be removed
+// (promise 81).
 #[tokio::test]
-async fn a_row_that_cannot_be_removed_keeps_no_other_row_and_no_registration_and_no_log_in() {
+async fn a_row_that_cannot_be_removed_blocks_no_other_row_registration_or_log_in() {
     let site = TestDatabase::file();
     let store = site.store_within(Duration::from_secs(60)).await.unwrap();
     put_stuck_rows(&site.folder().unwrap().join(crate::testing::FILE)).await;

@@ -103,7 +103,7 @@ async fn closing_and_opening_set_and_clear_the_time() {
 }
 
 #[tokio::test]
-async fn tickets_are_listed_behind_a_place_even_if_many_have_the_same_time() {
+async fn tickets_are_listed_after_a_cursor_even_if_many_have_the_same_time() {
     let (_dir, store) = empty().await;
     for id in 1..=6 {
         add(&store, SupportTicket { created_at: later(id as u64 / 3), ..ticket(id) }).await;
@@ -125,7 +125,7 @@ async fn tickets_are_listed_behind_a_place_even_if_many_have_the_same_time() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_parallel_tickets_as_many_are_created_as_may_be_open() {
+async fn parallel_tickets_are_created_up_to_the_limit_of_open_ones() {
     let (dir, store) = empty().await;
     let second = dir.store_within(Duration::from_secs(60)).await.unwrap();
     let made = at_once(12, |number| {
@@ -138,7 +138,7 @@ async fn of_parallel_tickets_as_many_are_created_as_may_be_open() {
 }
 
 #[tokio::test]
-async fn of_closed_tickets_the_newest_are_kept_and_the_rest_go_with_what_belongs_to_them() {
+async fn the_newest_closed_tickets_are_kept_and_the_rest_removed_with_their_data() {
     let (_dir, store) = empty().await;
     add(&store, ticket(1)).await;
     store.add_ticket_comment(TENANT, &comment(2, 1)).await.unwrap();
@@ -178,8 +178,10 @@ async fn weigh(store: &Store, id: u128, bytes: u64) {
     fill(store, &format!("UPDATE tickets SET text_bytes = {bytes} WHERE id = {id}")).await;
 }
 
+// Shows (Management): The text of all tickets of a tenant with their comments is bounded; closed tickets are removed
+// for new ones, open ones never.
 #[tokio::test]
-async fn texts_of_a_tenant_are_bounded_together_and_closed_tickets_make_room() {
+async fn texts_of_a_tenant_are_bounded_together_and_closed_tickets_free_capacity() {
     const MOST: u64 = 64 << 20;
     let (_dir, store) = empty().await;
     for id in 1..=3 {

@@ -14,8 +14,9 @@ async fn expecting(store: &Store, of: &Versioned) -> Store {
     store.expecting(Expected { of: of.clone(), versions: vec![version(store, of).await] })
 }
 
+// Shows (Management).
 #[tokio::test]
-async fn a_write_is_refused_if_somebody_else_changed_the_same_before() {
+async fn a_write_is_refused_after_a_concurrent_change_of_the_same_object() {
     let (_dir, store) = seeded().await;
     store.create_user(&user(7, "a@b.example")).await.unwrap();
     store.create_user(&user(8, "c@d.example")).await.unwrap();
@@ -169,8 +170,9 @@ async fn a_version_depends_on_the_contents_and_is_the_tenants_alone() {
     assert!(matches!(missing, Err(StoreError::NotFound("project"))));
 }
 
+// Shows (Management).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_of_many_writes_at_once_that_expect_the_same_version_is_done() {
+async fn one_of_many_parallel_writes_that_expect_the_same_version_succeeds() {
     let (_dir, store) = empty().await;
     let store = expecting(&store, &Versioned::Project(TENANT, PROJECT)).await;
     let done = at_once(20, |number| {

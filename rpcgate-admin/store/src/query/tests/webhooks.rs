@@ -75,6 +75,7 @@ async fn add_deliveries(store: &Store, many: u64, status: DeliveryStatus) {
     fill(store, &format!("{} INSERT INTO deliveries ({columns}) {select}", counted(many))).await;
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn an_endpoint_and_its_subscriptions_are_those_of_one_tenant() {
     let (_site, store, one) = listening().await;
@@ -104,6 +105,7 @@ async fn an_endpoint_and_its_subscriptions_are_those_of_one_tenant() {
     tells(&store, Change::Project(PROJECT), store.delete_webhook(TENANT, WEBHOOK, now())).await;
 }
 
+// Shows (Webhooks): Lists of subscriptions are paged in the database.
 #[tokio::test]
 async fn pages_of_subscriptions_join_also_among_those_of_one_moment() {
     let (_site, store, _) = listening().await;
@@ -128,6 +130,7 @@ async fn pages_of_subscriptions_join_also_among_those_of_one_moment() {
     }
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn secrets_are_replaced_only_as_they_were_read() {
     let (_site, store, read) = listening().await;
@@ -145,8 +148,9 @@ async fn secrets_are_replaced_only_as_they_were_read() {
     assert_eq!(store.webhook(TENANT, WEBHOOK).await.unwrap(), Some(expected));
 }
 
+// Shows (Webhooks).
 #[tokio::test]
-async fn an_endpoint_at_another_url_is_no_longer_one_that_fails() {
+async fn an_endpoint_with_a_new_url_no_longer_counts_as_failing() {
     let (_site, store, _) = listening().await;
     store.mark_disabled(WEBHOOK, now()).await.unwrap();
     let change = async |url: &str| {
@@ -158,6 +162,7 @@ async fn an_endpoint_at_another_url_is_no_longer_one_that_fails() {
     assert_eq!(change("https://hooks.example/b").await, (false, true, false), "it is still switched off");
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn more_than_ten_thousand_deliveries_are_not_replayed_at_once() {
     let (_site, store, webhook) = listening().await;
@@ -182,6 +187,7 @@ async fn more_than_ten_thousand_deliveries_are_not_replayed_at_once() {
     assert_eq!(rows(&store, "deliveries WHERE replay").await, 2 * MAX_REPLAYED as i64);
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn a_replay_looks_for_its_events_before_it_takes_the_lock_of_writes() {
     let (_site, store, webhook) = listening().await;
@@ -197,6 +203,7 @@ async fn a_replay_looks_for_its_events_before_it_takes_the_lock_of_writes() {
     assert!(statements.iter().all(|sql| !sql.contains("project_events")), "{statements:?}");
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn old_events_are_removed_with_their_deliveries_and_new_ones_stay() {
     let (_site, store, webhook) = listening().await;
@@ -219,6 +226,7 @@ async fn old_events_are_removed_with_their_deliveries_and_new_ones_stay() {
     assert_eq!(store.sweep_events(DAY, now().plus(DAY)).await.unwrap(), SweptEvents::default());
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn the_newest_deliveries_of_an_endpoint_are_kept_and_those_that_wait() {
     let (_site, store, webhook) = listening().await;
@@ -235,8 +243,9 @@ async fn the_newest_deliveries_of_an_endpoint_are_kept_and_those_that_wait() {
     assert_eq!(store.sweep_events(DAY, now()).await.unwrap(), SweptEvents::default());
 }
 
+// Shows (Webhooks).
 #[tokio::test]
-async fn what_belongs_to_a_deleted_endpoint_is_removed_in_steps() {
+async fn data_of_a_deleted_endpoint_is_removed_in_steps() {
     let (_site, store, webhook) = listening().await;
     store.log_event(&webhook, (DeliveryId(30), DeliveryStatus::Failed), &event(40, now())).await.unwrap();
     add_deliveries(&store, 1_499, DeliveryStatus::Pending).await;
@@ -255,6 +264,7 @@ async fn what_belongs_to_a_deleted_endpoint_is_removed_in_steps() {
     assert_eq!(rows(&store, "project_events").await, 1, "the log is the project's");
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn a_page_of_the_log_looks_at_a_bounded_number_of_entries() {
     let (_site, store, webhook) = listening().await;
@@ -286,6 +296,7 @@ async fn a_page_of_the_log_looks_at_a_bounded_number_of_entries() {
     assert_eq!(seen.len(), 30_000);
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn a_page_of_the_log_has_a_bounded_size() {
     let (_site, store, webhook) = listening().await;
@@ -301,6 +312,8 @@ async fn a_page_of_the_log_has_a_bounded_size() {
     assert_eq!((second.events.len(), second.next), (50, None));
 }
 
+// Shows (Webhooks): A replay is answered at once and made in steps of 500, each delivery once, by any number of
+// programs.
 #[tokio::test]
 async fn a_replay_is_made_in_steps_of_500_and_sends_what_was_withheld() {
     let (_site, store, webhook) = listening().await;
@@ -350,6 +363,7 @@ async fn a_replay_is_made_in_steps_of_500_and_sends_what_was_withheld() {
     );
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn two_programs_make_each_delivery_of_a_replay_once() {
     let (_site, store, webhook) = listening().await;
@@ -364,6 +378,7 @@ async fn two_programs_make_each_delivery_of_a_replay_once() {
     assert_eq!(rows(&store, "deliveries WHERE replay").await, 700);
 }
 
+// Shows (Webhooks).
 #[tokio::test]
 async fn replays_that_are_not_made_yet_count_as_waiting_deliveries() {
     let (_site, store, webhook) = listening().await;

@@ -115,6 +115,7 @@ fn sorted(mut found: UsageOfAll) -> UsageOfAll {
     found
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn the_answer_about_one_tenant_is_its_part_of_that_about_all() {
     let made = sample::deeds(HOURS, 300..301);
@@ -139,6 +140,7 @@ async fn the_answer_about_one_tenant_is_its_part_of_that_about_all() {
     }
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn keys_are_read_of_the_tenants_whose_windows_are_in_question() {
     let made = sample::deeds(HOURS, 300..301);
@@ -172,7 +174,7 @@ fn a_set_of_tenants_is_listed_if_it_or_its_rest_is_short() {
 }
 
 #[tokio::test]
-async fn a_list_of_as_many_tenants_as_there_may_be_is_read() {
+async fn a_list_of_the_maximum_number_of_tenants_is_read() {
     let (_dir, store) = shipped(&[deed(110, at(MIDNIGHT), vec![item("a")])]).await;
     for tenants in [1..=TenantSet::MAX as u128, 2..=1 + TenantSet::MAX as u128] {
         let is_in = tenants.contains(&1);
@@ -187,8 +189,9 @@ async fn a_list_of_as_many_tenants_as_there_may_be_is_read() {
     }
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
-async fn sums_are_those_of_a_count_one_by_one_however_far_rollups_are_summed() {
+async fn sums_equal_a_count_one_by_one_at_every_rollup_state() {
     let made = sample::deeds(HOURS, 300..301);
     let deeds = made.new_tree(&mut TestRunner::deterministic()).unwrap().current();
     let (_dir, store) = shipped(&deeds).await;

@@ -44,6 +44,7 @@ async fn refused(store: &UsageStore, ask: &UsageAsk) -> String {
     }
 }
 
+// Shows (Usage): Usage queries that read too many rows get 400 with advice how to narrow them.
 #[tokio::test]
 async fn a_query_that_reads_too_much_is_refused_with_advice_that_helps() {
     let site = TestDatabase::of(module_path!());
@@ -74,6 +75,7 @@ async fn a_query_that_reads_too_much_is_refused_with_advice_that_helps() {
     }
 }
 
+// Shows (Usage): The queries of a tenant, and all large queries, have a bounded share of the readers (promise 67).
 #[tokio::test]
 async fn a_tenant_with_all_its_permits_waits_and_others_are_answered() {
     let site = TestDatabase::of(module_path!());

@@ -101,7 +101,7 @@ fn tokens_are_minted_in_every_fourth_block_and_stay_at_one_output() {
 }
 
 #[test]
-fn what_http_answers_a_stream_answers_too() {
+fn a_stream_answers_everything_that_http_answers() {
     let mut client = Client::of("cardano");
     for (method, params) in [
         ("queryNetwork/blockHeight", json!({})),

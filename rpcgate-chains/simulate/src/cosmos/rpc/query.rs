@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn all_conditions_must_hold_for_any_value_of_their_attribute() {
+    fn all_conditions_must_match_for_some_value_of_their_attribute() {
         for query in [
             "tm.event='Tx'",
             "tm.event = 'Tx' AND transfer.sender='cosmos1b'",
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_query_is_refused() {
+    fn an_invalid_query_is_refused() {
         let long = format!("a='{}'", "x".repeat(LONGEST));
         for text in
             ["", "a", "a=", "a='b", "='b'", "a='b' OR c='d'", "a='b' AND", "a>'b'", "a CONTAINS b", &long]

@@ -90,7 +90,7 @@ fn the_application_is_queried_by_its_grpc_methods() {
 }
 
 #[test]
-fn new_blocks_are_told_within_ten_seconds_under_the_id_that_subscribed() {
+fn new_blocks_are_pushed_within_ten_seconds_under_the_subscription_id() {
     let mut client = Client::of("cosmos");
     let id = json!(123_456_789_012_u64);
     let query = "tm.event='NewBlock'";
@@ -115,7 +115,7 @@ fn new_blocks_are_told_within_ten_seconds_under_the_id_that_subscribed() {
 }
 
 #[test]
-fn transactions_are_told_to_those_whose_conditions_hold() {
+fn transactions_are_pushed_to_subscriptions_with_matching_conditions() {
     let mut client = Client::of("cosmos");
     let subscribe = |client: &mut Client, id: u64, query: &str| {
         let answer = client.ask(call(json!(id), "subscribe", json!({ "query": query })));
@@ -164,7 +164,7 @@ fn validators_and_results_are_paged_and_of_a_known_height() {
 }
 
 #[test]
-fn a_broadcast_is_checked_and_an_invalid_one_says_why() {
+fn a_broadcast_is_checked_and_an_invalid_one_gets_the_reason() {
     let mut client = Client::of("cosmos");
     let answer = result(&mut client, "broadcast_tx_sync", json!({ "tx": "AAAA" }));
     assert_eq!((&answer["code"], &answer["codespace"]), (&json!(2), &json!("sdk")));
@@ -175,7 +175,7 @@ fn a_broadcast_is_checked_and_an_invalid_one_says_why() {
 }
 
 #[test]
-fn what_is_no_request_is_refused_and_one_without_an_id_is_ignored() {
+fn an_invalid_request_is_refused_and_one_without_an_id_is_ignored() {
     let mut client = Client::of("cosmos");
     for (text, code) in [
         ("{nope", -32700),

@@ -34,7 +34,7 @@ fn number(value: &Value) -> u64 {
 }
 
 #[test]
-fn every_new_head_is_told_once_in_order_on_every_chain() {
+fn every_new_head_is_pushed_once_in_order_on_every_chain() {
     for chain in ["eth", "bsc", "polygon", "avax"] {
         let mut client = Client::of(chain);
         let id = subscribe(&mut client, json!(["newHeads"]));
@@ -57,7 +57,7 @@ fn every_new_head_is_told_once_in_order_on_every_chain() {
 }
 
 #[test]
-fn logs_that_match_are_told_as_get_logs_returns_them() {
+fn matching_logs_are_pushed_as_get_logs_returns_them() {
     let mut client = Client::of("eth");
     let token = "0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48";
     let all = subscribe(&mut client, json!(["logs", { "address": token }]));
@@ -84,7 +84,7 @@ fn logs_that_match_are_told_as_get_logs_returns_them() {
 }
 
 #[test]
-fn pending_transactions_are_told_before_they_are_in_a_block() {
+fn pending_transactions_are_pushed_before_they_are_in_a_block() {
     let mut client = Client::of("eth");
     let hashes = subscribe(&mut client, json!(["newPendingTransactions"]));
     let whole = subscribe(&mut client, json!(["newPendingTransactions", true]));
@@ -111,7 +111,7 @@ fn pending_transactions_are_told_before_they_are_in_a_block() {
 }
 
 #[test]
-fn a_subscription_that_is_ended_tells_nothing_more() {
+fn an_ended_subscription_pushes_nothing_more() {
     let mut client = Client::of("eth");
     let (one, two) =
         (subscribe(&mut client, json!(["newHeads"])), subscribe(&mut client, json!(["newHeads"])));
@@ -152,7 +152,7 @@ fn ordinary_calls_and_batches_are_answered_as_over_http() {
 }
 
 #[test]
-fn what_cannot_be_subscribed_to_is_refused_and_subscriptions_are_bounded() {
+fn invalid_subscriptions_are_refused_and_subscriptions_are_bounded() {
     let mut client = Client::of("eth");
     for (params, code) in [
         (json!([]), -32602),
@@ -175,7 +175,7 @@ fn what_cannot_be_subscribed_to_is_refused_and_subscriptions_are_bounded() {
 }
 
 #[test]
-fn a_stream_that_was_not_asked_for_long_tells_the_newest_blocks_only() {
+fn a_stream_that_was_idle_for_long_pushes_only_the_newest_blocks() {
     let mut client = Client::of("eth");
     subscribe(&mut client, json!(["newHeads"]));
     client.now = client.now.plus(Duration::from_secs(86_400));
@@ -188,7 +188,7 @@ fn a_stream_that_was_not_asked_for_long_tells_the_newest_blocks_only() {
 }
 
 #[test]
-fn a_stream_that_is_rewound_tells_the_newest_block_again() {
+fn a_rewound_stream_pushes_the_newest_block_again() {
     let mut client = Client::of("eth");
     subscribe(&mut client, json!(["newHeads"]));
     let pushed = client.wait();

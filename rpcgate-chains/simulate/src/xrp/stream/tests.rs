@@ -82,7 +82,7 @@ fn frames_that_are_no_command_are_answered_as_rippled_does() {
 }
 
 #[test]
-fn each_closed_ledger_is_told_within_nine_seconds() {
+fn each_closed_ledger_is_pushed_within_nine_seconds() {
     let mut client = Client::of("xrp");
     let first =
         success(&mut client, json!({ "id": 1, "command": "subscribe", "streams": ["ledger", "server"] }));
@@ -106,7 +106,7 @@ fn each_closed_ledger_is_told_within_nine_seconds() {
 }
 
 #[test]
-fn transactions_are_told_to_their_accounts_and_to_the_stream() {
+fn transactions_are_pushed_to_their_accounts_and_to_the_stream() {
     let mut client = Client::of("xrp");
     let all: Value = serde_json::from_str(SIGNED).expect("a fixture");
     let tx = &all["pay"];

@@ -185,7 +185,7 @@ async fn a_broadcast_on_a_connection_that_has_just_ended_is_sent_on_another() {
 }
 
 #[tokio::test]
-async fn informational_answers_are_passed_over() {
+async fn informational_responses_are_skipped() {
     let early = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n";
     let node = ScriptedNode::always(early.to_owned() + &answer("{}")).await;
     let fixture = PoolFixture::new(&[&node]);
@@ -226,7 +226,7 @@ async fn chunks_that_cannot_be_read_are_a_fault() {
 }
 
 #[tokio::test]
-async fn trailers_are_left_out_and_the_connection_stays() {
+async fn trailers_are_omitted_and_the_connection_stays() {
     let node = ScriptedNode::always(
         "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ntrailer: x\r\n\r\n2\r\n{}\r\n0\r\nx: y\r\n\r\n",
     )

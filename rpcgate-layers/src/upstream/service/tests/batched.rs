@@ -31,8 +31,9 @@ async fn together(site: &Site, bodies: &[&'static str]) -> Vec<(u16, String)> {
     join_all(sent).await
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
-async fn each_client_gets_the_answer_to_its_call_under_its_own_id_and_is_metered_by_itself() {
+async fn each_client_gets_its_answer_under_its_own_id_and_is_metered_separately() {
     let node = echo().await;
     let site = batching(&[&node]);
     let answers = together(

@@ -21,6 +21,8 @@ fn site(nodes: &[&ScriptedNode], broadcast_nodes: usize) -> Site {
     Site::of(Fixture::new(), PoolFixture::of(nodes, limits))
 }
 
+// Shows (Nodes and cache): A transaction goes to several nodes at once and is metered once; the first acceptance
+// answers, and a node that already knew it has not failed.
 #[tokio::test]
 async fn a_transaction_goes_to_as_many_nodes_as_are_configured_and_is_metered_once() {
     let one = ScriptedNode::always(answer(TAKEN)).await;
@@ -51,6 +53,7 @@ async fn by_default_one_node_gets_a_transaction() {
     assert_eq!(one.seen().len() + two.seen().len(), 1);
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn that_a_node_knew_it_before_is_an_answer_only_if_no_node_takes_it() {
     let known = ScriptedNode::always(answer(KNOWN)).await;
@@ -78,6 +81,7 @@ async fn the_first_node_that_takes_it_answers_and_what_became_of_the_others_is_e
     site.pool.until(|_| hanging.seen().len() == 1).await;
 }
 
+// Shows (Nodes and cache): With `broadcast_nodes`, the copies run to their end within the time of the call.
 #[tokio::test]
 async fn the_copies_at_other_nodes_run_to_their_end_when_the_first_node_has_taken_it() {
     // The node stops when its client leaves, and notes the result for the transaction.
@@ -102,6 +106,7 @@ async fn the_copies_at_other_nodes_run_to_their_end_when_the_first_node_has_take
     site.pool.until(|pool| pool.in_flight() == 0).await;
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn the_copies_have_the_time_of_the_call_and_no_more() {
     let (hanging, good) = (silent().await, ScriptedNode::always(answer(TAKEN)).await);

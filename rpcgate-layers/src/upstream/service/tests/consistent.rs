@@ -16,8 +16,10 @@ async fn seen(site: &Site, least: u64, body: &'static str) -> (Vec<String>, Opti
 const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"a"}"#;
 const ANSWER: &str = r#"whole {"id":0,"result":["a","none"],"jsonrpc":"2.0"}"#;
 
+// Shows (Nodes and cache): A client that sends the height that it has seen is answered only by nodes that have reached
+// it, and gets their height.
 #[tokio::test]
-async fn only_nodes_that_have_reached_the_height_answer_and_the_client_is_told_theirs() {
+async fn only_nodes_that_have_reached_the_height_answer_and_their_height_is_returned() {
     let (low, high, unknown) = (echo().await, echo().await, echo().await);
     let site = Site::new(&[&low, &high, &unknown]);
     site.pool.pool.raise_height(0, 90);
@@ -40,6 +42,7 @@ async fn only_nodes_that_have_reached_the_height_answer_and_the_client_is_told_t
     assert!(!unknown.seen().is_empty(), "a client that has seen nothing may be shown anything");
 }
 
+// Shows (Nodes and cache).
 #[tokio::test(start_paused = true)]
 async fn a_height_that_no_node_reaches_is_refused_after_a_while_and_nothing_is_sent() {
     let node = echo().await;
@@ -52,6 +55,8 @@ async fn a_height_that_no_node_reaches_is_refused_after_a_while_and_nothing_is_s
     assert_eq!(lines, [(0, 503, Outcome::Refused)]);
 }
 
+// Shows (Nodes and cache): If no node has reached that height, the call waits for a probe, at most a second, and is
+// refused; clients can cause a bounded number of probes.
 #[tokio::test]
 async fn a_call_waits_for_the_probe_that_shows_its_height() {
     let height = Arc::new(AtomicU64::new(0));
@@ -78,8 +83,9 @@ async fn a_call_waits_for_the_probe_that_shows_its_height() {
     }
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
-async fn a_height_that_a_node_tells_a_client_is_known_of_it_from_then_on() {
+async fn a_height_that_a_node_returns_to_a_client_is_known_of_it_from_then_on() {
     let told = ScriptedNode::always(answer(r#"{"jsonrpc":"2.0","id":0,"result":120}"#)).await;
     let other = echo().await;
     let mut fallback = NodeConfig::new(other.url().parse().unwrap());

@@ -70,6 +70,7 @@ async fn a_stored_answer_has_no_try() {
     assert_eq!((uses(&second), second.tries.len()), (vec![CacheUse::Hit], 0));
 }
 
+// Shows (Traces, logs and metrics).
 #[tokio::test]
 async fn the_calls_of_a_batch_have_the_try_of_their_own_request() {
     let node = echo().await;

@@ -20,6 +20,7 @@ async fn lasting(good: usize) -> ScriptedNode {
     .await
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn a_hedged_call_is_metered_once_and_both_its_tries_are_explained() {
     let (slow, good) = (lasting(32).await, echo().await);

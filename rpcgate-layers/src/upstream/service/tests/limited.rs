@@ -14,8 +14,9 @@ fn site(nodes: Vec<NodeConfig>) -> Site {
     Site::of(Fixture::new(), PoolFixture::of(nodes, PoolLimits::default()))
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
-async fn a_call_that_no_node_may_get_is_refused_with_503_and_costs_nothing() {
+async fn a_call_that_every_node_limit_refuses_gets_503_and_costs_nothing() {
     let node = echo().await;
     let site = site(vec![budgeted(&node, 1)]);
     assert_eq!(site.send(r#"{"jsonrpc":"2.0","id":1,"method":"toy_scan"}"#).await.0, 200);
@@ -33,7 +34,7 @@ async fn a_call_that_no_node_may_get_is_refused_with_503_and_costs_nothing() {
 }
 
 #[tokio::test]
-async fn the_calls_of_a_batch_count_each_and_are_refused_in_their_places() {
+async fn each_call_of_a_batch_counts_and_is_refused_in_position() {
     let node = echo().await;
     let site = site(vec![budgeted(&node, 3)]);
     let batch = r#"[{"id":1,"method":"toy_scan","params":[1]},{"id":2,"method":"toy_scan","params":[2]}]"#;

@@ -47,8 +47,10 @@ fn tries(tries: &NodeTries) -> Vec<(NodeChoice, u16, TryEnd)> {
     tries.as_slice().iter().map(|one| (one.choice, one.node, one.end)).collect()
 }
 
+// Shows (Nodes and cache): A call goes to a node that takes its method; if none does, it is refused as not available,
+// without cost.
 #[tokio::test]
-async fn a_call_goes_to_a_node_that_takes_its_method_and_a_method_without_one_is_not_available() {
+async fn a_call_goes_to_a_node_that_takes_its_method_else_it_is_not_available() {
     let (traces, full) = (echo().await, echo().await);
     let site = site(vec![
         taking(&traces, &["probe_*", "toy_id"], &[]),
@@ -68,8 +70,9 @@ async fn a_call_goes_to_a_node_that_takes_its_method_and_a_method_without_one_is
     assert_eq!(refusal, Some((0, 200, Outcome::Refused)), "and nothing is charged");
 }
 
+// Shows (Nodes and cache): A batch is split by the nodes that take its calls.
 #[tokio::test]
-async fn a_batch_is_split_by_the_nodes_that_take_its_calls_and_each_answer_finds_its_place() {
+async fn a_batch_is_split_by_the_nodes_that_take_its_calls_and_joined_in_order() {
     let (traces, full) = (echo().await, echo().await);
     let site = site(vec![taking(&traces, &["probe_*"], &[]), taking(&full, &[], &["probe_*", "toy_id"])]);
     let states = site
@@ -92,6 +95,7 @@ async fn a_batch_is_split_by_the_nodes_that_take_its_calls_and_each_answer_finds
     assert!(to_full[0].contains("toy_scan") && to_full[0].contains("other"));
 }
 
+// Shows (Nodes and cache): Health and retries consider the nodes that take a call.
 #[tokio::test]
 async fn health_and_retries_are_among_the_nodes_that_take_the_call() {
     let (bad, other, good) = (ScriptedNode::always(status(500, "oh")).await, echo().await, echo().await);
@@ -119,8 +123,9 @@ fn with_archive(pruned: &ScriptedNode, archive: &ScriptedNode) -> Vec<NodeConfig
     vec![node(archive).with_archive(true), node(pruned)]
 }
 
+// Shows (Nodes and cache): An archive answers a read whose node has pruned the state, and it is metered once.
 #[tokio::test]
-async fn a_read_whose_node_has_pruned_the_state_is_answered_by_an_archive_and_metered_once() {
+async fn an_archive_answers_a_read_whose_node_has_pruned_the_state_and_it_is_metered_once() {
     let (pruned, archive) = (erring(PRUNED).await, echo().await);
     let site = site(with_archive(&pruned, &archive));
     let calls = site.settle(r#"{"id":1,"method":"toy_block"}"#).await;
@@ -133,8 +138,9 @@ async fn a_read_whose_node_has_pruned_the_state_is_answered_by_an_archive_and_me
     assert_eq!((pruned.seen().len(), archive.seen().len()), (1, 1));
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
-async fn of_a_batch_only_the_calls_that_lack_their_history_go_to_an_archive() {
+async fn only_the_calls_of_a_batch_without_history_go_to_an_archive() {
     let (pruned, archive) = (erring(PRUNED).await, echo().await);
     let site = site(with_archive(&pruned, &archive));
     let states = site
@@ -145,6 +151,7 @@ async fn of_a_batch_only_the_calls_that_lack_their_history_go_to_an_archive() {
     assert!(!asked.contains("toy_scan") && asked.starts_with('['), "{asked}");
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn an_archive_is_not_asked_for_other_errors_nor_for_broadcasts_nor_twice() {
     let (pruned, archive) = (erring(PRUNED).await, erring(PRUNED).await);
@@ -160,6 +167,7 @@ async fn an_archive_is_not_asked_for_other_errors_nor_for_broadcasts_nor_twice()
     assert!(archive.seen().is_empty());
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn if_the_archive_fails_the_client_gets_the_first_answer() {
     let (pruned, refusing) = (erring(PRUNED).await, Refusing::new());
@@ -170,6 +178,8 @@ async fn if_the_archive_fails_the_client_gets_the_first_answer() {
     assert_eq!(site.lines(), [(0, 200, Outcome::NodeError)], "no node could serve it");
 }
 
+// Shows (Nodes and cache): An archive is asked within the retry budget and never for a broadcast; if it fails, the
+// first answer is used.
 #[tokio::test]
 async fn an_archive_is_asked_within_the_retry_budget_alone() {
     let (pruned, archive) = (erring(PRUNED).await, erring(PRUNED).await);

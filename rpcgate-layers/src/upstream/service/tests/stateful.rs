@@ -64,8 +64,10 @@ async fn is_at(site: &Site, id: &str, mark: &str) {
     assert_eq!(site.send(using(id)).await, (200, answer), "{id}");
 }
 
+// Shows (Nodes and cache): The calls of a filter reach the node that made it, at every gateway, after a restart and
+// while the node is drained (promise 80).
 #[tokio::test]
-async fn what_a_node_has_made_is_used_there_and_each_id_names_its_node() {
+async fn a_filter_is_used_at_the_node_that_made_it_and_each_id_names_its_node() {
     let (a, b) = (keeping("a").await, keeping("b").await);
     let site = Site::new(&[&a, &b]);
     let (mut ids, mut marks) = (Vec::new(), Vec::new());
@@ -91,6 +93,8 @@ async fn what_a_node_has_made_is_used_there_and_each_id_names_its_node() {
     assert!(site.lines().iter().all(|line| line.2 == Outcome::Answered && [2, 3].contains(&line.0)));
 }
 
+// Shows (Nodes and cache): An id that names no node is `filter not found` and reaches no node; one call never makes or
+// reads a filter twice, and a filter is never cached (promise 80).
 #[tokio::test]
 async fn an_id_that_names_no_node_is_not_found_and_reaches_no_node() {
     let (a, b) = (keeping("a").await, keeping("b").await);
@@ -131,6 +135,7 @@ async fn an_id_that_names_no_node_is_not_found_and_reaches_no_node() {
     assert!(text.contains("unknown at the node"), "{text}");
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn the_items_of_a_batch_go_each_to_its_node_and_the_others_as_usual() {
     let (a, b) = (keeping("a").await, keeping("b").await);
@@ -164,6 +169,7 @@ async fn the_items_of_a_batch_go_each_to_its_node_and_the_others_as_usual() {
     }
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn a_drained_node_still_serves_what_it_has_made_and_makes_nothing_new() {
     let (a, b) = (keeping("a").await, keeping("b").await);
@@ -182,8 +188,9 @@ async fn a_drained_node_still_serves_what_it_has_made_and_makes_nothing_new() {
     }
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
-async fn neither_making_nor_using_is_repeated_hedged_or_sent_to_several_nodes() {
+async fn a_stateful_call_is_never_repeated_hedged_or_sent_to_several_nodes() {
     for body in [MAKE, using("WILL_BE_SET")] {
         let silent = ScriptedNode::serve(|_, mut wire: Wire| async move {
             let _ = wire.request().await;
@@ -217,7 +224,7 @@ async fn a_node_without_http_is_not_found_by_http() {
 }
 
 #[tokio::test]
-async fn a_node_that_cannot_be_reached_fails_and_is_not_said_to_have_forgotten() {
+async fn an_unreachable_node_fails_and_is_not_reported_to_have_forgotten() {
     let (gone, well) = (Refusing::new(), keeping("b").await);
     let id = NodeConfig::new(gone.url().parse().unwrap()).digits;
     let id = format!("0x{}a00", std::str::from_utf8(id.as_bytes()).unwrap());

@@ -27,8 +27,9 @@ fn chunked(body: &str) -> String {
     format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{chunks}0\r\n\r\n")
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
-async fn a_streamed_answer_has_its_clients_id_wherever_the_node_writes_it() {
+async fn a_streamed_answer_has_its_clients_id_in_every_position() {
     let long = "x".repeat(100_000);
     for (reply, expected) in [
         (
@@ -54,6 +55,8 @@ async fn a_streamed_answer_has_its_clients_id_wherever_the_node_writes_it() {
     }
 }
 
+// Shows (Nodes and cache): A streamed answer is checked to its end, has its client's own id, and is bounded in bytes
+// and time; an incomplete one gets no clean end and is not charged (promise 79).
 #[tokio::test]
 async fn a_streamed_answer_that_is_not_whole_has_no_clean_end_and_is_not_charged() {
     let whole = format!(r#"{{"jsonrpc":"2.0","id":0,"result":["{}"]}}"#, "x".repeat(100_000));
@@ -81,6 +84,7 @@ async fn a_streamed_answer_that_is_not_whole_has_no_clean_end_and_is_not_charged
     }
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn a_streamed_answer_is_bounded_in_bytes() {
     let whole = format!(r#"{{"id":0,"result":"{}"}}"#, "x".repeat(100_000));
@@ -92,6 +96,7 @@ async fn a_streamed_answer_is_bounded_in_bytes() {
     assert_eq!(site.lines()[1], (0, 200, Outcome::Failed));
 }
 
+// Shows (Nodes and cache).
 #[tokio::test(start_paused = true)]
 async fn a_streamed_answer_is_bounded_in_time() {
     let node = ScriptedNode::serve(|_, mut wire: Wire| async move {
@@ -110,6 +115,9 @@ async fn a_streamed_answer_is_bounded_in_time() {
     assert_eq!(began.elapsed().as_secs(), 60);
 }
 
+// Shows (Nodes and cache): Answers of different exchanges with a node never mix: each call has a number; an answer with
+// another number is a failed try and closes its connection; an answer to HEAD, 204 or 304 closes it too; connections
+// without numbers in their answers pause before the next call (promise 76).
 #[tokio::test]
 async fn a_late_answer_is_never_that_to_another_call() {
     // After each answer, in the same packet or later, the previous one comes again.
@@ -138,6 +146,7 @@ async fn a_late_answer_is_never_that_to_another_call() {
     }
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn an_answer_to_another_call_closes_its_connection_and_is_tried_at_another_node() {
     let other = |id: &'static str| ScriptedNode::always(answer(&format!(r#"{{"id":{id},"result":1}}"#)));
@@ -151,6 +160,7 @@ async fn an_answer_to_another_call_closes_its_connection_and_is_tried_at_another
     assert_eq!(good.conns(), 1);
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn an_answer_without_an_id_counts_only_on_a_connection_that_has_shown_none() {
     let bare = r#"{"jsonrpc":"2.0","result":5}"#;
@@ -173,6 +183,7 @@ async fn an_answer_without_an_id_counts_only_on_a_connection_that_has_shown_none
     assert_eq!(site.states_of(SEND).await, ["5"]);
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn the_answers_to_another_array_are_a_failed_try() {
     let array =

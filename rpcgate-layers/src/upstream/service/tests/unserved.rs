@@ -22,6 +22,7 @@ async fn good(site: &Site, body: &'static str, calls: usize) -> usize {
     good
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn a_node_that_fails_at_once_is_not_preferred_and_its_calls_are_answered_by_another() {
     for error in [BUSY, BROKEN] {
@@ -33,8 +34,9 @@ async fn a_node_that_fails_at_once_is_not_preferred_and_its_calls_are_answered_b
     }
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
-async fn a_node_that_answers_everything_with_errors_of_which_nothing_is_known_loses_its_calls() {
+async fn a_node_that_answers_everything_with_unknown_errors_loses_its_calls() {
     let (bad, well) = (erring(REVERTED).await, echo().await);
     let site = site(&[&bad, &well]);
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"toy_id"}"#;
@@ -58,6 +60,7 @@ async fn a_call_is_metered_once_and_the_second_try_is_explained() {
     assert!(site.lines().iter().all(|line| *line == (10, 200, Outcome::Answered)));
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn if_no_node_can_serve_a_call_its_client_gets_the_nodes_error_and_is_not_charged() {
     for error in [BUSY, r#"{"code":-32000,"message":"no data"}"#] {
@@ -106,6 +109,7 @@ async fn an_invented_method_uses_spare_retries_alone_and_counts_against_no_node(
     assert_eq!(one.seen().len() + two.seen().len(), 42 + again, "a listed method is still asked of both");
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn a_broadcast_that_a_node_cannot_serve_is_not_sent_again_and_not_charged() {
     let (one, two) = (erring(BUSY).await, erring(BUSY).await);
@@ -115,8 +119,9 @@ async fn a_broadcast_that_a_node_cannot_serve_is_not_sent_again_and_not_charged(
     assert_eq!(site.lines(), [(0, 200, Outcome::NodeError)]);
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
-async fn of_a_batch_only_the_calls_that_were_not_served_go_to_another_node() {
+async fn only_the_unserved_calls_of_a_batch_go_to_another_node() {
     let (bad, well) = (erring(BUSY).await, echo().await);
     let site = site(&[&bad, &well]);
     for _ in 0..2 {
@@ -129,6 +134,7 @@ async fn of_a_batch_only_the_calls_that_were_not_served_go_to_another_node() {
     assert!(again.is_some_and(|body| body.starts_with('[')), "in one array: {:?}", bodies(&well));
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn reads_are_asked_again_within_the_retry_budget_alone() {
     let (one, two) = (erring(BUSY).await, erring(BUSY).await);
@@ -142,6 +148,7 @@ async fn reads_are_asked_again_within_the_retry_budget_alone() {
     assert_eq!(one.seen().len() + two.seen().len(), 9, "ten calls earn one retry");
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn a_node_that_is_broken_for_one_method_keeps_the_others() {
     // The node answers `toy_scan`, and fails at `toy_id`.
@@ -156,6 +163,8 @@ async fn a_node_that_is_broken_for_one_method_keeps_the_others() {
     assert!(scans >= 10 && fails < 5, "{scans} {fails}");
 }
 
+// Shows (Nodes and cache): A block that a node lacks is requested from a node that is known to have reached it (promise
+// 74).
 #[tokio::test]
 async fn a_block_that_a_node_does_not_have_is_asked_of_one_that_has_reached_it() {
     let null = ScriptedNode::always(answer(r#"{"jsonrpc":"2.0","result":null}"#)).await;

@@ -82,7 +82,7 @@ async fn pings_are_answered_and_a_close_is_echoed() {
 }
 
 #[tokio::test]
-async fn a_handshake_that_is_none_is_refused_and_calls_over_http_still_work() {
+async fn an_invalid_handshake_is_refused_and_calls_over_http_still_work() {
     let node = node();
     let address = node.url().strip_prefix("http://").expect("http").to_owned();
     for (version, status) in [("8", "400"), ("13", "101")] {
@@ -99,7 +99,7 @@ async fn a_handshake_that_is_none_is_refused_and_calls_over_http_still_work() {
 }
 
 #[tokio::test]
-async fn messages_are_fragmented_as_told_and_joined_by_the_client() {
+async fn messages_are_fragmented_as_configured_and_joined_by_the_client() {
     let node = node();
     let mut dial = StreamDial::new(1);
     dial.fragment = Some(7);
@@ -130,7 +130,7 @@ async fn frames_that_break_the_protocol_close_the_stream_with_the_reason() {
 }
 
 #[tokio::test]
-async fn each_fault_is_carried_out_after_as_many_messages_as_were_set() {
+async fn each_fault_happens_after_the_set_number_of_messages() {
     use StreamDisturbance::{BadClose, Close, Cut, Garbage, HalfClose};
     for fault in [Cut, HalfClose, Garbage, BadClose, Close(1012)] {
         let node = node();

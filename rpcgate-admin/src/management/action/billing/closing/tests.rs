@@ -230,6 +230,8 @@ async fn all(site: &Site) -> String {
     all
 }
 
+// Shows (Plans, bills and payments): The invoices' sum equals a count of every call and second over three months in
+// which prices and plans change; closing twice and two janitors at once change nothing; numbers have no gaps.
 #[tokio::test]
 async fn the_invoices_of_three_months_add_up_to_a_count_of_every_call_and_second() {
     for seed in 1..=3 {
@@ -237,6 +239,7 @@ async fn the_invoices_of_three_months_add_up_to_a_count_of_every_call_and_second
     }
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn a_month_is_closed_hours_after_its_end_and_once() {
     let site = site().await;
@@ -263,6 +266,7 @@ async fn a_month_is_closed_hours_after_its_end_and_once() {
     assert_eq!(close_months(&site.app).await.unwrap(), MonthsClosed::default());
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn months_that_were_missed_are_closed_one_after_the_other() {
     let site = site().await;
@@ -290,6 +294,7 @@ async fn usage_before_billing_began_is_not_billed() {
     assert_eq!(invoices(&site, OURS).await[0].amounts.subtotal, 100);
 }
 
+// Shows (Plans, bills and payments): Usage that arrives after its month was closed is billed once, with the next.
 #[tokio::test]
 async fn usage_that_arrives_after_its_month_was_closed_is_on_the_next_invoice() {
     let site = site().await;
@@ -318,8 +323,10 @@ async fn usage_that_arrives_after_its_month_was_closed_is_on_the_next_invoice() 
     assert_eq!(invoices(&site, OURS).await.len(), 2, "it is billed once");
 }
 
+// Shows (Plans, bills and payments): Lines about usage name the tenant's plan, also a custom one; a price of a contract
+// or of a custom plan is owed for any base; a renamed plan bills nothing twice.
 #[tokio::test]
-async fn lines_name_the_plan_that_the_tenant_had_and_a_contracts_price_is_owed_on_the_free_plan() {
+async fn lines_name_the_tenants_plan_and_a_contract_price_is_owed_on_the_free_plan() {
     let site = site().await;
     let (store, mut shipper) = (&site.app.store, SampleShipper::new(1));
     let ((first, _), (second, _), (third, length)) = (MONTHS[0], MONTHS[1], MONTHS[2]);
@@ -374,6 +381,7 @@ async fn lines_name_the_plan_that_the_tenant_had_and_a_contracts_price_is_owed_o
     assert_eq!(invoices(&site, OURS).await.len(), 2, "nothing is billed again");
 }
 
+// Shows (Plans, bills and payments): A closing that stops in the middle changes nothing.
 #[tokio::test]
 async fn a_closing_that_fails_in_the_middle_changes_nothing_and_uses_no_number() {
     let site = site().await;
@@ -424,7 +432,7 @@ async fn a_closing_that_fails_in_the_middle_changes_nothing_and_uses_no_number()
 }
 
 #[tokio::test]
-async fn a_tenant_that_cannot_be_billed_keeps_no_other_from_its_invoice() {
+async fn a_tenant_that_cannot_be_billed_does_not_block_invoices_of_others() {
     let site = site().await;
     let mut shipper = SampleShipper::new(1);
     let (begin, length) = MONTHS[0];
@@ -451,6 +459,7 @@ async fn less_than_half_a_cent_is_an_invoice_that_is_paid_from_the_start() {
     assert_eq!(invoice.settled_at, Some(site.app.now()));
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn a_tenant_pays_its_plan_from_the_second_of_its_creation() {
     let site = site().await;
@@ -466,8 +475,10 @@ async fn a_tenant_pays_its_plan_from_the_second_of_its_creation() {
     assert_eq!(lines[0].amount.0, 100_001 * CENT * 100 / u128::from(length));
 }
 
+// Shows (Plans, bills and payments): Later changes never change the bill of a closed period: a new fee applies from its
+// day on, and an invoice keeps the customer's name, address and tax number (promise 87).
 #[tokio::test]
-async fn later_changes_of_fees_and_of_the_customer_never_change_the_bill_of_a_month_that_is_over() {
+async fn later_changes_of_fees_or_customer_data_never_change_the_bill_of_a_past_month() {
     let site = site().await;
     let store = &site.app.store;
     let plan = CustomPlan {
@@ -523,6 +534,7 @@ async fn later_changes_of_fees_and_of_the_customer_never_change_the_bill_of_a_mo
     assert_eq!(invoices(&site, THEIRS).await[1].amounts.subtotal, 999_999);
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn a_month_is_billed_by_the_fee_that_operators_had_set_for_the_plan_on_each_day() {
     let site = site().await;
@@ -547,6 +559,7 @@ async fn a_month_is_billed_by_the_fee_that_operators_had_set_for_the_plan_on_eac
     assert_eq!(parts, BTreeMap::from([(4_999, 10), (9_300, 10), (31_000, 11)]));
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn a_later_fee_is_billed_from_its_day_on_without_any_further_write() {
     let site = site().await;

@@ -43,8 +43,10 @@ async fn suspended_site() -> (Site, TenantId, InvoiceNumber) {
     (site, tenant, number)
 }
 
+// Shows (Plans, bills and payments): Unpaid tenants are reminded, suspended if that is configured, and served again
+// after a payment.
 #[tokio::test]
-async fn owners_and_those_who_pay_are_told_and_reminded_once_each_time() {
+async fn owners_and_billing_members_are_notified_and_reminded_once_each_time() {
     let site = Site::new().await;
     let owner = site.member(Role::Owner).await;
     let tenant = owner.user.tenant.unwrap();
@@ -72,6 +74,7 @@ async fn owners_and_those_who_pay_are_told_and_reminded_once_each_time() {
     assert!(!is_suspended(&site, tenant).await, "that is off by default");
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn members_who_read_bills_are_notified_of_each_step_and_mailed_as_they_want() {
     let site = Site::of("[billing]\nsuspend_after = \"10d\"\nreminders = [\"1d\"]\n").await;
@@ -122,8 +125,9 @@ async fn members_who_read_bills_are_notified_of_each_step_and_mailed_as_they_wan
     }
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
-async fn members_are_told_what_an_operator_decides_about_their_tenant_once() {
+async fn members_are_notified_once_of_what_an_operator_decides_about_their_tenant() {
     let site = Site::new().await;
     let owner = site.member(Role::Owner).await;
     let tenant = owner.user.tenant.unwrap();
@@ -140,8 +144,9 @@ async fn members_are_told_what_an_operator_decides_about_their_tenant_once() {
     assert_eq!(subjects(&site).await, told);
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
-async fn an_invoice_that_is_due_at_once_has_no_early_reminder_and_a_missed_one_is_not_made_up_for() {
+async fn an_invoice_due_at_once_has_no_early_reminder_and_a_missed_one_is_not_repeated() {
     let site = Site::of("[billing]\nremind_before = \"14d\"\nreminders = []\n").await;
     let tenant = site.member(Role::Owner).await.user.tenant.unwrap();
     issue(&site, tenant).await;
@@ -166,7 +171,7 @@ async fn reminders_that_were_missed_are_one_mail() {
 }
 
 #[tokio::test]
-async fn a_paid_or_cancelled_invoice_reminds_nobody() {
+async fn a_paid_or_cancelled_invoice_sends_no_reminder() {
     let site = Site::of("[billing]\nsuspend_after = \"1d\"\n").await;
     for status in [InvoiceStatus::Paid, InvoiceStatus::Void] {
         let tenant = site.member(Role::Owner).await.user.tenant.unwrap();
@@ -178,8 +183,9 @@ async fn a_paid_or_cancelled_invoice_reminds_nobody() {
     assert_eq!(subjects(&site).await, Vec::<String>::new());
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
-async fn a_tenant_that_does_not_pay_is_suspended_once_and_gateways_hear_of_it() {
+async fn a_tenant_that_does_not_pay_is_suspended_once_and_gateways_are_notified() {
     let site = Site::of("[billing]\nsuspend_after = \"10d\"\nreminders = []\n").await;
     let (store, tenant) = (&site.app.store, site.member(Role::Owner).await.user.tenant.unwrap());
     let number = issue(&site, tenant).await;
@@ -210,6 +216,7 @@ async fn a_tenant_that_does_not_pay_is_suspended_once_and_gateways_hear_of_it() 
     assert!(!is_suspended(&site, tenant).await);
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn a_payment_ends_the_suspension_and_so_does_a_cancellation_or_a_credit() {
     for way in ["paid", "void", "credited"] {
@@ -257,6 +264,8 @@ async fn a_suspension_by_an_operator_is_not_ended_by_a_payment() {
     assert!(is_suspended(&site, other).await, "the operator decided before the janitor");
 }
 
+// Shows (Plans, bills and payments): A tenant is suspended only after a mail that named the day, even if suspensions
+// are enabled later.
 #[tokio::test]
 async fn a_tenant_is_suspended_only_after_a_mail_that_named_the_day() {
     let site = Site::of("[billing]\nreminders = [\"1d\", \"7d\"]\n").await;

@@ -96,6 +96,8 @@ mod tests {
     use rpcgate_core::usage::Amount;
     use rpcgate_store::CustomPlan;
 
+    // Shows (Plans, bills and payments): A limit request shows what the plan would have cost this tenant, and can be
+    // decided while that is unknown.
     #[tokio::test]
     async fn another_plan_has_another_fee_price_and_windows_for_this_tenant_alone() {
         let site = Site::of("[billing.fees]\nstandard = 1900\npremium = 9900\n").await;

@@ -125,6 +125,9 @@ fn refused_of(answer: &WhatIfAnswer) -> Vec<(u128, u64, u64)> {
     answer.tenants.iter().map(one).collect()
 }
 
+// Shows (Plans, bills and payments): A what-if query answers from 30 days of usage in whole numbers and changes
+// nothing; contracts and own plans take precedence; windows of hours and days are exact, those of minutes are a bound,
+// quotas are counted by hour.
 #[tokio::test]
 async fn a_weight_changes_the_units_and_the_amount_of_those_who_call_the_method() {
     let site = Site::new().await;
@@ -155,7 +158,7 @@ async fn a_weight_changes_the_units_and_the_amount_of_those_who_call_the_method(
 }
 
 #[tokio::test]
-async fn what_is_not_listed_is_summed_and_nothing_is_lost() {
+async fn unlisted_items_are_summed_and_nothing_is_lost() {
     let site = Site::new().await;
     for id in 1..=105 {
         tenant(&site, id, Tier::Standard, None).await;
@@ -176,6 +179,7 @@ async fn what_is_not_listed_is_summed_and_nothing_is_lost() {
     assert_eq!((answer.from.hour(), answer.to.hour()), (midnight - 29 * 24, NOON.hour() + 1));
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn a_price_changes_the_amount_of_tenants_on_the_plan_alone() {
     let site = Site::new().await;
@@ -221,6 +225,7 @@ async fn a_price_changes_the_amount_of_tenants_on_the_plan_alone() {
     assert_eq!(amounts_of(&answer), [(5, 210, before)], "without a price of its own it has that of its base");
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn windows_refuse_what_is_beyond_them_in_hours_and_days() {
     let site = Site::new().await;
@@ -257,6 +262,7 @@ async fn windows_refuse_what_is_beyond_them_in_hours_and_days() {
     assert_eq!(refused_of(&answer), [(4, 70, 2_510), (3, 0, 30)], "an hour admits 60 at the most");
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn a_quota_is_used_up_for_more_hours_if_calls_weigh_more() {
     let site = Site::new().await;
@@ -294,6 +300,7 @@ async fn a_quota_is_used_up_for_more_hours_if_calls_weigh_more() {
     assert_eq!(hours(&answer).iter().map(|(tenant, _)| *tenant).collect::<Vec<_>>(), [1, 3]);
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn a_question_about_what_is_in_force_has_an_answer_in_which_nothing_changes() {
     let mut runner = TestRunner::deterministic();
@@ -390,14 +397,17 @@ async fn those_who_would_pay_more_are_known_by_name() {
     assert_eq!(found(60).await, []);
 }
 
+// Shows (Plans, bills and payments): A what-if query ends after 30 seconds with 503; each operator runs one at a time;
+// it reads keys only of tenants whose windows change; the page explains a missing answer.
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_takes_too_long_is_given_up() {
+async fn an_answer_that_takes_too_long_is_abandoned() {
     let late = within_deadline(std::future::pending::<Result<(), ActionError>>()).await.unwrap_err();
     assert!(matches!(&late, ActionError::Unavailable(why) if why == TOO_SLOW), "{late:?}");
     assert_eq!(late.code(), ErrorCode::Unavailable);
     assert_eq!(within_deadline(async { Ok(7) }).await.unwrap(), 7);
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn an_operator_with_a_running_what_if_is_refused_and_others_are_not() {
     let site = Site::new().await;
@@ -413,6 +423,7 @@ async fn an_operator_with_a_running_what_if_is_refused_and_others_are_not() {
     assert!(ask(&reloaded, &operator(), &WhatIf::default()).await.is_err(), "they are counted together");
 }
 
+// Shows (Plans, bills and payments).
 #[test]
 fn keys_are_asked_for_only_of_tenants_whose_windows_change() {
     let windows = |per_hour| windows::PlanWindows { per_minute: 1_000, per_hour, per_day: 500 };

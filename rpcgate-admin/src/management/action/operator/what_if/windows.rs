@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_minute_lets_an_hour_admit_sixty_times_its_window() {
+    fn an_hour_admits_at_most_sixty_times_the_window_of_a_minute() {
         let day = WindowUse { hours: vec![(700, 0)], day: None };
         assert_eq!(day.refused(&WIDE, &PlanWindows { per_minute: 10, ..WIDE }), 100);
         assert_eq!(day.refused(&WIDE, &PlanWindows { per_minute: 10, per_hour: 500, ..WIDE }), 200);
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_full_window_refused_is_admitted_by_a_larger_one() {
+    fn a_request_refused_by_a_full_window_is_admitted_by_a_larger_one() {
         let present = PlanWindows { per_minute: 100, per_hour: 50, per_day: 1_000 };
         let day = WindowUse { hours: vec![(50, 20), (30, 7)], day: Some((80, 27)) };
         let refused =
@@ -112,6 +112,7 @@ mod tests {
     }
 
     proptest! {
+        // Shows (Plans, bills and payments).
         #[test]
         fn the_sum_is_that_of_the_requests_one_by_one(
             hours in prop::collection::vec(0_u64..40, 24), per_hour in 0_u64..50, per_day in 0_u64..500,

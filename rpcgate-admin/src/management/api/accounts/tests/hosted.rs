@@ -31,6 +31,7 @@ async fn the_challenge_names_the_provider_and_its_public_key_alone() {
     assert_eq!((&own["kind"], &own["algorithm"]), (&json!("altcha"), &json!("SHA-256")));
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn a_token_that_the_provider_accepts_opens_one_account() {
     for kind in ["hcaptcha", "turnstile"] {
@@ -59,8 +60,9 @@ async fn a_token_that_the_provider_refuses_opens_none() {
     assert!(mails(&site).is_empty());
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
-async fn without_a_verdict_nobody_registers_and_the_answer_says_why() {
+async fn a_registration_without_a_verdict_is_refused_with_the_reason() {
     let (silent, _requests) = service(|_| None).await;
     let misconfigured = r#"{"success":false,"error-codes":["invalid-input-secret"]}"#;
     let (strict, _strict_requests) = service(move |_| Some(reply(misconfigured))).await;

@@ -18,6 +18,7 @@ async fn shown(site: &Site, visitor: &Visitor, path: &str) -> Value {
     answer.body
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn a_contract_shows_in_the_limits_of_the_tenant_while_it_is_in_force() {
     let site = Site::new().await;
@@ -50,6 +51,7 @@ async fn a_contract_shows_in_the_limits_of_the_tenant_while_it_is_in_force() {
     assert_eq!(entry.detail, detail);
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn the_default_quota_of_a_contract_is_that_of_projects_without_one_of_their_own() {
     let site = Site::new().await;
@@ -130,8 +132,9 @@ async fn a_contract_is_checked_and_ends_on_request() {
     }
 }
 
+// Shows (Plans, bills and payments): Contracts have versions, are bounded, and are never changed for the past.
 #[tokio::test]
-async fn the_end_of_a_contract_is_moved_by_somebody_who_has_seen_it() {
+async fn only_an_operator_who_has_seen_a_contract_moves_its_end() {
     let site = Site::new().await;
     let (owner, operator) = (site.member(Role::Owner).await, site.operator().await);
     let path = format!("/operator/tenants/{}/contracts", owner.user.tenant.unwrap());

@@ -40,6 +40,7 @@ fn names(plans: &Value) -> Vec<&str> {
     plans.as_array().unwrap().iter().map(|plan| plan["name"].as_str().unwrap()).collect()
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn visible_plans_are_listed_to_everybody_and_others_to_tenants_that_are_on_them() {
     let site = Site::new().await;
@@ -71,8 +72,9 @@ async fn visible_plans_are_listed_to_everybody_and_others_to_tenants_that_are_on
     assert_eq!(plans, ["free", "school"]);
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
-async fn a_tenant_on_a_plan_of_an_operators_own_has_its_figures_until_it_is_moved() {
+async fn a_tenant_on_a_custom_plan_has_its_limits_until_it_is_moved() {
     let site = Site::new().await;
     let (owner, operator) = (site.member(Role::Owner).await, site.operator().await);
     let figures =
@@ -122,6 +124,7 @@ async fn a_tenant_on_a_plan_of_an_operators_own_has_its_figures_until_it_is_move
     made(&site, &operator, "small", "visible", json!({})).await;
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn a_plan_is_checked_and_its_name_is_its_own() {
     let site = Site::new().await;
@@ -178,7 +181,7 @@ async fn a_plan_is_checked_and_its_name_is_its_own() {
 }
 
 #[tokio::test]
-async fn a_plan_is_changed_and_deleted_by_somebody_who_has_seen_it() {
+async fn only_an_operator_who_has_seen_a_plan_changes_or_deletes_it() {
     let site = Site::new().await;
     let operator = site.operator().await;
     let (_, path) = made(&site, &operator, "startup", "visible", json!({})).await;
@@ -212,6 +215,7 @@ async fn a_plan_is_changed_and_deleted_by_somebody_who_has_seen_it() {
     );
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn a_visible_plan_can_be_requested_and_approval_moves_the_tenant_to_it() {
     let site = Site::new().await;

@@ -26,6 +26,8 @@ fn id(account: &Value) -> &str {
     account["id"].as_str().unwrap()
 }
 
+// Shows (Accounts and second factors): Operators have `GET /operator/users` and `POST
+// /operator/users/{id}/unlock|reset|disable`; `enable` ends `disable`.
 #[tokio::test]
 async fn operators_find_the_users_of_all_tenants_in_parts() {
     let site = site().await;
@@ -59,8 +61,9 @@ async fn operators_find_the_users_of_all_tenants_in_parts() {
     assert_eq!(answer.status, StatusCode::FORBIDDEN);
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
-async fn an_account_that_wrong_passwords_have_locked_is_unlocked() {
+async fn operators_unlock_an_account_locked_by_wrong_passwords() {
     let site = site().await;
     let operator = site.operator().await;
     register_confirmed(&site, EMAIL).await;
@@ -77,7 +80,7 @@ async fn an_account_that_wrong_passwords_have_locked_is_unlocked() {
 }
 
 #[tokio::test]
-async fn an_account_that_wrong_second_factors_have_locked_is_seen_and_unlocked_and_no_reset_unlocks_it() {
+async fn operators_unlock_an_account_locked_by_wrong_second_factors_and_no_reset_does() {
     let site = site().await;
     let operator = site.operator().await;
     let (_, app, _) = account_with_app(&site).await;
@@ -106,6 +109,7 @@ async fn an_account_that_wrong_second_factors_have_locked_is_seen_and_unlocked_a
     assert_eq!(right.status, StatusCode::OK, "{}", right.body);
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn a_password_that_is_reset_is_worthless_at_once_and_another_one_is_set_by_mail() {
     let site = site().await;
@@ -124,6 +128,8 @@ async fn a_password_that_is_reset_is_worthless_at_once_and_another_one_is_set_by
     assert_eq!(login(&site, EMAIL, "another horse, another staple").await.status, StatusCode::OK);
 }
 
+// Shows (Accounts and second factors): Operators remove the second factors of a user who has lost them, with a reason;
+// the user is notified, and all sessions end.
 #[tokio::test]
 async fn an_operator_removes_the_second_factors_of_a_user_who_has_lost_them() {
     let site = site().await;
@@ -186,6 +192,7 @@ async fn an_operator_removes_the_second_factors_of_a_user_who_has_lost_them() {
     assert_eq!(enrolled.status, StatusCode::OK, "the user can add one again");
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn an_operator_without_a_factor_removes_none_if_operators_need_one() {
     let text = "[admin]\nauth_per_minute = 1000\noperator_mfa = true\n[admin.challenge]\ndifficulty = 50\n";
@@ -200,6 +207,7 @@ async fn an_operator_without_a_factor_removes_none_if_operators_need_one() {
     assert!(site.app.store.factors(user).await.unwrap().any());
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn a_disabled_user_is_logged_out_at_once_until_operators_enable_the_account() {
     let site = site().await;
@@ -254,6 +262,7 @@ async fn a_disabled_user_is_logged_out_at_once_until_operators_enable_the_accoun
     assert_eq!(reported, [("user.enabled", id(&account)), ("user.disabled", id(&account))]);
 }
 
+// Shows (Accounts and second factors).
 #[tokio::test]
 async fn operators_cannot_disable_themselves_or_unknown_users() {
     let site = site().await;

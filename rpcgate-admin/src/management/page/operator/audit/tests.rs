@@ -6,6 +6,7 @@ use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use rpcgate_store::Audit;
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn entries_are_filtered_and_come_as_a_file() {
     let fixture = OperatorFixture::named("Acme").await;
@@ -44,6 +45,7 @@ async fn entries_are_filtered_and_come_as_a_file() {
     assert_eq!(fixture.get("/operator/audit.csv?user=x").await.status, StatusCode::BAD_REQUEST);
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn no_entry_is_markup() {
     for hostile in HOSTILE {

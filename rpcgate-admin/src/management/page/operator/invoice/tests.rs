@@ -26,6 +26,7 @@ fn an_amount_is_read_as_people_write_it() {
     }
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn invoices_are_for_operators_alone_and_the_overdue_ones_are_listed_first() {
     let fixture = OperatorFixture::named("Acme").await;
@@ -77,6 +78,7 @@ async fn an_invoice_that_was_not_paid_in_time_waits_for_operators() {
     assert!(first.contains(&format!("{number} of Bank &#38; Söhne &#60;b&#62; is overdue since")), "{first}");
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn an_invoice_is_asked_about_and_then_paid() {
     let fixture = OperatorFixture::named("Acme").await;
@@ -102,6 +104,7 @@ async fn an_invoice_is_asked_about_and_then_paid() {
     assert!(none.text.contains("Choose what to do with the invoice."), "{}", none.text);
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn an_invoice_is_credited_and_cancelled() {
     let fixture = OperatorFixture::named("Acme").await;

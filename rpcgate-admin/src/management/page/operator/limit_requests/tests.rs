@@ -7,6 +7,7 @@ use http::StatusCode;
 use rpcgate_core::plan::Tier;
 use rpcgate_store::LimitRequestId;
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn requests_are_for_operators_alone_and_their_texts_are_no_markup() {
     for hostile in HOSTILE {
@@ -30,6 +31,8 @@ async fn requests_are_for_operators_alone_and_their_texts_are_no_markup() {
     assert_eq!(fixture.post(&unknown, &[("status", "approved")]).await.status, StatusCode::NOT_FOUND);
 }
 
+// Shows (Dashboard): Operators decide requests, answer tickets and leave notes that no tenant sees, settle invoices,
+// and unlock, reset and disable users.
 #[tokio::test]
 async fn a_request_is_approved_once_and_rejected_with_a_reason() {
     let fixture = OperatorFixture::named("Acme").await;
@@ -69,8 +72,9 @@ async fn a_request_is_approved_once_and_rejected_with_a_reason() {
     assert_eq!(fixture.get("/operator/limit-requests?after=x").await.status, StatusCode::BAD_REQUEST);
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
-async fn beside_a_request_stands_what_the_plan_would_have_meant() {
+async fn a_limit_request_is_shown_with_what_the_plan_would_have_cost() {
     let fixture = OperatorFixture::named("Acme").await;
     fixture.calls(2, 30).await;
     let path = format!("/operator/limit-requests/{}", fixture.request("We grow").await);
@@ -95,6 +99,7 @@ async fn beside_a_request_stands_what_the_plan_would_have_meant() {
     assert!(!page.contains("What if it had been"), "it is decided: {page}");
 }
 
+// Shows (Plans, bills and payments).
 #[tokio::test]
 async fn a_request_is_decided_while_usage_cannot_be_read() {
     let fixture = OperatorFixture::named("Acme").await;

@@ -22,8 +22,9 @@ async fn report(fixture: &OperatorFixture, nodes: Vec<NodeState>) {
     fixture.site.app.store.put_report(&report, &[]).await.unwrap();
 }
 
+// Shows (Dashboard).
 #[tokio::test]
-async fn the_first_page_of_an_operator_says_whether_all_is_well() {
+async fn the_first_page_of_an_operator_shows_the_overall_health() {
     let fixture = OperatorFixture::named("Acme").await;
     fixture.assert_operators("/operator").await;
     assert_eq!(get(&fixture.site, "/", &fixture.own).await.leads_to(), (StatusCode::SEE_OTHER, "operator"));
@@ -54,7 +55,7 @@ async fn the_first_page_of_an_operator_says_whether_all_is_well() {
 }
 
 #[tokio::test]
-async fn an_operator_is_told_that_a_second_factor_is_needed_only_if_it_is() {
+async fn an_operator_sees_the_second_factor_notice_only_if_one_is_required() {
     for (text, expected) in [
         ("", "What operators may do makes one worth having."),
         ("[admin]\noperator_mfa = true\n", "Operators need one to change anything."),
@@ -67,6 +68,7 @@ async fn an_operator_is_told_that_a_second_factor_is_needed_only_if_it_is() {
     }
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn no_text_of_a_node_or_a_tenant_is_markup() {
     for hostile in HOSTILE {

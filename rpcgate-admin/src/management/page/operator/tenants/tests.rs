@@ -9,6 +9,8 @@ use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_core::plan::Tier;
 use rpcgate_store::{Tenant, fresh_id};
 
+// Shows (Dashboard): Pages of operators do not exist for members, lead visitors to the log-in, and refuse forms without
+// their token.
 #[tokio::test]
 async fn pages_of_tenants_are_for_operators_alone() {
     let fixture = OperatorFixture::named("Acme").await;
@@ -29,6 +31,7 @@ async fn pages_of_tenants_are_for_operators_alone() {
     assert_eq!(fixture.site.app.store.tenant(fixture.tenant).await.unwrap().unwrap().name, "Acme");
 }
 
+// Shows (Dashboard): No stored text is markup on a page of operators (promise 41).
 #[tokio::test]
 async fn no_name_is_markup() {
     for hostile in HOSTILE {
@@ -45,6 +48,9 @@ async fn no_name_is_markup() {
     }
 }
 
+// Shows (Management).
+// Shows (Dashboard): Operators filter tenants, move, suspend, reactivate and delete them, and set quotas; ending
+// something in use requires its name.
 #[tokio::test]
 async fn tenants_are_filtered_and_listed_in_parts() {
     let fixture = OperatorFixture::named("Acme").await;
@@ -98,6 +104,7 @@ async fn tenants_are_filtered_and_listed_in_parts() {
     assert_eq!(fixture.get("/operator/tenants?after=x").await.status, StatusCode::BAD_REQUEST);
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn a_tenant_is_moved_to_another_plan() {
     let fixture = OperatorFixture::named("Acme").await;
@@ -113,6 +120,7 @@ async fn a_tenant_is_moved_to_another_plan() {
     assert_eq!(unknown.status, StatusCode::NOT_FOUND);
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn a_quota_is_set_and_removed() {
     let fixture = OperatorFixture::named("Acme").await;
@@ -160,6 +168,7 @@ async fn a_quota_is_set_and_removed() {
     }
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn a_tenant_in_use_is_suspended_only_under_its_name_and_reactivated() {
     let fixture = OperatorFixture::named("Acme").await;
@@ -206,6 +215,7 @@ async fn a_tenant_is_suspended_while_its_use_cannot_be_read() {
     assert!(fixture.site.app.store.tenant(fixture.tenant).await.unwrap().unwrap().suspended);
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn a_tenant_is_deleted_only_under_its_name_and_not_while_it_owes_something() {
     let fixture = OperatorFixture::named("Acme").await;

@@ -10,6 +10,7 @@ use rpcgate_store::{TicketAttachmentId, TicketId};
 
 const WAITING: &str = "<span class=\"badge warn\">Waiting for us</span>";
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn a_ticket_is_answered_noted_closed_and_reopened() {
     let fixture = OperatorFixture::named("Acme").await;
@@ -53,8 +54,9 @@ async fn a_ticket_is_answered_noted_closed_and_reopened() {
     assert!(fixture.get(&path).await.text.contains("Close the ticket"));
 }
 
+// Shows (Dashboard).
 #[tokio::test]
-async fn a_ticket_is_for_operators_alone_and_no_text_is_markup() {
+async fn only_operators_see_the_ticket_page_and_no_text_is_markup() {
     for hostile in HOSTILE {
         let fixture = OperatorFixture::named(hostile).await;
         let path = format!("/operator/tickets/{}", fixture.ticket(hostile, hostile).await);
@@ -97,6 +99,7 @@ async fn attached(fixture: &OperatorFixture, path: &str, name: &str, token: &str
     Page { status: head.status, headers: head.headers, text: String::from_utf8_lossy(&body).into_owned() }
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn a_file_of_an_operator_is_one_of_the_ticket() {
     let fixture = OperatorFixture::named("Acme").await;

@@ -4,8 +4,9 @@ use super::super::tests::fixture::OperatorFixture;
 use crate::management::page::tests::hostile::{HOSTILE, assert_shown};
 use http::StatusCode;
 
+// Shows (Dashboard): Work that waits for operators is listed with the oldest first.
 #[tokio::test]
-async fn what_waits_is_listed_with_the_oldest_first() {
+async fn waiting_tickets_are_listed_with_the_oldest_first() {
     let fixture = OperatorFixture::named("Acme").await;
     fixture.assert_operators("/operator/tickets").await;
     assert!(fixture.get("/operator/tickets").await.text.contains("Nothing waits"));
@@ -30,6 +31,7 @@ async fn what_waits_is_listed_with_the_oldest_first() {
     assert_eq!(fixture.get("/operator/tickets?after=x").await.status, StatusCode::BAD_REQUEST);
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn no_subject_is_markup() {
     for hostile in HOSTILE {

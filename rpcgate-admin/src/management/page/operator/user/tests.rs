@@ -7,6 +7,7 @@ use crate::management::page::tests::hostile::{HOSTILE, assert_shown};
 use http::StatusCode;
 use rpcgate_store::UserId;
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn users_are_for_operators_alone_and_found_by_address_and_tenant() {
     let fixture = OperatorFixture::named("Acme").await;
@@ -28,6 +29,7 @@ async fn users_are_for_operators_alone_and_found_by_address_and_tenant() {
     assert_eq!(fixture.get("/operator/users?after=x").await.status, StatusCode::BAD_REQUEST);
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn no_name_of_a_user_is_markup() {
     for hostile in HOSTILE {
@@ -43,8 +45,9 @@ async fn no_name_of_a_user_is_markup() {
     }
 }
 
+// Shows (Dashboard).
 #[tokio::test]
-async fn a_user_is_disabled_and_enabled_and_an_operator_not_by_itself() {
+async fn a_user_is_disabled_and_enabled_but_operators_cannot_disable_themselves() {
     let fixture = OperatorFixture::named("Acme").await;
     let path = format!("/operator/users/{}", fixture.owner.user.id);
     let asked = fixture.get(&format!("{path}/disable")).await.text;
@@ -72,6 +75,7 @@ async fn a_user_is_disabled_and_enabled_and_an_operator_not_by_itself() {
     assert_eq!(refused.status, StatusCode::CONFLICT, "{}", refused.text);
 }
 
+// Shows (Dashboard).
 #[tokio::test]
 async fn second_factors_are_removed_with_a_reason() {
     let fixture = OperatorFixture::named("Acme").await;

@@ -86,6 +86,8 @@ fn counts(fixture: &PoolFixture) -> (u64, u64, u64) {
     (counts.arrays, counts.calls, counts.abandoned)
 }
 
+// Shows (Nodes and cache): Single reads of several clients are sent to a node in fewer requests; each client gets its
+// own answer under its own id, in any order of the node's answers.
 #[tokio::test]
 async fn calls_that_come_together_are_sent_in_one_request_and_each_gets_its_own_answer() {
     let node = good().await;
@@ -107,6 +109,7 @@ fn limited(node: &ScriptedNode, burst: u32) -> PoolFixture {
     PoolFixture::of(vec![config], limits(BatchingPolicy::default()))
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn each_call_of_an_array_counts_and_once_more_if_it_is_sent_alone_afterwards() {
     let month_calls = |fixture: &PoolFixture| fixture.pool.nodes().next().unwrap().spending.month_calls;
@@ -158,7 +161,7 @@ async fn a_call_that_is_alone_is_sent_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_call_waits_for_others_as_long_as_it_is_told_and_no_longer_if_the_array_is_full() {
+async fn a_call_waits_for_the_configured_time_and_no_longer_if_the_array_is_full() {
     let node = good().await;
     let policy = patient().with_max_calls(3).with_wait(Duration::from_secs(1));
     let fixture = PoolFixture::with(&[node.url()], limits(policy));
@@ -182,7 +185,7 @@ async fn a_call_waits_for_others_as_long_as_it_is_told_and_no_longer_if_the_arra
 }
 
 #[tokio::test]
-async fn a_node_takes_no_more_calls_in_an_array_than_it_is_said_to() {
+async fn an_array_has_at_most_the_configured_number_of_calls() {
     let node = good().await;
     for (max_batch, arrays) in [(Some(2), 3), (Some(1), 0), (None, 1)] {
         let mut config = NodeConfig::new(node.url().parse::<NodeUrl>().unwrap());
@@ -201,6 +204,8 @@ async fn two_calls_with_the_same_number_are_not_in_one_array() {
     assert_eq!((node.seen().len(), counts(&fixture)), (2, (1, 2, 0)));
 }
 
+// Shows (Nodes and cache): An error, a missing answer and a client that leaves affect no other call of an array; a
+// failed array is one failure of its node.
 #[tokio::test]
 async fn an_error_in_an_array_is_the_answer_of_its_call_alone() {
     let error = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-7}}"#;
@@ -214,8 +219,9 @@ async fn an_error_in_an_array_is_the_answer_of_its_call_alone() {
     assert_eq!(answers, [Ok(reply("0")), Ok(error.to_owned()), Ok(reply("2"))]);
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
-async fn a_call_that_an_array_leaves_out_or_answers_twice_fails_alone_and_another_node_is_asked() {
+async fn a_call_that_an_array_omits_or_answers_twice_fails_alone_and_is_retried_elsewhere() {
     for twice in [false, true] {
         let careless = node(move |ids| {
             let said = |id: &String| match id.as_str() {
@@ -243,8 +249,10 @@ async fn a_call_that_an_array_leaves_out_or_answers_twice_fails_alone_and_anothe
     }
 }
 
+// Shows (Nodes and cache): A node that rejects an array, or answers it late or too verbosely, gets its calls alone, and
+// no array for a while.
 #[tokio::test]
-async fn a_node_that_does_not_accept_an_array_gets_its_calls_alone_and_no_array_for_a_while() {
+async fn a_node_that_rejects_arrays_gets_its_calls_alone_and_no_array_for_a_while() {
     let refusals = [
         answer(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no arrays"}}"#),
         answer(r#"[{"jsonrpc":"2.0","id":0,"error":{"code":-32600,"message":"batch too large"}}]"#),
@@ -285,8 +293,9 @@ async fn the_replies_in_an_array_are_matched_in_any_spelling_of_their_numbers() 
     }
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
-async fn the_calls_of_an_array_whose_replies_name_none_of_them_are_sent_alone() {
+async fn calls_of_an_array_with_unrelated_replies_are_sent_alone() {
     for spelling in ["\"id\":null", "\"x\":N", "\"id\":99N", "\"id\":[N]"] {
         let node = node(move |ids| Some(answer(&all(ids.iter().map(|id| respelled(id, spelling)))))).await;
         let fixture = fixture(&[&node]);
@@ -295,8 +304,9 @@ async fn the_calls_of_an_array_whose_replies_name_none_of_them_are_sent_alone() 
     }
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
-async fn an_array_whose_answer_is_too_large_or_too_late_is_given_up_and_its_calls_are_sent_alone() {
+async fn an_array_with_a_too_large_or_late_answer_is_abandoned_and_its_calls_sent_alone() {
     let large = all(["0", "1"].map(|id| format!(r#"{{"id":{id},"result":"{}"}}"#, "x".repeat(MAX_ANSWER))));
     for said in [Some(answer(&large)), None] {
         let node = node(move |_| said.clone()).await;
@@ -309,8 +319,10 @@ async fn an_array_whose_answer_is_too_large_or_too_late_is_given_up_and_its_call
     }
 }
 
+// Shows (Nodes and cache): Calls of an abandoned array are sent alone within the chain's budget of retries; without one
+// they fail.
 #[tokio::test]
-async fn the_calls_of_an_array_that_is_given_up_are_sent_alone_only_as_long_as_the_chain_has_retries() {
+async fn calls_of_an_abandoned_array_are_sent_alone_only_while_the_chain_has_retries() {
     let large = all(["0", "1"].map(|id| format!(r#"{{"id":{id},"result":"{}"}}"#, "x".repeat(MAX_ANSWER))));
     for (said, cause) in [
         (Some(answer("no arrays")), Cause::Undecodable),
@@ -332,6 +344,7 @@ async fn the_calls_of_an_array_that_is_given_up_are_sent_alone_only_as_long_as_t
     }
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn a_failed_array_is_a_failed_try_of_each_of_its_calls_and_one_failure_of_its_node() {
     let breaking = ScriptedNode::serve(|number, mut wire: Wire| async move {
@@ -368,8 +381,9 @@ async fn a_failed_array_is_a_failed_try_of_each_of_its_calls_and_one_failure_of_
     assert_eq!(fixture.pool.nodes().next().unwrap().health.name(), "well", "one failure, not eight");
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
-async fn a_failure_at_a_second_node_is_recorded_although_that_at_the_first_was_of_an_array() {
+async fn a_failure_at_a_second_node_is_recorded_even_after_an_array_failed_at_the_first() {
     let busy = ScriptedNode::always("HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n").await;
     let silent = node(|_| None).await;
     let first = NodeConfig::new(busy.url().parse::<NodeUrl>().unwrap());
@@ -392,6 +406,7 @@ async fn a_failure_at_a_second_node_is_recorded_although_that_at_the_first_was_o
     assert_eq!(faults, [1, 2], "one array, and two calls that took too long");
 }
 
+// Shows (Nodes and cache).
 #[tokio::test]
 async fn a_call_whose_client_leaves_before_it_is_sent_leaves_no_hole_and_was_not_sent() {
     let node = good().await;
@@ -432,8 +447,9 @@ async fn a_call_that_another_took_along_was_sent_although_its_client_leaves_at_o
     }
 }
 
+// Shows (Nodes and cache).
 #[test]
-fn of_the_calls_of_a_failed_array_the_first_whose_client_is_there_reports_it() {
+fn the_first_connected_client_of_a_failed_array_reports_the_failure() {
     let (calls, mut receivers): (Vec<_>, Vec<_>) = (0..3)
         .map(|number| {
             let (outcome, receiver) = oneshot::channel();
@@ -465,8 +481,9 @@ async fn an_array_whose_clients_have_all_left_is_stopped() {
 }
 
 proptest! {
+    // Shows (Nodes and cache).
     #[test]
-    fn in_whatever_order_a_node_answers_each_call_gets_its_own_answer(
+    fn each_call_gets_its_own_answer_for_any_order_of_the_nodes_answers(
         (order, answered, quoted) in (1_usize..40).prop_flat_map(|calls| (
             Just((0..calls).collect::<Vec<_>>()).prop_shuffle(),
             proptest::collection::vec(any::<bool>(), calls),
