@@ -540,7 +540,8 @@ mod tests {
             assert_eq!(rows.iter().filter(|row| row.name == name).count(), 1, "{name}");
             rows.into_iter().find(|row| row.name == name).expect(name).rule
         };
-        let (tx, both) = (row("/tx"), row("both"));
+        let tx = row("/tx");
+        let both = row("both");
         assert_eq!((tx.cu, tx.cache, tx.flags), (5, CacheRule::Never, Flags::BROADCAST));
         assert_eq!((both.cu, both.cache), (1, kept));
         assert_eq!((row("/own/{x}").cu, row("/own/{x}").flags), (9, Flags::NONE));

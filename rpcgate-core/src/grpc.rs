@@ -39,7 +39,8 @@ impl<'a> GrpcPath<'a> {
         let named = path.strip_prefix('/')?;
         let (service, method) = named.split_at_checked(place(named, b'/')?)?;
         let (package, service) = service.split_at_checked(last(service, b'.')?)?;
-        let (method, service) = (method.get(1..)?, service.get(1..)?);
+        let method = method.get(1..)?;
+        let service = service.get(1..)?;
         let is_sound = path.len() <= LONGEST
             && package.starts_with(|first: char| first.is_ascii_lowercase())
             && package.as_bytes().split(|byte| *byte == b'.').all(is_word)

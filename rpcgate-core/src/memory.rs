@@ -165,7 +165,8 @@ mod tests {
     fn the_bytes_of_a_project_return_to_its_share() {
         let room = MemoryBudget::new(1_000);
         let held = || MemoryPermit::of_project(room.clone(), ProjectId(1));
-        let (mut one, mut two) = (held(), held());
+        let mut one = held();
+        let mut two = held();
         assert_eq!((one.take(700), two.take(100)), (Ok(()), Err(Full)), "a quarter stays free");
         assert_eq!((two.take_unshared(100), room.held()), (Ok(()), 800));
         let mut other = MemoryPermit::of_project(room.clone(), ProjectId(2));

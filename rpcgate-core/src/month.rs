@@ -35,7 +35,8 @@ impl CalendarMonth {
         const CENTURIES: u64 = 146_097;
         // Years start on the first of March of the year 0, so that a leap day is the last day of its year.
         let day = now.day().saturating_add(719_468);
-        let (centuries, day) = (day / CENTURIES, day % CENTURIES);
+        let centuries = day / CENTURIES;
+        let day = day % CENTURIES;
         let year = (day - day / 1_460 + day / 36_524 - day / (CENTURIES - 1)) / 365;
         let day = day - (365 * year + year / 4 - year / 100);
         let since_march = (5 * day + 2) / 153;
@@ -148,7 +149,8 @@ mod tests {
         let mut month = CalendarMonth::default();
         assert_eq!(month.begin(), Time::from_secs(0));
         while month < CalendarMonth(1_200 * 4) {
-            let (begin, end) = (month.begin(), month.end());
+            let begin = month.begin();
+            let end = month.end();
             let last = Time::from_micros(end.micros() - 1);
             assert_eq!((CalendarMonth::of(begin), CalendarMonth::of(last)), (month, month), "{month}");
             assert_eq!((CalendarMonth::of(end), month.next().begin()), (month.next(), end), "{month}");

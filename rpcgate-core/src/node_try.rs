@@ -193,7 +193,8 @@ impl NodeTries {
             return;
         }
         let node = u16::try_from(node).unwrap_or(u16::MAX);
-        let (calls, end) = (self.calls, TryEnd::Running);
+        let calls = self.calls;
+        let end = TryEnd::Running;
         let span = self.trace.is_some().then(SpanId::random);
         self.list.push(NodeTry { calls, pool, node, choice, end, began: None, took: None, span });
     }

@@ -185,7 +185,9 @@ const LONGEST_NAME: usize = 256;
 impl RestCall {
     /// Creates the call of a non-empty `path`. `None` if path and query are too long for a request target.
     pub fn new(verb: Method, path: &Path, query: &str, headers: HeaderMap) -> Option<Self> {
-        let (verb_text, path, mark) = (verb.as_str(), path.as_str(), if query.is_empty() { "" } else { "?" });
+        let verb_text = verb.as_str();
+        let path = path.as_str();
+        let mark = if query.is_empty() { "" } else { "?" };
         let mut line = Vec::with_capacity(verb_text.len() + path.len() + query.len() + 2);
         for part in [verb_text, " ", path, mark, query] {
             line.extend_from_slice(part.as_bytes());

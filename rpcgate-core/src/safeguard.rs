@@ -280,7 +280,8 @@ mod tests {
         fn a_storm_agrees_with_a_list_of_all_refusals(steps in proptest::collection::vec(0u64..40, 1..300)) {
             let mut storm = RefusalStorm::default();
             let mut refused: Vec<u64> = Vec::new();
-            let (mut secs, mut end) = (1_000_000, 0);
+            let mut secs = 1_000_000;
+            let mut end = 0;
             for step in steps {
                 secs += step;
                 let now = Time::from_secs(secs);

@@ -219,9 +219,12 @@ impl StreamTally {
     /// [settled](StreamTally::settle) one is recorded together with others.
     pub fn message(&self) -> Box<Tally> {
         let clock = &self.accounting.clock;
-        let (arrival, started) = (clock.now(), clock.elapsed());
-        let (id, accounting) = (RequestId::new(arrival), self.accounting.clone());
-        let (chain, caller) = (self.chain.clone(), self.caller.clone());
+        let arrival = clock.now();
+        let started = clock.elapsed();
+        let id = RequestId::new(arrival);
+        let accounting = self.accounting.clone();
+        let chain = self.chain.clone();
+        let caller = self.caller.clone();
         let mut tally = Tally::new(id, self.transport, chain, caller, (arrival, started), accounting);
         tally.phase = Phase::Whole;
         tally.stream = Some(self.bytes.clone());
@@ -326,7 +329,8 @@ impl StreamTally {
         let mut lines = Vec::with_capacity(1);
         let mut calls = 1;
         while calls == 1 || to_node > 0 || to_client > 0 {
-            let (bytes_in, bytes_out) = (part(&mut to_node), part(&mut to_client));
+            let bytes_in = part(&mut to_node);
+            let bytes_out = part(&mut to_client);
             lines.push(Line { calls, bytes_in, bytes_out, ..self.line(DISCONNECT, outcome) });
             calls = 0;
         }
@@ -454,7 +458,8 @@ mod tests {
     impl Fixture {
         fn new() -> Self {
             let clock = Arc::new(ManualClock::at(Time::from_secs(1_000_000)));
-            let (counters, sink) = (Arc::<MemoryCounters>::default(), Arc::<MemoryUsageSink>::default());
+            let counters = Arc::<MemoryCounters>::default();
+            let sink = Arc::<MemoryUsageSink>::default();
             let accounting = Accounting::new(clock.clone(), counters.clone(), sink.clone());
             Fixture { clock, counters, sink, accounting: Arc::new(accounting) }
         }

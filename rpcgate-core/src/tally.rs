@@ -263,7 +263,9 @@ impl Tally {
         let charged = u64::from(begin.cu);
         if self.accounting.recent.is_some() {
             let latency = self.accounting.clock.elapsed().saturating_sub(self.started);
-            let (cu, status, outcome) = (begin.cu, begin.status, begin.outcome);
+            let cu = begin.cu;
+            let status = begin.status;
+            let outcome = begin.outcome;
             let call = |entry: &Entry| CallFacts { cu, status, outcome, ..self.call_facts(entry, 0) };
             let calls = self.entries.iter().take(1).map(|entry| (call(entry), begin.method));
             self.remember(calls, latency, (self.grant, charged), true);
@@ -311,7 +313,8 @@ impl Tally {
 
     fn settle<T>(&mut self, give: impl FnOnce(&Arc<dyn UsageSink>, &Record<'_>) -> T) -> Option<T> {
         self.leave_load();
-        let (charged, grant) = (self.charged(), self.grant);
+        let charged = self.charged();
+        let grant = self.grant;
         self.refund(charged);
         if self.entries.is_empty() {
             return None;
@@ -361,7 +364,9 @@ impl Tally {
         // A stream message has no id that its client knows.
         if self.accounting.recent.is_some() && self.stream.is_none() {
             let calls = lines.iter().zip(self.entries.iter()).enumerate().map(|(place, (line, entry))| {
-                let (cu, status, outcome) = (line.cu, line.status, line.outcome);
+                let cu = line.cu;
+                let status = line.status;
+                let outcome = line.outcome;
                 (CallFacts { cu, status, outcome, ..self.call_facts(entry, place) }, line.method)
             });
             self.remember(calls, record.latency, (grant, charged), false);
@@ -436,7 +441,8 @@ mod tests {
 
     fn fixture(body: &'static [u8]) -> Fixture {
         let clock = Arc::new(ManualClock::at(Time::from_secs(1_000_000)));
-        let (counters, sink) = (Arc::new(MemoryCounters::default()), Arc::new(MemoryUsageSink::default()));
+        let counters = Arc::new(MemoryCounters::default());
+        let sink = Arc::new(MemoryUsageSink::default());
         let accounting = Accounting::new(clock.clone(), counters.clone(), sink.clone());
         let chain = Arc::new(Chain::deployed(Arc::new(Toy)));
         let caller = Caller::new(KeyId(1), ProjectId(2), TenantId(3), Plan::of(Tier::Standard));

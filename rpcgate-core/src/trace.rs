@@ -240,7 +240,8 @@ impl TraceSampling {
     /// Returns a new trace for the request, if it is sampled.
     pub fn root(self, request: RequestId) -> Option<CallTrace> {
         self.records(request).then(|| {
-            let (trace, span) = (request.into(), SpanId::random());
+            let trace = request.into();
+            let span = SpanId::random();
             let context = TraceContext { trace, span, flags: SAMPLED | RANDOM };
             CallTrace { context, parent: None, state: None }
         })

@@ -46,7 +46,8 @@ impl SecretFingerprints {
     /// # Ok::<(), rpcgate_config::ConfigErrors>(())
     /// ```
     pub fn of(config: &Config) -> Vec<Self> {
-        let (gateway, jwt) = (&config.gateway, &config.admin.jwt);
+        let gateway = &config.gateway;
+        let jwt = &config.admin.jwt;
         let (current, former) = match &gateway.key_secret {
             Some(secret) => (Some(secret), &gateway.former_key_secrets),
             None => (jwt.secret.as_ref(), &jwt.former_secrets),

@@ -152,7 +152,8 @@ impl ConfigLines {
 
     /// Formats a configuration file. Each secret is `***`, which reading refuses, followed by its fingerprint.
     pub fn to_toml(&self) -> String {
-        let (mut text, mut current) = (String::new(), None);
+        let mut text = String::new();
+        let mut current = None;
         for (key, value) in self.iter() {
             let (table, name) = key.rsplit_once('.').unwrap_or(("", key));
             if current != Some(table) {

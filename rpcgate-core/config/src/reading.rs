@@ -40,7 +40,8 @@ impl<'i> Reading<'i> {
 
     /// Reports like [`unreadable`](Self::unreadable), for a value that may be or contain a secret.
     pub(super) fn unfit<T>(&mut self, item: &Item, wanted: &str) -> Option<T> {
-        let (wanted, found) = (wanted.to_owned(), item.kind().to_owned());
+        let wanted = wanted.to_owned();
+        let found = item.kind().to_owned();
         self.wrong(item, |key| Problem::Unreadable { key, wanted, found })
     }
 

@@ -89,7 +89,9 @@ pub(super) fn span<T: PartialOrd>(
     if range.contains(&value) {
         return Some(value);
     }
-    let (low, high, found) = (text(range.start()), text(range.end()), item.found());
+    let low = text(range.start());
+    let high = text(range.end());
+    let found = item.found();
     r.wrong(item, |key| Problem::OutOfRange { key, low, high, found })
 }
 

@@ -86,7 +86,8 @@ mod tests {
 
     #[test]
     fn every_record_reaches_the_sink_and_is_observed_once() {
-        let (patient, seen) = (Arc::<Patient>::default(), Arc::<Seen>::default());
+        let patient = Arc::<Patient>::default();
+        let seen = Arc::<Seen>::default();
         let sink = ObservedSink::new(patient.clone(), seen.clone());
         sink.append(&record(1, &[]));
         let ticket = sink.hold(&record(2, &[])).unwrap();

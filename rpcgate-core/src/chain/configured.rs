@@ -272,7 +272,8 @@ mod tests {
     fn the_operator_has_the_last_word_after_the_adapter_has_seen_the_parameters() {
         let narrowed = |changes: ChainOverrides, method: &str, params: &[u8]| {
             let chain = Chain::new(Arc::new(Forgetful), changes, true, Arc::default());
-            let (sent, rule) = (method.as_bytes(), chain.look_up(method).rule);
+            let sent = method.as_bytes();
+            let rule = chain.look_up(method).rule;
             let name = chain.name();
             chain.narrow(CallView {
                 chain: name,

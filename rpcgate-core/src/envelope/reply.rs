@@ -64,7 +64,9 @@ const MOST: usize = 128;
 fn reply(cursor: &mut Cursor<'_>, body: &[u8]) -> Result<ReplyMembers, SyntaxError> {
     cursor.enter_object()?;
     let start = cursor.offset() - 1;
-    let (mut id, mut result, mut error) = (None, None, None);
+    let mut id = None;
+    let mut result = None;
+    let mut error = None;
     while cursor.next_name()? {
         let name = cursor.offset();
         let slot = match Member::next(cursor, body)? {
@@ -181,7 +183,8 @@ fn look(text: &[u8]) -> Result<ReplyKind, SyntaxError> {
         return Ok(ReplyKind::Undecided);
     }
     cursor.enter_object()?;
-    let (mut result, mut error) = (false, false);
+    let mut result = false;
+    let mut error = false;
     while let Some(name) = cursor.next_member()? {
         let (seen, head) = match Member::of(name, text) {
             Member::Result => (&mut result, ReplyKind::Result),
@@ -239,7 +242,8 @@ fn read_id(message: &[u8]) -> Result<Option<ReplyId>, SyntaxError> {
         }
     }
     cursor.enter_object()?;
-    let (mut id, mut kind) = (None, None);
+    let mut id = None;
+    let mut kind = None;
     while cursor.next_name()? {
         match Member::next(&mut cursor, message)? {
             Member::Id => id = Some(cursor.value()?),

@@ -60,7 +60,9 @@ pub struct IndexedSubscription {
 impl IndexedSubscription {
     /// Creates a subscription without filter and confirmations, of the endpoint 0.
     pub fn new(id: u128, chain: impl Into<String>, kind: EventType) -> Self {
-        let (webhook, project, chain) = (0, 0, chain.into());
+        let webhook = 0;
+        let project = 0;
+        let chain = chain.into();
         IndexedSubscription { id, webhook, project, chain, kind, filter: None, confirmations: 0 }
     }
 
@@ -172,7 +174,8 @@ impl SubscriptionIndex {
         if activity.is_some_and(|counts| counts.without_address > 0) {
             return wanted;
         }
-        let (shared, chain) = (self.table.clone(), chain.to_owned());
+        let shared = self.table.clone();
+        let chain = chain.to_owned();
         wanted.with_addresses(Arc::new(move |address| shared.read().watches(&chain, address)))
     }
 

@@ -241,7 +241,8 @@ impl<'a> Cursor<'a> {
 
     /// Returns the end of the array or object that opens at `start`. A loop with one bit per level needs no stack.
     fn nested(&mut self, start: usize) -> Result<usize, SyntaxError> {
-        let (text, bare) = (self.text, self.bare);
+        let text = self.text;
+        let bare = self.bare;
         let base = self.depth;
         let mut depth = base;
         let mut pos = start;

@@ -85,7 +85,9 @@ impl Baselines {
     /// Learns from an answer. `latency` and `now` are in microseconds. May miss one of two simultaneous answers.
     pub(super) fn learn(&self, kind: u64, latency: u64, now: u64, how: Learning) {
         let place = &self.slots[kind as usize % SLOTS];
-        let (bits, tick, took) = (place.load(Relaxed), (now / TICK) & 0xffff, latency / UNIT);
+        let bits = place.load(Relaxed);
+        let tick = (now / TICK) & 0xffff;
+        let took = latency / UNIT;
         let slot = Slot::unpack(bits);
         let next = if slot.tag != tag(kind) || slot.answers == 0 {
             let is_free = slot.answers == 0 || (tick.wrapping_sub(slot.tick) & 0xffff) > FORGOTTEN;

@@ -166,7 +166,8 @@ impl ChainLoad {
 
     /// Records the end of a set at `now`: an answer, or, if it is not whole, the end of the wait for one.
     fn ended(&self, end: End, now: Duration) {
-        let (latency, now) = (micros(end.latency), micros(now));
+        let latency = micros(end.latency);
+        let now = micros(now);
         let rules = self.limit.rules();
         let factor = rules.factor();
         let own_kind = self.hash.hash_one((end.kind, end.project));

@@ -64,7 +64,8 @@ impl ChainLoads {
         now: Duration,
     ) -> Result<Option<LoadSlot>, ChainOverloaded> {
         let Some(rules) = self.rules else { return Ok(None) };
-        let (project, tier) = (caller.project, caller.plan.tier);
+        let project = caller.project;
+        let tier = caller.plan.tier;
         if let Some(load) = self.chains.load().get(&chain) {
             return load.enter(project, tier, now).map(Some);
         }
@@ -108,7 +109,8 @@ mod tests {
 
     #[test]
     fn threads_that_meet_a_chain_first_count_together() {
-        let (loads, chain) = (ChainLoads::default(), ChainName::new("toy"));
+        let loads = ChainLoads::default();
+        let chain = ChainName::new("toy");
         let places: Vec<_> = std::thread::scope(|scope| {
             let enter = || loads.enter(chain, &suite::caller(1), Duration::ZERO).unwrap();
             let workers: Vec<_> = (0..8).map(|_| scope.spawn(enter)).collect();

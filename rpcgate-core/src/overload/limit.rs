@@ -185,7 +185,9 @@ impl AdaptiveLimit {
 
     fn end(&self, now: u64, under_way: usize) {
         let window = self.window.swap(0, Relaxed);
-        let (samples, shares, took) = (window >> 48, window >> 24 & 0xff_ffff, window & 0xff_ffff);
+        let samples = window >> 48;
+        let shares = window >> 24 & 0xff_ffff;
+        let took = window & 0xff_ffff;
         let mean = |sum: u64| sum as f64 / samples.max(1) as f64;
         let lateness = (samples >= SAMPLES).then(|| mean(shares) / SHARES);
         self.lateness.store(lateness.unwrap_or_default().to_bits(), Relaxed);
@@ -218,7 +220,8 @@ impl AdaptiveLimit {
 /// 1.5. It falls only if it was in use or there was load, and the unused part falls first. An open limit falls only
 /// after a second late window, because a single one may be a pause of the machine.
 fn next(limit: f64, seen: Seen, rules: &LoadRules, load: usize) -> f64 {
-    let (least, peak) = (f64::from(rules.least.max(1)), seen.peak as f64);
+    let least = f64::from(rules.least.max(1));
+    let peak = seen.peak as f64;
     let Some(lateness) = seen.lateness.filter(|lateness| *lateness > 0.0) else {
         return (limit * 1.5).min(OPEN);
     };

@@ -26,7 +26,8 @@ struct Project {
 
 impl Project {
     fn of(lanes: usize, takes_millis: u64) -> Self {
-        let (takes, rests) = (takes_millis * MILLI, 100 * MILLI);
+        let takes = takes_millis * MILLI;
+        let rests = 100 * MILLI;
         Project { lanes, takes, rests, tier: Tier::Free, method: 1 }
     }
 }
@@ -207,7 +208,8 @@ fn a_project_that_a_greedy_one_makes_late_keeps_its_part_of_what_is_under_way() 
 #[test]
 fn a_greedy_project_is_still_refused_where_it_overloads_the_node() {
     let mut chain = Chain::new(16);
-    let (greedy, modest) = (Project { rests: MILLI, ..Project::of(8, 50) }, Project::of(1, 50));
+    let greedy = Project { rests: MILLI, ..Project::of(8, 50) };
+    let modest = Project::of(1, 50);
     chain.run(6, &[greedy, modest]);
     let outcomes = chain.run(20, &[Project { lanes: 400, ..greedy }, modest]);
     assert!(outcomes[0].refused > 1_000, "{outcomes:?}");

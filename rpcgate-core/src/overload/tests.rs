@@ -137,7 +137,8 @@ fn at_three_times_capacity_as_much_is_answered_as_before_and_not_much_later() {
         let usual = node.p99();
         assert_eq!(node.all_refused(), 0, "half of the capacity is no load");
         node.run(5, &[(capacity * 3, FREE)]).run(20, &[(capacity * 3, FREE)]);
-        let (good, late) = (node.answered.len() as u64 / 20, node.p99());
+        let good = node.answered.len() as u64 / 20;
+        let late = node.p99();
         assert!(good * 100 >= capacity * 85, "{places} {millis}: {good} of {capacity} a second");
         assert!(late <= usual * 4, "{places} {millis}: {late} ms after {usual} ms");
         node.run(5, &[(capacity / 2, FREE)]).run(5, &[(capacity / 2, FREE)]);

@@ -140,7 +140,8 @@ impl RecentRequests {
             chunk.calls.push((call, chunk.names.len() as u32));
         }
         chunk.tries.extend_from_slice(tries);
-        let (calls, tries) = (chunk.calls.len() as u32, chunk.tries.len() as u32);
+        let calls = chunk.calls.len() as u32;
+        let tries = chunk.tries.len() as u32;
         chunk.requests.push(Kept { facts: *facts, calls, tries });
     }
 

@@ -45,7 +45,9 @@ impl Tally {
             .zip(&self.entries)
             .enumerate()
             .map(|(place, (line, entry))| {
-                let (cu, status, outcome) = (line.cu, line.status, line.outcome);
+                let cu = line.cu;
+                let status = line.status;
+                let outcome = line.outcome;
                 CallFacts { cu, status, outcome, ..self.call_facts(entry, place) }
             })
             .collect();

@@ -57,7 +57,8 @@ impl HourlySums {
     /// Returns the part from the hour `first` on.
     pub fn since(&self, first: u64) -> Cow<'_, HourlySums> {
         // A day that is partly removed is no longer counted.
-        let (day, minute) = (first.div_ceil(24), first * 60);
+        let day = first.div_ceil(24);
+        let minute = first * 60;
         let is_new = self.rollups.iter().all(|rollup| rollup.hour >= first)
             && self.charges.iter().all(|charge| charge.hour >= first)
             && self.admitted.keys().all(|(_, number)| *number >= day)
@@ -197,7 +198,8 @@ impl HourlyFold {
                     let requests = admitted.entry((tenant, hour / DAY)).or_default();
                     *requests = requests.saturating_add(window_requests);
                 }
-                let (chain, method) = (text(chains, place.chain), text(methods, place.method));
+                let chain = text(chains, place.chain);
+                let method = text(methods, place.method);
                 if metrics.billed_requests > 0 {
                     let account = (tenant, hour, project, chain.clone(), tier, price);
                     charged.entry(account).or_default().add(&metrics);
@@ -219,7 +221,8 @@ impl HourlyFold {
             .collect();
         join(&mut rollups);
         let charges = charged.into_iter().filter_map(|(account, sums)| Charge::of(account, &sums)).collect();
-        let (refused, newest) = (std::mem::take(&mut self.refused), std::mem::take(&mut self.newest));
+        let refused = std::mem::take(&mut self.refused);
+        let newest = std::mem::take(&mut self.newest);
         // Usually, the same callers call the same methods again.
         let words = [self.callers.len(), self.chains.len(), self.called.len(), self.methods.len()];
         if self.rows.capacity() > Self::KEPT_ROWS || words.iter().any(|many| *many > Self::KEPT_WORDS) {
@@ -257,7 +260,8 @@ fn stream(event: &Event) -> Stream {
 }
 
 fn count(metrics: &mut Metrics, event: &Event, line: &EventLine, stream: Stream, latency: u64) {
-    let (calls, cu) = (u64::from(line.calls), u64::from(line.cu));
+    let calls = u64::from(line.calls);
+    let cu = u64::from(line.cu);
     match stream {
         Stream::Call => match event.phase {
             Phase::Whole => {
@@ -403,7 +407,8 @@ mod tests {
         let mut fold = HourlyFold::new();
         take_in(&frames(&deeds), &mut fold, &mut Blocks::new());
         let folded = fold.take();
-        let (minute, day) = (NOW.minute(), NOW.day());
+        let minute = NOW.minute();
+        let day = NOW.day();
         let refused =
             [((TenantId(1), minute), 5), ((TenantId(1), minute + 1_440), 1), ((TenantId(2), minute), 1)];
         assert_eq!(folded.refused, refused.into());

@@ -86,7 +86,8 @@ pub fn deed(key: u128, arrival: Time, items: Vec<SampleLine>) -> SampleRecord {
 
 /// Encodes `deeds` as frames.
 pub fn frames(deeds: &[SampleRecord]) -> Vec<u8> {
-    let (mut writer, mut frames) = (Writer::new(), Vec::new());
+    let mut writer = Writer::new();
+    let mut frames = Vec::new();
     for deed in deeds {
         let lines: Vec<Line<'_>> = deed
             .items
@@ -127,7 +128,8 @@ pub fn frames(deeds: &[SampleRecord]) -> Vec<u8> {
 /// # Panics
 /// Panics if a frame cannot be parsed.
 pub fn take_in(frames: &[u8], fold: &mut HourlyFold, blocks: &mut Blocks) {
-    let (mut reader, mut rest) = (Reader::new(), frames);
+    let mut reader = Reader::new();
+    let mut rest = frames;
     while let Some((length, event)) = reader.frame(rest).unwrap() {
         assert!(fold.add(&reader, &event));
         assert!(blocks.add(&reader, &event));
@@ -151,7 +153,8 @@ impl SampleShipper {
 
     /// Returns its next shipment, with `deeds`.
     pub fn pack(&mut self, deeds: &[SampleRecord]) -> Shipment {
-        let (mut fold, mut blocks) = (HourlyFold::new(), Blocks::new());
+        let mut fold = HourlyFold::new();
+        let mut blocks = Blocks::new();
         let frames = frames(deeds);
         take_in(&frames, &mut fold, &mut blocks);
         let from = self.position;

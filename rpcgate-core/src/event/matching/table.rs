@@ -233,7 +233,8 @@ impl SubscriptionTable {
             rest: None,
         };
         let Some(number) = self.slots.insert(slot) else { return };
-        let (slots, hasher) = (&self.slots, &self.hasher);
+        let slots = &self.slots;
+        let hasher = &self.hasher;
         let hash_of = |number: &u32| hasher.hash_one(slots.get(*number).map_or([0, 0], |slot| slot.id));
         self.by_id.insert_unique(hasher.hash_one(halves(subscription.id)), number, hash_of);
         if let Some(endpoint) = self.endpoints.get_mut(endpoint) {
@@ -302,7 +303,8 @@ impl SubscriptionTable {
         let key = self.names.take(name)?;
         let hash = self.hasher.hash_one((list, key, value.as_ref()));
         let number = self.groups.insert(Group { list, key, value, first: NONE, count: 0 })?;
-        let (groups, hasher) = (&self.groups, &self.hasher);
+        let groups = &self.groups;
+        let hasher = &self.hasher;
         let hash_of = |number: &u32| groups.get(*number).map_or(0, |group| hash_of(hasher, group));
         self.by_value.insert_unique(hash, number, hash_of);
         if let Some(types) = self.types.get_mut(list as usize) {
@@ -340,13 +342,17 @@ impl SubscriptionTable {
 
     pub(super) fn remove(&mut self, id: u128) -> bool {
         let Some(number) = self.slot_of(id) else { return false };
-        let (slots, hasher) = (&self.slots, &self.hasher);
+        let slots = &self.slots;
+        let hasher = &self.hasher;
         let is_it = |other: &u32| *other == number;
         if let Ok(entry) = self.by_id.find_entry(hasher.hash_one(halves(id)), is_it) {
             entry.remove();
         }
         let Some(slot) = slots.get(number) else { return false };
-        let (endpoint, found, together, own) = (slot.endpoint, slot.found, slot.together, slot.own);
+        let endpoint = slot.endpoint;
+        let found = slot.found;
+        let together = slot.together;
+        let own = slot.own;
         unlink(&mut self.slots, together, |slot| &mut slot.together);
         unlink(&mut self.slots, own, |slot| &mut slot.own);
         match found {
@@ -378,7 +384,9 @@ impl SubscriptionTable {
         if group.first == slot {
             group.first = next;
         }
-        let (list, key, is_empty) = (group.list, group.key, group.first == NONE);
+        let list = group.list;
+        let key = group.key;
+        let is_empty = group.first == NONE;
         let has_address = self.names.get(PREFERRED[0]) == Some(key);
         if let Some(types) = self.types.get_mut(list as usize) {
             types.counts.all -= 1;
