@@ -250,7 +250,9 @@ impl RedisCounters {
             command.arg(*cost);
         }
         let (sender, receiver) = oneshot::channel();
-        let (shared, costs, hour) = (shared.clone(), SmallVec::<[u32; 4]>::from_slice(costs), now.hour());
+        let shared = shared.clone();
+        let costs = SmallVec::<[u32; 4]>::from_slice(costs);
+        let hour = now.hour();
         self.ask(command, move |answered| match answered.filter(|answered| answered.code == Code::Done) {
             None => shared.units.with(project, |units| units.unreported(want, hour)),
             Some(answered) => {
@@ -295,7 +297,8 @@ impl Drop for Unclaimed {
 }
 
 fn reserved(answered: &Answered, costs: &[u32], hour: u64) -> (Mask, Grant) {
-    let (mut mask, mut grant) = (Mask::default(), Grant { hour, units: 0, used: 0 });
+    let mut mask = Mask::default();
+    let mut grant = Grant { hour, units: 0, used: 0 };
     for (index, cost) in costs.iter().enumerate() {
         if answered.text(0).get(index) == Some(&b'1') {
             mask.set(index);
@@ -316,7 +319,8 @@ impl Counters for RedisCounters {
     }
 
     fn take(&self, caller: &Caller, weight: u32, now: Time) -> Answer<WindowCount> {
-        let (shared, weight) = (&self.shared, u64::from(weight));
+        let shared = &self.shared;
+        let weight = u64::from(weight);
         let doubts = shared.doubts.load(Relaxed);
         let (before, numbers, is_doubted) = shared.keys.look(caller.key, |known| match known {
             Some(known) => (known.peek(&caller.plan, now), known.numbers(now), known.is_doubted()),
@@ -355,7 +359,8 @@ impl Counters for RedisCounters {
         });
         // Copying the whole caller would be expensive.
         let lean = Caller::new(caller.key, caller.project, caller.tenant, caller.plan);
-        let (shared, caller) = (shared.clone(), lean.with_quota(caller.quota));
+        let shared = shared.clone();
+        let caller = lean.with_quota(caller.quota);
         Answer::Pending(Box::pin(async move {
             match receiver.await.ok().flatten() {
                 Some(answered) if !matches!(answered.code, Code::Late | Code::OtherEra) => {
@@ -374,7 +379,9 @@ impl Counters for RedisCounters {
     }
 
     fn reserve(&self, caller: &Caller, costs: &[u32], now: Time) -> Answer<(Mask, Grant)> {
-        let (shared, project, ceiling) = (&self.shared, caller.project, caller.quota.cu_per_day);
+        let shared = &self.shared;
+        let project = caller.project;
+        let ceiling = caller.quota.cu_per_day;
         let Some(digests) = shared.together() else {
             return Answer::Now(shared.reserve_alone(project, costs, ceiling, now));
         };
@@ -385,7 +392,8 @@ impl Counters for RedisCounters {
         });
         if let Spent::No(want) = spent {
             let reported = self.ask_for_units(&digests, (project, ceiling, now), costs, want);
-            let (shared, costs) = (shared.clone(), SmallVec::<[u32; 4]>::from_slice(costs));
+            let shared = shared.clone();
+            let costs = SmallVec::<[u32; 4]>::from_slice(costs);
             return Answer::Pending(Box::pin(async move {
                 match reported.await {
                     Ok(unclaimed) => unclaimed.claim(),

@@ -174,7 +174,8 @@ where
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.as_mut().project();
-        let (mut state, writes) = (this.state, *this.writes);
+        let mut state = this.state;
+        let writes = *this.writes;
         match state.as_mut().project() {
             At::Inside { inner, id } => {
                 let pending = match ready!(inner.poll(cx)) {
@@ -360,7 +361,8 @@ mod tests {
     type Answer = Pin<Box<dyn Future<Output = Response<ReplyBody>> + Send>>;
 
     fn patient() -> (Arc<Patient>, impl Fn() -> Answer) {
-        let (fixture, sink) = (Fixture::new(), Arc::<Patient>::default());
+        let fixture = Fixture::new();
+        let sink = Arc::<Patient>::default();
         let accounting = Arc::new((*fixture.accounting()).clone().with_sink(sink.clone()));
         let answer = move || {
             let pending =

@@ -217,7 +217,8 @@ pub fn websocket_stack(parts: &Parts) -> WebSocketStack {
             clock: parts.accounting.clock.clone(),
         },
     };
-    let (handshakes, messages) = (handshake_stack(parts, Admitted), message_stack(parts, Forward));
+    let handshakes = handshake_stack(parts, Admitted);
+    let messages = message_stack(parts, Forward);
     let layers = (
         // The reasons are those of `http_stack`. A handshake has no body.
         RespondLayer::new(parts.accounting.clock.clone()),
@@ -230,7 +231,8 @@ pub fn websocket_stack(parts: &Parts) -> WebSocketStack {
 /// writes refusals in the format of gRPC, and sends calls to nodes that take gRPC.
 pub fn grpc_stack(parts: &Parts) -> GrpcStack {
     let admission = admission_stack(parts, Entrance::GRPC, Admit);
-    let (pools, clock) = (parts.pools.clone(), parts.accounting.clock.clone());
+    let pools = parts.pools.clone();
+    let clock = parts.accounting.clock.clone();
     let streams = parts.streams.clone();
     GrpcService::new((admission, call_stack(parts, Pass)), pools, clock, parts.room.clone(), streams)
         .with_limits(parts.grpc)

@@ -539,7 +539,9 @@ mod tests {
             if let Some(given) = given {
                 request.headers_mut().insert(headers::CONSISTENCY, http::HeaderValue::from_static(given));
             }
-            let (request, target, tally) = (Box::new(request), Target::JsonRpc, Fixture::new().tally());
+            let request = Box::new(request);
+            let target = Target::JsonRpc;
+            let tally = Fixture::new().tally();
             let Ok(pending) =
                 BatchLayer::new().layer(End).call(Authenticated { request, target, tally }).await;
             let refused = if least.is_none() { (400, Some(Refusal::InvalidRequest)) } else { (200, None) };

@@ -293,7 +293,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn bodies_share_one_room() {
         let room = MemoryBudget::new(8 * COPIES);
-        let (mut one, mut two) = (MemoryPermit::of(room.clone()), MemoryPermit::of(room.clone()));
+        let mut one = MemoryPermit::of(room.clone());
+        let mut two = MemoryPermit::of(room.clone());
         let body = || Full::new(Bytes::from_static(b"12345"));
         assert!(read(body(), BodyLimits::default(), &mut one).await.is_ok());
         assert_eq!(read(body(), BodyLimits::default(), &mut two).await, Err(Refusal::Overloaded));

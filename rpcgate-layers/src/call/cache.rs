@@ -94,7 +94,8 @@ struct CacheState {
 impl CacheLayer {
     /// Creates a layer that stores answers in `replies`. `clock` decides when they expire.
     pub fn new(replies: Arc<dyn ReplyStore>, clock: Arc<dyn Clock>) -> Self {
-        let (in_flight, spawn) = (SingleFlight::default(), Arc::new(TokioSpawn));
+        let in_flight = SingleFlight::default();
+        let spawn = Arc::new(TokioSpawn);
         CacheLayer { shared: Arc::new(CacheState { replies, in_flight, clock, spawn }), way: Native }
     }
 
@@ -103,7 +104,9 @@ impl CacheLayer {
     #[must_use]
     pub fn with_spawn(&self, spawn: Arc<dyn Spawn>) -> Self {
         let CacheState { replies, clock, .. } = &*self.shared;
-        let (replies, clock, in_flight) = (replies.clone(), clock.clone(), SingleFlight::default());
+        let replies = replies.clone();
+        let clock = clock.clone();
+        let in_flight = SingleFlight::default();
         CacheLayer { shared: Arc::new(CacheState { replies, in_flight, clock, spawn }), way: Native }
     }
 }
@@ -183,11 +186,13 @@ impl CacheState {
 
     /// Answers the stored calls and parks the followers. Leads and calls that cannot be cached stay open.
     fn split(self: &Arc<Self>, tally: &mut Tally) -> Split {
-        let (head, epoch) = (tally.chain.head().height(), tally.chain.head().epoch());
+        let head = tally.chain.head().height();
+        let epoch = tally.chain.head().epoch();
         let mut split = Split { head, epoch, ..Split::default() };
         // The time of the look-up, not of the request: the body may have arrived much later.
         let mut now = None;
-        let (chain, all) = (tally.chain.name(), tally.entries.len());
+        let chain = tally.chain.name();
+        let all = tally.entries.len();
         let may_age = tally.consistency.is_none();
         for (place, entry) in tally.entries.iter_mut().enumerate() {
             let rule = entry.call.rule;

@@ -95,7 +95,8 @@ fn single(tally: &mut Tally, dialect: Dialect) -> PendingResponse {
             plain(rest.status, std::mem::take(&mut rest.headers), rest.body.clone())
         }
         CallState::Answered(Reply { form: Form::Stream(streamed), .. }) => {
-            let (status, headers) = (streamed.status, std::mem::take(&mut streamed.headers));
+            let status = streamed.status;
+            let headers = std::mem::take(&mut streamed.headers);
             let head = if dialect == Dialect::Rest { plain } else { answer };
             PendingResponse { flow: streamed.take(), ..head(status, headers, Bytes::new()) }
         }
@@ -135,7 +136,8 @@ fn with_id(whole: &Whole, id: Option<&[u8]>) -> Pieces {
         pieces.text.extend_from_slice(id);
         pieces.content(&body.slice(place.end()..));
     } else {
-        let (before, behind) = (body.get(..place.start()), body.get(place.end()..));
+        let before = body.get(..place.start());
+        let behind = body.get(place.end()..);
         pieces.text.reserve_exact(body.len() - place.len() + id.len());
         for part in [before.unwrap_or_default(), id, behind.unwrap_or_default()] {
             pieces.text.extend_from_slice(part);
@@ -348,7 +350,8 @@ mod tests {
         most: usize,
         room: usize,
     ) -> (PendingResponse, Fixture, std::sync::Arc<MemoryBudget>) {
-        let (fixture, room) = (Fixture::new(), MemoryBudget::new(room));
+        let fixture = Fixture::new();
+        let room = MemoryBudget::new(room);
         let mut calls: Calls<Parsed> =
             fixture.calls(br#"[{"id":1,"method":"a"},{"id":2,"method":"a"},{"id":3,"method":"a"}]"#);
         calls.tally_mut().room = MemoryPermit::of(room.clone());

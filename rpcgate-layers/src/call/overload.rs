@@ -166,7 +166,8 @@ where
             }
         };
         self.way.pass(request, entered, |request, place| {
-            let (inner, clock) = (self.inner.call(request), self.clock.clone());
+            let inner = self.inner.call(request);
+            let clock = self.clock.clone();
             PlacedFuture { inner, place, clock }
         })
     }

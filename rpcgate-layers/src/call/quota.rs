@@ -237,7 +237,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_call_is_in_flight_before_it_is_counted_and_until_it_is_recorded() {
-        let (fixture, watched) = (Fixture::new(), Arc::<Watched>::default());
+        let fixture = Fixture::new();
+        let watched = Arc::<Watched>::default();
         assert!(!watched.has_calls());
         let accounting = Accounting::new(fixture.clock.clone(), watched.clone(), watched.clone());
         let accounting = Arc::new(accounting);

@@ -346,10 +346,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn no_more_calls_of_a_batch_are_sent_at_the_same_time_than_is_said_and_all_keep_their_places() {
-        let (now, peak) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let now = Arc::new(AtomicUsize::new(0));
+        let peak = Arc::new(AtomicUsize::new(0));
         let seen = peak.clone();
         let node = service_fn(move |request: Request<Bytes>| {
-            let (now, peak) = (now.clone(), peak.clone());
+            let now = now.clone();
+            let peak = peak.clone();
             async move {
                 peak.fetch_max(now.fetch_add(1, Relaxed) + 1, Relaxed);
                 // A later call is answered sooner.

@@ -223,7 +223,8 @@ impl Exchange for GrpcExchange<'_, '_> {
         }
         let read = read.map(|rest| {
             rest.unwrap_or_else(|| {
-                let (node, clock) = (client.node().clone(), self.clock.clone());
+                let node = client.node().clone();
+                let clock = self.clock.clone();
                 let since = clock.elapsed().saturating_sub(progress.took.unwrap_or_default());
                 Rest::Open { body, judge: AnswerJudge { node, method: self.method, clock, since } }
             })
@@ -313,7 +314,8 @@ impl<'a, 'l> GrpcExchange<'a, 'l> {
 
     /// Returns the output of `sending`, unless the nodes exceed `timeout` after the client's last message.
     async fn in_time<T>(&mut self, sending: impl Future<Output = T>) -> Result<T, Interrupted> {
-        let (feed, timeout) = (self.feed, self.timeout);
+        let feed = self.feed;
+        let timeout = self.timeout;
         let until = |now: Instant| feed.ended().map_or(now, |ended| ended.min(now)) + timeout;
         self.lasting.during(sending, || feed.ended().is_none(), until).await
     }

@@ -54,7 +54,9 @@ pub fn fed_messages(pieces: Vec<Bytes>, most: usize, room: usize) -> FedMessages
         Poll::Ready(first) => first.ok().map(|first| first.to_vec()),
         Poll::Pending => panic!("the first message is there"),
     };
-    let (mut passed, mut is_whole, mut again) = (Vec::new(), false, None);
+    let mut passed = Vec::new();
+    let mut is_whole = false;
+    let mut again = None;
     if first.is_some() {
         is_whole = drain(feed.open(), &mut passed);
         if is_whole && feed.is_repeatable() {

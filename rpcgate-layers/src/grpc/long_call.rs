@@ -74,7 +74,8 @@ impl<'a> LongCall<'a> {
         tally: &Tally,
         head: &'a request::Parts,
     ) -> Self {
-        let (caller, chain) = (tally.caller.clone(), tally.chain.name());
+        let caller = tally.caller.clone();
+        let chain = tally.chain.name();
         let places = tally.chain.adapter().key_places();
         LongCall { streams, timers, caller, chain, head, places, followed: None }
     }
@@ -150,7 +151,9 @@ impl<'a> LongCall<'a> {
             Some(_) => None,
             None => key_in(&self.head.headers, &self.head.uri, self.places).map(Into::into),
         };
-        let (streams, caller, followed) = (self.streams.clone(), self.caller, self.followed);
+        let streams = self.streams.clone();
+        let caller = self.caller;
+        let followed = self.followed;
         LongAnswer { streams, caller, chain: self.chain, key, followed, alarm: None }
     }
 }
@@ -191,7 +194,9 @@ impl LongAnswer {
             let alarm = self.alarm.get_or_insert_with(|| Box::pin(sleep(LASTS)));
             ready!(alarm.as_mut().poll(cx));
             self.alarm = None;
-            let (streams, caller, key) = (&self.streams, &self.caller, self.key.as_deref());
+            let streams = &self.streams;
+            let caller = &self.caller;
+            let key = self.key.as_deref();
             let followed =
                 self.followed.get_or_insert_with(|| Followed::new(streams, caller, key, self.chain));
             if may_be_stream && let Err(refusal) = followed.permit.count() {

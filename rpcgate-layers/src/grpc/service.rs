@@ -81,7 +81,8 @@ impl<A, C: Clone> GrpcService<A, C> {
         room: Arc<MemoryBudget>,
         streams: Arc<OpenStreams>,
     ) -> Self {
-        let (limits, counts) = (GrpcLimits::default(), Arc::default());
+        let limits = GrpcLimits::default();
+        let counts = Arc::default();
         let timers = Arc::default();
         let shared = Arc::new(Shared { pools, clock, room, limits, counts, streams, timers });
         GrpcService { admission, calls: ServicePool::new(calls), shared }
@@ -127,13 +128,15 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let received = Received::now(request, &*self.shared.clock);
-        let (id, started) = (received.id, received.started);
+        let id = received.id;
+        let started = received.started;
         if !is_grpc(received.request.headers()) {
             let alone = alone(id, None, false, Ending::Refused(Refusal::NoRoute));
             return Box::pin(std::future::ready(Ok(alone)));
         }
         let admission = self.admission.call(received);
-        let (calls, shared) = (self.calls.get(), self.shared.clone());
+        let calls = self.calls.get();
+        let shared = self.shared.clone();
         Box::pin(async move {
             let Ok(admitted) = admission.await;
             Ok(match admitted {

@@ -114,15 +114,20 @@ impl Node {
     {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("grpc://{}", listener.local_addr().unwrap());
-        let (calls, connections) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+        let calls = Arc::<AtomicUsize>::default();
+        let connections = Arc::<AtomicUsize>::default();
         let heads = Arc::<Mutex<Vec<(String, HeaderMap)>>>::default();
         let task = {
-            let (calls, connections, heads) = (calls.clone(), connections.clone(), heads.clone());
+            let calls = calls.clone();
+            let connections = connections.clone();
+            let heads = heads.clone();
             tokio::spawn(async move {
                 let mut tasks = tokio::task::JoinSet::new();
                 while let Ok((tcp, _)) = listener.accept().await {
                     connections.fetch_add(1, SeqCst);
-                    let (answer, calls, heads) = (answer.clone(), calls.clone(), heads.clone());
+                    let answer = answer.clone();
+                    let calls = calls.clone();
+                    let heads = heads.clone();
                     let service = service_fn(move |request: Request<Incoming>| {
                         calls.fetch_add(1, SeqCst);
                         heads.lock().push((request.uri().path().to_owned(), request.headers().clone()));
@@ -219,7 +224,8 @@ impl Gateway {
             fixture.accounting(),
         );
         parts(&mut all);
-        let (counts, room) = (all.grpc_counts.clone(), all.room.clone());
+        let counts = all.grpc_counts.clone();
+        let room = all.room.clone();
         Gateway { stack: grpc_stack(&all), fixture, counts, room, pool }
     }
 
@@ -379,7 +385,8 @@ async fn a_server_stream_passes_message_by_message_with_a_begin_and_an_end() {
     let last = body.frame().await.unwrap().unwrap().into_trailers().unwrap();
     assert_eq!(last["grpc-status"], "0");
     let records = gateway.records();
-    let (end, line) = (&records[1], &records[1].lines[0]);
+    let end = &records[1];
+    let line = &records[1].lines[0];
     assert_eq!((records.len(), end.phase, end.request), (2, Phase::End, records[0].request));
     assert_eq!((line.outcome, line.cu, line.bytes_in, line.bytes_out), (Outcome::Answered, 0, 8, 26));
     drop(body);
@@ -595,7 +602,8 @@ async fn a_read_is_tried_at_another_node_and_a_broadcast_only_while_nothing_was_
         }
     }
     assert!(sick.calls() > 0);
-    let (before, gateway) = (sick.calls(), Gateway::new(&[&sick.url, &well.url]));
+    let before = sick.calls();
+    let gateway = Gateway::new(&[&sick.url, &well.url]);
     let mut statuses = Vec::new();
     for _ in 0..4 {
         let answer = gateway.unary("Toy_Send").await;
@@ -857,7 +865,8 @@ async fn a_client_that_leaves_ends_the_call_at_the_node() {
     let body = Arc::new(Mutex::new(Some(body)));
     let (gone, mut left) = mpsc::channel(1);
     let node = Node::serve(move |mut request: Request<Incoming>| {
-        let (body, gone) = (body.lock().take().unwrap(), gone.clone());
+        let body = body.lock().take().unwrap();
+        let gone = gone.clone();
         tokio::spawn(async move {
             while let Some(Ok(_)) = request.body_mut().frame().await {}
             gone.send(()).await.unwrap();

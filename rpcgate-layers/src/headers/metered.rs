@@ -240,7 +240,8 @@ static TEXTS: [u8; COMMON as usize * DIGITS] = {
     let mut texts = [0; COMMON as usize * DIGITS];
     let mut number = 0;
     while number < COMMON as usize {
-        let (mut left, mut digit) = (number, DIGITS);
+        let mut left = number;
+        let mut digit = DIGITS;
         while digit > 0 {
             digit -= 1;
             texts[number * DIGITS + digit] = b'0' + (left % 10) as u8;
@@ -273,7 +274,8 @@ fn large(number: u64) -> HeaderValue {
 
 /// Writes the digits of a number to the end of `text`, which must be all zeros.
 fn digits(number: u64, text: &mut [u8; LONGEST]) -> &[u8] {
-    let (mut left, mut at) = (number, text.len());
+    let mut left = number;
+    let mut at = text.len();
     while left > 0 {
         at -= DIGITS;
         let four = (left % COMMON) as usize * DIGITS;

@@ -26,7 +26,8 @@ fn nanos(time: Duration) -> u64 {
 
 /// Returns the new `until` after `calls` more calls, or `None` if they exceed the rate now.
 fn after(until: u64, rate: NodeRate, calls: u32, now: u64) -> Option<u64> {
-    let (share, burst) = (share(rate), rate.burst.max(1));
+    let share = share(rate);
+    let burst = rate.burst.max(1);
     let base = until.max(now);
     let wanted = share.saturating_mul(calls.min(burst).into());
     let is_within = (base - now).saturating_add(wanted) <= share.saturating_mul(burst.into());
@@ -46,7 +47,8 @@ impl CallRate {
 
     /// Counts calls that are sent regardless of the rate.
     pub(super) fn count(&self, rate: NodeRate, calls: u32, now: Duration) {
-        let (now, used) = (nanos(now), share(rate).saturating_mul(calls.into()));
+        let now = nanos(now);
+        let used = share(rate).saturating_mul(calls.into());
         let later = |until: u64| Some(until.max(now).saturating_add(used));
         // `later` never returns `None`.
         let _ = self.until.fetch_update(Relaxed, Relaxed, later);
@@ -139,8 +141,10 @@ mod tests {
             burst in 1_u32..100,
             steps in proptest::collection::vec((0_u64..50_000, 1_u32..4), 1..300),
         ) {
-            let (used, rate) = (CallRate::default(), NodeRate { per_second, burst });
-            let (mut now, mut calls) = (Duration::from_secs(9), 0_u64);
+            let used = CallRate::default();
+            let rate = NodeRate { per_second, burst };
+            let mut now = Duration::from_secs(9);
+            let mut calls = 0_u64;
             let begin = now;
             for (micros, wanted) in steps {
                 now += Duration::from_micros(micros);
@@ -161,9 +165,11 @@ mod tests {
                 1..150,
             ),
         ) {
-            let (used, rate) = (CallRate::default(), NodeRate { per_second, burst });
+            let used = CallRate::default();
+            let rate = NodeRate { per_second, burst };
             let mut now = Duration::from_secs(9);
-            let (mut sent, mut unsent) = (Vec::new(), Vec::new());
+            let mut sent = Vec::new();
+            let mut unsent = Vec::new();
             for (micros, wanted, failing_after) in steps {
                 now += Duration::from_micros(micros);
                 unsent.retain(|&(taken, failing, calls): &(Duration, Duration, u32)| {

@@ -60,7 +60,8 @@ pub async fn watch_head(pool: Arc<Pool>, chain: Arc<Chain>, every: Duration) {
             pool.compare(head.height);
             chain.head().set(head.height);
             if head.has_fallen {
-                let (name, height) = (chain.name(), head.height);
+                let name = chain.name();
+                let height = head.height;
                 tracing::warn!(chain = %name, height, "the head has fallen back far: stored answers of the chain are dropped");
                 chain.head().drop_replies();
             }
@@ -69,7 +70,9 @@ pub async fn watch_head(pool: Arc<Pool>, chain: Arc<Chain>, every: Duration) {
         for (view, logged) in pool.nodes().zip(&mut logged) {
             let name = view.health.name();
             if logged.replace(name) != Some(name) {
-                let (chain, node, height) = (chain.name(), view.name, view.height);
+                let chain = chain.name();
+                let node = view.name;
+                let height = view.height;
                 let reason = view.reason.as_deref();
                 tracing::info!(%chain, %node, health = name, height, reason, "the health of a node");
             }
@@ -164,7 +167,9 @@ mod tests {
 
     #[tokio::test]
     async fn of_two_nodes_the_higher_counts_and_of_three_the_second() {
-        let (seven, nine, lie) = (r#""result":7"#, r#""result":9"#, r#""result":1000000"#);
+        let seven = r#""result":7"#;
+        let nine = r#""result":9"#;
+        let lie = r#""result":1000000"#;
         assert_eq!(watched(&[seven, nine], 0).await.0, Some(9));
         assert_eq!(watched(&[lie, seven, nine], 0).await.0, Some(9));
     }

@@ -71,7 +71,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_call_waits_for_the_round_that_shows_its_height_and_asks_for_it() {
-        let (requests, height) = (HeadRequests::default(), AtomicU64::new(1));
+        let requests = HeadRequests::default();
+        let height = AtomicU64::new(1);
         let rounds = probe_on_demand(&requests, &height);
         let waits = async {
             let both = tokio::join!(requests.wait(|| above(&height, 3)), requests.wait(|| above(&height, 2)));
@@ -83,7 +84,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_height_that_no_node_reaches_is_waited_for_a_second_and_probed_for_four_times_at_most() {
-        let (requests, probes, began) = (HeadRequests::default(), AtomicU64::new(0), Instant::now());
+        let requests = HeadRequests::default();
+        let probes = AtomicU64::new(0);
+        let began = Instant::now();
         let rounds = probe_on_demand(&requests, &probes);
         let waits = async {
             let crowd = (0..50).map(|_| requests.wait(|| None::<u64>));

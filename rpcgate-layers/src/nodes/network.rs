@@ -166,7 +166,8 @@ mod tests {
 
     #[test]
     fn a_node_of_another_network_stays_wrong_until_it_shows_the_right_one() {
-        let (network, probe) = (network(), probe(&ExpectedNetwork::OfChain));
+        let network = network();
+        let probe = probe(&ExpectedNetwork::OfChain);
         assert!(network.is_unknown() && !network.is_wrong());
         assert!(matches!(network.record(&probe, Some(b"1")), NetworkFinding::Wrong(_)));
         assert!(network.is_wrong() && network.take_wrong() && !network.take_wrong());
@@ -196,7 +197,8 @@ mod tests {
     #[test]
     fn an_operator_names_the_network_as_nodes_show_it_or_by_a_hexadecimal_number() {
         for name in ["97", "0x61"] {
-            let (network, probe) = (network(), probe(&ExpectedNetwork::Named(name.into())));
+            let network = network();
+            let probe = probe(&ExpectedNetwork::Named(name.into()));
             network.record(&probe, Some(b"97"));
             assert!(!network.is_wrong(), "{name}");
             network.record(&probe, Some(b"56"));

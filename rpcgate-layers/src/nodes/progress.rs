@@ -43,7 +43,9 @@ impl<'s> CallProgress<'s> {
         on_sent: &'s mut OnSent<'_>,
         tries: &'s mut NodeTries,
     ) -> Self {
-        let (node, taken, bad_answer) = (None, None, None);
+        let node = None;
+        let taken = None;
+        let bad_answer = None;
         CallProgress {
             sent: false,
             node,

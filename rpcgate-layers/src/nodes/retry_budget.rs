@@ -94,7 +94,8 @@ impl RetryBalance {
     /// Takes one retry if `kept_back` parts are left afterwards.
     fn withdraw_beyond(&self, kept_back: f64, now: Duration) -> bool {
         let calls = self.calls.load(Relaxed);
-        let (retry, ttl) = (f64::from(self.budget.calls_per_retry), self.budget.ttl.as_secs_f64());
+        let retry = f64::from(self.budget.calls_per_retry);
+        let ttl = self.budget.ttl.as_secs_f64();
         let mut saved = self.saved.lock();
         let secs = now.saturating_sub(saved.at).as_secs_f64();
         let new_calls = calls.saturating_sub(saved.calls) as f64;

@@ -258,7 +258,8 @@ mod tests {
 
     #[test]
     fn a_hard_budget_is_kept_to_the_call_and_begins_anew_with_the_month() {
-        let (spending, allowance) = (NodeSpending::default(), budget(10));
+        let spending = NodeSpending::default();
+        let allowance = budget(10);
         assert!(spending.take(&allowance, 8, at(0)) && !spending.take(&allowance, 3, at(0)));
         assert!(spending.take(&allowance, 2, at(0)) && spending.is_spent(&allowance, at(0)));
         assert!(!spending.has_room(&allowance, 1, at(30 * DAY - 1)));
@@ -271,7 +272,8 @@ mod tests {
     #[test]
     fn what_other_gateways_have_sent_is_not_left() {
         let spendings = NodeSpendings::default();
-        let (spending, allowance) = (spendings.of(ETH, "a"), budget(10));
+        let spending = spendings.of(ETH, "a");
+        let allowance = budget(10);
         let others = |month, calls| NodeMonth { chain: "eth".into(), node: "a".into(), month, calls };
         let november = CalendarMonth::of(at(0).now);
         spendings.set_others(&others(november, 7), at(0).now);
@@ -284,7 +286,8 @@ mod tests {
     #[test]
     fn calls_over_the_budget_use_nothing_of_the_rate_and_what_was_not_sent_is_given_back() {
         let rate = Some(NodeRate { per_second: 2, burst: 2 });
-        let (spending, allowance) = (NodeSpending::default(), NodeAllowance { rate, ..budget(3) });
+        let spending = NodeSpending::default();
+        let allowance = NodeAllowance { rate, ..budget(3) };
         assert!(spending.take(&allowance, 2, at(0)) && !spending.take(&allowance, 1, at(0)));
         assert!(!spending.take(&allowance, 2, at(1)), "one is left of the budget");
         assert!(spending.take(&allowance, 1, at(1)));
@@ -300,7 +303,8 @@ mod tests {
     #[test]
     fn a_node_that_is_ahead_of_its_budget_comes_after_one_that_costs_more() {
         let priced = |price, calls| NodeAllowance { price: Some(NodePrice(price)), ..budget(calls) };
-        let (cheap, dear) = (NodeSpending::default(), NodeSpending::default());
+        let cheap = NodeSpending::default();
+        let dear = NodeSpending::default();
         let is_cheaper =
             |time| cheap.cost(&priced(1, 720_000), at(time)) < dear.cost(&priced(9, 720_000), at(time));
         assert!(is_cheaper(0));
@@ -373,8 +377,10 @@ mod tests {
                 1..200,
             ),
         ) {
-            let (spending, allowance) = (NodeSpending::default(), budget(budget_calls));
-            let (mut time, mut used) = (0, HashMap::<CalendarMonth, u64>::new());
+            let spending = NodeSpending::default();
+            let allowance = budget(budget_calls);
+            let mut time = 0;
+            let mut used = HashMap::<CalendarMonth, u64>::new();
             // Calls in progress that will not be sent.
             let mut pending: Vec<(SpendingTime, u32)> = Vec::new();
             for (passed, calls, is_sent, is_late) in steps {

@@ -153,7 +153,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_timer_that_is_kept_does_not_hold_the_task_that_used_it() {
-        let (timers, task) = (TimerPool::default(), Arc::new(Task));
+        let timers = TimerPool::default();
+        let task = Arc::new(Task);
         for polls_first in [true, false] {
             let waker = Waker::from(task.clone());
             let mut cx = Context::from_waker(&waker);

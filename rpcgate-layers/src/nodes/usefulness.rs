@@ -340,7 +340,8 @@ mod tests {
 
     #[test]
     fn two_failures_in_a_row_make_a_node_doubtful_and_so_does_one_long_silence() {
-        let (failing, silent) = (Usefulness::default(), Usefulness::default());
+        let failing = Usefulness::default();
+        let silent = Usefulness::default();
         failing.record_failed();
         assert!(!failing.is_doubtful(ANY, at(0)));
         failing.record_failed();
@@ -371,7 +372,8 @@ mod tests {
 
     #[test]
     fn callers_with_little_time_find_a_silent_node_together() {
-        let (known, unknown) = (Usefulness::default(), Usefulness::default());
+        let known = Usefulness::default();
+        let unknown = Usefulness::default();
         known.record_usable(ANY, Some(MILLI * 100));
         (0..5).for_each(|_| known.record_silence(MILLI * 150));
         assert!(!known.is_doubtful(ANY, at(0)));

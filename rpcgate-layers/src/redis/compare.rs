@@ -114,7 +114,8 @@ impl Link {
             self.send(connection, &pipe).await?;
         }
         let mut pipe = Pipeline::with_capacity(2);
-        let (reports, up_to) = (names.reports(comparison), self.shared.at_redis(known));
+        let reports = names.reports(comparison);
+        let up_to = self.shared.at_redis(known);
         pipe.cmd("HSET").arg(&reports).arg(self.gateway).arg(format!("{up_to} {}", recording.place));
         pipe.cmd("EXPIRE").arg(&reports).arg(REPORT_KEPT);
         self.send(connection, &pipe).await.map(drop)
@@ -216,7 +217,8 @@ impl Comparison {
     async fn correct(&mut self) -> Result<(u64, u64), Uncompared> {
         let corrections =
             if self.left <= ONLY_RAISE { self.too_low().await? } else { self.out_of_step().await? };
-        let (mut raised, mut lowered) = (0, 0);
+        let mut raised = 0;
+        let mut lowered = 0;
         for chunk in corrections.chunks(CHUNK) {
             let names = &self.shared.names;
             let mut command = self.digests.run(Script::Correct, chunk.len() + 3);
@@ -247,7 +249,8 @@ impl Comparison {
     }
 
     async fn too_low(&self) -> Result<Vec<Correction>, Uncompared> {
-        let (recorded, none) = (self.recorded().await?, Counts::new());
+        let recorded = self.recorded().await?;
+        let none = Counts::new();
         Ok(corrections(&counts(&recorded), &none, &none, recorded.now))
     }
 
@@ -326,7 +329,8 @@ impl Comparison {
             pipe.cmd("HGETALL").arg(self.shared.names.reports(&self.name));
             pipe.cmd("EXPIRE").arg(self.shared.names.comparing()).arg(GIVEN_UP);
             let mut answers = self.send(&pipe).await?.into_iter();
-            let (gateways, reports) = (answers.next(), answers.next());
+            let gateways = answers.next();
+            let reports = answers.next();
             let Some(Value::Array(gateways)) = gateways else {
                 return Err(Broken::from(BadAnswer::Strange).into());
             };
@@ -386,7 +390,8 @@ fn corrections(recorded: &Counts, read: &Counts, unused: &Counts, now: Time) -> 
     let of = |counts: &Counts, counter: &Counter| counts.get(counter).copied().unwrap_or(0);
     let counters: HashSet<Counter> = recorded.keys().chain(read.keys()).copied().collect();
     let correction = |counter: Counter| {
-        let (found, least) = (of(read, &counter), of(recorded, &counter));
+        let found = of(read, &counter);
+        let least = of(recorded, &counter);
         let surplus = found.saturating_sub(least.saturating_add(of(unused, &counter)));
         (surplus > 0 || found < least).then_some(Correction { counter, surplus, least })
     };
@@ -457,7 +462,8 @@ mod tests {
 
     #[test]
     fn a_counter_is_at_least_the_recorded_usage() {
-        let (few, none) = (one(5), Counts::new());
+        let few = one(5);
+        let none = Counts::new();
         let raise = Correction { counter: UNITS, surplus: 0, least: 9 };
         assert_eq!(corrections(&one(9), &few, &none, NOW), [raise]);
         assert_eq!(corrections(&one(9), &none, &none, NOW), [raise], "nothing was read");

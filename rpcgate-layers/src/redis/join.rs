@@ -151,7 +151,9 @@ impl Link {
         let mut numbers = answered.numbers(0);
         self.shared.gateways.store(numbers.next().unwrap_or(1).max(1), Relaxed);
         let mut next = || numbers.next().unwrap_or(0);
-        let (left, lowered, is_new) = (next(), next(), next() == 1);
+        let left = next();
+        let lowered = next();
+        let is_new = next() == 1;
         if self.lowered.replace(lowered).is_some_and(|before| before != lowered) {
             // The known counts may now be higher than the counters.
             self.shared.doubt();

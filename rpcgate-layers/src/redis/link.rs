@@ -192,7 +192,9 @@ impl Link {
         connection: &mut MultiplexedConnection,
         orders: &mut Vec<Order>,
     ) -> Result<Option<oneshot::Sender<()>>, Broken> {
-        let (mut pipe, mut waiting, mut closing) = (Pipeline::with_capacity(orders.len()), Vec::new(), None);
+        let mut pipe = Pipeline::with_capacity(orders.len());
+        let mut waiting = Vec::new();
+        let mut closing = None;
         for order in orders.drain(..) {
             match order {
                 Order::Ask(Ask { command, then }) => {
@@ -252,7 +254,8 @@ impl Link {
         connection: &mut MultiplexedConnection,
         pipe: &Pipeline,
     ) -> Result<(Vec<Value>, bool), Broken> {
-        let (patience, asked) = (self.shared.patience, Instant::now());
+        let patience = self.shared.patience;
+        let asked = Instant::now();
         let mut sending = pin!(connection.send_packed_commands(pipe, 0, pipe.len()));
         let mut answers = timeout(patience, &mut sending).await;
         let stood_still = asked.elapsed() > patience.saturating_mul(2);

@@ -120,10 +120,12 @@ mod tests {
     fn an_unusable_parameter_is_named_without_the_password() {
         let folder = std::env::temp_dir().join(format!("rpcgate-redis-tls-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
-        let (empty, bad) = (folder.join("empty.pem"), folder.join("bad.pem"));
+        let empty = folder.join("empty.pem");
+        let bad = folder.join("bad.pem");
         fs::write(&empty, "nothing").unwrap();
         fs::write(&bad, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").unwrap();
-        let (empty, bad) = (empty.display(), bad.display());
+        let empty = empty.display();
+        let bad = bad.display();
         for (url, why) in [
             ("redis://u:secret@h?sslrootcert=/ca.pem".to_owned(), "names certificates, but asks for no TLS"),
             ("rediss://u:secret@h?sslcert=/c.pem".to_owned(), "has only one of sslcert and sslkey"),

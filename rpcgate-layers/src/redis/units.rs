@@ -513,7 +513,9 @@ mod tests {
         ) {
             let at = |part: f64| (part * steps.len() as f64) as usize;
             let (first, read) = (at(first.min(read)), at(read.max(first)));
-            let (mut slow, mut begun, mut found) = (Slow::default(), Unused::default(), 0);
+            let mut slow = Slow::default();
+            let mut begun = Unused::default();
+            let mut found = 0;
             for (number, (step, cost)) in steps.iter().copied().enumerate() {
                 if number == first {
                     begun = slow.unused();
@@ -560,7 +562,8 @@ mod tests {
             steps in proptest::collection::vec((0..2_usize, 1..40_u32, 0..10_u32), 1..300),
             lowered in (0..300_usize, 0..CEILING),
         ) {
-            let (mut far, mut near) = (Far::default(), [Units::default(), Units::default()]);
+            let mut far = Far::default();
+            let mut near = [Units::default(), Units::default()];
             let mut spent = 0;
             for (number, (at, cost, chance)) in steps.into_iter().enumerate() {
                 let ceiling = if number < lowered.0 { CEILING } else { lowered.1 };

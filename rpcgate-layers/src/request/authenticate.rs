@@ -128,7 +128,8 @@ where
                 };
             }
         };
-        let (directory, accounting) = (self.directory.clone(), self.way.clone());
+        let directory = self.directory.clone();
+        let accounting = self.way.clone();
         let ready = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, ready);
         ResponseFuture::waiting(async move {
@@ -257,7 +258,8 @@ mod tests {
 
     #[tokio::test]
     async fn no_key_unknown_key_known_key() {
-        let (fixture, directory) = (Fixture::new(), directory(vec![("good", suite::caller(7))]));
+        let fixture = Fixture::new();
+        let directory = directory(vec![("good", suite::caller(7))]);
         let answer = async |key| send(&fixture, directory.clone(), fixture.accounting(), key).await;
         assert_eq!(answer(None).await.refusal, Some(Refusal::NoKey));
         assert_eq!(answer(Some("")).await.refusal, Some(Refusal::NoKey));

@@ -35,7 +35,8 @@ pub struct Received<B> {
 impl<B> Received<B> {
     /// Wraps a request that arrives now.
     pub fn now(request: Request<B>, clock: &dyn Clock) -> Self {
-        let (arrival, started) = (clock.now(), clock.elapsed());
+        let arrival = clock.now();
+        let started = clock.elapsed();
         Received { request: Box::new(request), id: RequestId::new(arrival), arrival, started }
     }
 }

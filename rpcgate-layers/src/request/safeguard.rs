@@ -218,7 +218,8 @@ impl Safeguard {
         });
         if is_storm {
             self.storms.fetch_add(1, Relaxed);
-            let (percent, seconds) = (rule.percent, rule.cooldown.as_secs());
+            let percent = rule.percent;
+            let seconds = rule.cooldown.as_secs();
             tracing::warn!(%key, percent, seconds, "a storm of refused requests: the key's limits are scaled down");
         }
     }
@@ -307,7 +308,8 @@ mod tests {
 
     #[tokio::test]
     async fn inner_services_see_a_key_in_a_storm_with_a_quarter_of_its_limits_until_the_hour_is_over() {
-        let (fixture, safeguard) = (Fixture::new(), Arc::new(Safeguard::by(Some(RULE))));
+        let fixture = Fixture::new();
+        let safeguard = Arc::new(Safeguard::by(Some(RULE)));
         storm(&fixture, &safeguard).await;
         assert_eq!((safeguard.cooled(), safeguard.storms()), (1, 1));
         let end = fixture.now().plus(RULE.cooldown);
@@ -325,7 +327,8 @@ mod tests {
 
     #[tokio::test]
     async fn only_429_counts_and_only_for_the_key_that_got_it() {
-        let (fixture, safeguard) = (Fixture::new(), Arc::new(Safeguard::by(Some(RULE))));
+        let fixture = Fixture::new();
+        let safeguard = Arc::new(Safeguard::by(Some(RULE)));
         for minute in 0..5 {
             fixture.clock.advance(Duration::from_secs(60));
             for _ in 0..10 {
@@ -341,7 +344,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_caller_that_changes_meanwhile_is_scaled_down_again() {
-        let (fixture, safeguard) = (Fixture::new(), Arc::new(Safeguard::by(Some(RULE))));
+        let fixture = Fixture::new();
+        let safeguard = Arc::new(Safeguard::by(Some(RULE)));
         storm(&fixture, &safeguard).await;
         assert_eq!(send(&fixture, &safeguard, WINDOW).await.0.plan.per_day, 2_500);
         let mut larger = suite::caller(1).with_plan(fixture.caller.plan);
@@ -354,7 +358,8 @@ mod tests {
 
     #[tokio::test]
     async fn without_a_rule_nothing_is_counted_and_every_key_has_its_full_limits() {
-        let (fixture, safeguard) = (Fixture::new(), Arc::<Safeguard>::default());
+        let fixture = Fixture::new();
+        let safeguard = Arc::<Safeguard>::default();
         storm(&fixture, &safeguard).await;
         assert!(safeguard.keys.is_empty());
         safeguard.replace(Some(RULE));
@@ -367,7 +372,8 @@ mod tests {
 
     #[tokio::test]
     async fn an_idle_key_is_swept_and_no_longer_counted() {
-        let (fixture, safeguard) = (Fixture::new(), Arc::new(Safeguard::by(Some(RULE))));
+        let fixture = Fixture::new();
+        let safeguard = Arc::new(Safeguard::by(Some(RULE)));
         storm(&fixture, &safeguard).await;
         safeguard.sweep(fixture.now().plus(RULE.cooldown - Duration::from_micros(1)));
         assert_eq!(safeguard.cooled(), 1);
@@ -383,7 +389,8 @@ mod tests {
 
     #[tokio::test]
     async fn it_lists_the_keys_in_cool_down_with_their_limits_and_its_end() {
-        let (fixture, safeguard) = (Fixture::new(), Arc::new(Safeguard::by(Some(RULE))));
+        let fixture = Fixture::new();
+        let safeguard = Arc::new(Safeguard::by(Some(RULE)));
         assert_eq!(safeguard.cooled_keys(fixture.now()), []);
         let other = Fixture { caller: Arc::new(suite::caller(2)), ..fixture.clone() };
         send(&other, &safeguard, WINDOW).await;

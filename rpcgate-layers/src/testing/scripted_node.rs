@@ -46,9 +46,11 @@ impl ScriptedNode {
         R: Future<Output = ()> + Send + 'static,
     {
         let address = listener.local_addr().unwrap();
-        let (conns, seen) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(Vec::new())));
+        let conns = Arc::new(AtomicUsize::new(0));
+        let seen = Arc::new(Mutex::new(Vec::new()));
         let task = tokio::spawn({
-            let (conns, seen) = (conns.clone(), seen.clone());
+            let conns = conns.clone();
+            let seen = seen.clone();
             async move {
                 while let Ok((stream, _)) = listener.accept().await {
                     let number = conns.fetch_add(1, SeqCst);

@@ -226,7 +226,8 @@ impl Answer {
 
     /// Settles the calls at `places`, which were sent together in an array.
     pub(super) fn settle_array(self, tally: &mut Tally, places: &[usize]) {
-        let (first, chain) = (first_index(tally), tally.chain.clone());
+        let first = first_index(tally);
+        let chain = tally.chain.clone();
         let adapter = chain.adapter();
         let mut settle = |place: usize, state: CallState| tally.entries[place].state = state;
         match &self.content {

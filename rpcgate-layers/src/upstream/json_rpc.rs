@@ -24,13 +24,16 @@ pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits,
     match requests.pop() {
         // The usual single request needs no list of futures.
         Some(request) if requests.is_empty() => {
-            let (mut memory, expected) = (tally.room.sibling(), request.expected(tally));
+            let mut memory = tally.room.sibling();
+            let expected = request.expected(tally);
             let (places, is_array, request) =
                 node_request((pool, &tally.chain), (request, expected), limits, round);
             let request = request.posted_to(path);
             tally.tries.set_calls(places.iter().copied());
             let adapter = tally.chain.adapter();
-            let (deadline, entries, tries) = (tally.deadline, &mut tally.entries, &mut tally.tries);
+            let deadline = tally.deadline;
+            let entries = &mut tally.entries;
+            let tries = &mut tally.tries;
             let answer = {
                 let mut unsettled = Unsettled::new(round.was_sent, || mark_sent(entries, &places));
                 let must_fit = request.buffer >= request.max;
@@ -69,11 +72,14 @@ async fn forward_all(
     let path = tally.chain.adapter().rpc_path();
     let memory = tally.room.sibling();
     let expected: SmallVec<[Expected; 8]> = requests.iter().map(|request| request.expected(tally)).collect();
-    let (deadline, chain) = (tally.deadline, tally.chain.clone());
+    let deadline = tally.deadline;
+    let chain = tally.chain.clone();
     let none = tally.tries.of_same_calls();
     let entries = Mutex::new(&mut tally.entries);
     let answers = requests.into_iter().zip(expected).map(|(request, expected)| {
-        let (mut memory, entries, chain) = (memory.sibling(), &entries, &chain);
+        let mut memory = memory.sibling();
+        let entries = &entries;
+        let chain = &chain;
         let mut tries = none.of_same_calls();
         async move {
             let (places, is_array, request) = node_request((pool, chain), (request, expected), limits, round);
@@ -199,7 +205,8 @@ fn settle(tally: &mut Tally, places: &[usize], is_array: bool, answer: Result<An
     if is_array {
         return answer.settle_array(tally, places);
     }
-    let (is_whole, chain) = (!tally.batch, tally.chain.clone());
+    let is_whole = !tally.batch;
+    let chain = tally.chain.clone();
     let place = places[0];
     let Tally { entries, body, passing, .. } = tally;
     let entry = &mut entries[place];

@@ -60,7 +60,8 @@ pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits,
         ..NodeRequest::json_rpc(sent(call, &tally.body))
     };
     let is_bodiless = *call.verb() == Method::HEAD;
-    let (mut memory, chain) = (tally.room.sibling(), tally.chain.clone());
+    let mut memory = tally.room.sibling();
+    let chain = tally.chain.clone();
     let mut on_sent = |is_sent| {
         entry.state = if is_sent || round.was_sent { CallState::Sent } else { CallState::Open };
     };
@@ -492,10 +493,8 @@ mod tests {
 
     #[tokio::test]
     async fn reads_go_to_another_node_and_broadcasts_do_not() {
-        let (bad, good) = (
-            ScriptedNode::always(answer("500 Oh", "oh")).await,
-            ScriptedNode::always(answer(JSON, "{}")).await,
-        );
+        let bad = ScriptedNode::always(answer("500 Oh", "oh")).await;
+        let good = ScriptedNode::always(answer(JSON, "{}")).await;
         let site = Site::new(&[&bad, &good]);
         let mut failed = 0;
         for _ in 0..4 {
@@ -521,7 +520,8 @@ mod tests {
         assert!(!one.seen().is_empty(), "it was asked");
         assert_eq!(site.lines(), vec![("a".to_owned(), 1, 200, Outcome::Answered); 4]);
 
-        let (one, two) = (ScriptedNode::always(busy.clone()).await, ScriptedNode::always(busy).await);
+        let one = ScriptedNode::always(busy.clone()).await;
+        let two = ScriptedNode::always(busy).await;
         let site = Site::new(&[&one, &two]);
         let response = site.response("GET", "/a", "").await;
         assert_eq!(response, (503, r#"{"code":14}"#.to_owned()), "the client gets what a node said");

@@ -111,7 +111,8 @@ where
         drop(request);
         tally.entries.push(Entry::open(Call::unread(Payload::Unread)));
         let passing = self.handshakes.call(Calls::new(tally));
-        let (context, messages) = (self.context.clone(), Box::new(self.messages.clone()));
+        let context = self.context.clone();
+        let messages = Box::new(self.messages.clone());
         Box::pin(async move {
             let Ok(calls) = passing.await;
             let opening = Opening { handshake, key, upgrade, hold, messages, context };
@@ -182,7 +183,9 @@ impl Opening {
         let response = self.handshake.response(protocol);
         let messages = Messages::new(stream, self.messages, context.rules.clone(), source.clone());
         let is_multiplexed = self.handshake.is_multiplexed();
-        let (upgrade, hold, context) = (self.upgrade, self.hold, self.context.clone());
+        let upgrade = self.upgrade;
+        let hold = self.hold;
+        let context = self.context.clone();
         let spawn = self.context.spawn.clone();
         spawn.spawn(Box::pin(async move {
             // Without a connection, the account ends like that of a client that disconnected.

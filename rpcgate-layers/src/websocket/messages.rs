@@ -202,8 +202,11 @@ impl Messages {
 
     /// Marks the open calls as sent. The refused ones are answered now, or together with the node's answers.
     fn forward(&mut self, mut tally: Box<Tally>) -> Verdict {
-        let (body, dialect) = (tally.body.clone(), tally.chain.facts().dialect);
-        let (mut sent, mut awaited, mut refused) = (0, false, Vec::new());
+        let body = tally.body.clone();
+        let dialect = tally.chain.facts().dialect;
+        let mut sent = 0;
+        let mut awaited = false;
+        let mut refused = Vec::new();
         for entry in &mut tally.entries {
             let is_notification = entry.call.is_notification(&body);
             match entry.state {

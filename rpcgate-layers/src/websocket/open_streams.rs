@@ -445,7 +445,8 @@ mod tests {
         let mut narrowed = caller(1, 1);
         narrowed.scope = Scope::Only(["bsc".into()].into());
         let fixture = Fixture::new(narrowed);
-        let (eth, bsc) = (fixture.open(), fixture.open_on(BSC));
+        let eth = fixture.open();
+        let bsc = fixture.open_on(BSC);
         fixture.streams.check().await;
         assert_eq!((ending(&eth), ending(&bsc)), (Some(CloseReason::OutOfScope), None));
         let refused = fixture.streams.admit(&fixture.caller, Some(KEY), BSC, &StreamLimits::default());

@@ -186,8 +186,10 @@ impl Gateway {
         listening.set_send_buffer_size(64 << 10).unwrap();
         listening.bind(([127, 0, 0, 1], 0).into()).unwrap();
         let listener = listening.listen(1_024).unwrap();
-        let (address, stack) = (listener.local_addr().unwrap(), websocket_stack(&parts));
-        let (writes, mut tasks) = (Arc::<AtomicUsize>::default(), JoinSet::new());
+        let address = listener.local_addr().unwrap();
+        let stack = websocket_stack(&parts);
+        let writes = Arc::<AtomicUsize>::default();
+        let mut tasks = JoinSet::new();
         let counted = writes.clone();
         tasks.spawn(async move {
             let mut connections = JoinSet::new();
@@ -470,7 +472,9 @@ async fn an_array_is_decided_entry_by_entry_and_its_answers_are_joined() {
     let gateway = Gateway::before(&[&node.url]).await;
     let mut socket = gateway.open().await;
     let item = |id: u32, method: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}"}}"#);
-    let (read, stop, id) = (item(1, "toy_read"), item(2, "admin_stop"), item(3, "toy_id"));
+    let read = item(1, "toy_read");
+    let stop = item(2, "admin_stop");
+    let id = item(3, "toy_id");
     socket.send(text(&format!("[{read},{stop}, {id}]"))).await.unwrap();
     let refused = r#"{"jsonrpc":"2.0","id":2,"error":{"code":-32601,"message":"method not available"}}"#;
     let joined = format!(
@@ -783,7 +787,8 @@ async fn a_stream_is_opened_where_every_method_is_taken_and_elsewhere_others_are
 async fn a_handshake_that_a_node_does_not_answer_moves_on_to_another_node_within_its_time() {
     // The kernel accepts connections, and nothing answers on them.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let (url, node) = (format!("ws://{}", silent.local_addr().unwrap()), Node::echo().await);
+    let url = format!("ws://{}", silent.local_addr().unwrap());
+    let node = Node::echo().await;
     let gateway = Gateway::before(&[&url, &node.url]).await;
     // Nodes take turns, so one of two handshakes goes to the silent node first. A node has two seconds.
     for _ in 0..2 {
@@ -798,7 +803,8 @@ async fn a_handshake_that_a_node_does_not_answer_moves_on_to_another_node_within
 
 #[tokio::test]
 async fn a_drained_node_gets_no_new_stream_and_its_streams_end_with_1012() {
-    let (one, two) = (Node::echo().await, Node::echo().await);
+    let one = Node::echo().await;
+    let two = Node::echo().await;
     let drains = NodeDrains::default();
     let node = |node: &Node| {
         let config = taking(node, &[]);
@@ -810,7 +816,8 @@ async fn a_drained_node_gets_no_new_stream_and_its_streams_end_with_1012() {
             StreamLimits::default().with_pings(Duration::from_millis(100), Duration::from_secs(60));
     };
     let gateway = Gateway::of(vec![node(&one), node(&two)], |_| (), quick).await;
-    let (mut first, mut second) = (gateway.open().await, gateway.open().await);
+    let mut first = gateway.open().await;
+    let mut second = gateway.open().await;
     drains.set([("toy".to_owned(), one.url.clone())].into());
     let ended = tokio::select! {
         ended = end(&mut first) => ended,

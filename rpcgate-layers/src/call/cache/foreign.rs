@@ -51,7 +51,9 @@ impl Cacheable for Bytes {
 /// with its id and its error, so put the cache in front of a client that returns results.
 impl Cacheable for Response<Bytes> {
     fn to_cached(&self) -> Option<Bytes> {
-        let (status, headers, body) = (self.status(), self.headers().clone(), self.body().clone());
+        let status = self.status();
+        let headers = self.headers().clone();
+        let body = self.body().clone();
         status.is_success().then(|| Rest { status, headers, body, is_error: false }.kept())
     }
 
@@ -95,7 +97,9 @@ impl CacheLayer {
         F: for<'r> Fn(&'r R) -> Option<CallView<'r>>,
     {
         let CacheState { replies, clock, spawn, .. } = &*self.shared;
-        let (replies, clock, spawn) = (replies.clone(), clock.clone(), spawn.clone());
+        let replies = replies.clone();
+        let clock = clock.clone();
+        let spawn = spawn.clone();
         let in_flight = SingleFlight::default();
         CacheLayer {
             shared: Arc::new(CacheState { replies, in_flight, clock, spawn }),
@@ -143,7 +147,9 @@ where
     fn call(&mut self, request: R) -> Self::Future {
         let ForeignCache { tell, keeping, chain } = &self.way;
         let task = |key, rule| {
-            let (shared, chain, keeping) = (self.shared.clone(), chain.clone(), keeping.clone());
+            let shared = self.shared.clone();
+            let chain = chain.clone();
+            let keeping = keeping.clone();
             let head = height(chain.as_deref());
             KeepTask { shared, chain, head, leads: Leads::default(), key, rule, keeping }
         };
@@ -306,7 +312,8 @@ impl<P> KeepTask<P> {
         P: Accepts<Res>,
     {
         let kept = response.to_cached().filter(|_| self.keeping.accepts(response))?;
-        let (sought, clock) = (self.key.sought(), &self.shared.clock);
+        let sought = self.key.sought();
+        let clock = &self.shared.clock;
         let expires_at = match self.permanence(response.content()) {
             CacheDecision::No => return None,
             CacheDecision::Forever => None,

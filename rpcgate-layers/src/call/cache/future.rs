@@ -66,7 +66,8 @@ where
     where
         S: Service<Calls<Cached>, Response = Calls<Settled>, Error = E, Future = F> + Send + 'static,
     {
-        let (leading, shared) = (Arc::<Mutex<Split>>::default(), task.shared.clone());
+        let leading = Arc::<Mutex<Split>>::default();
+        let shared = task.shared.clone();
         let going: Going<F::Output> = Box::pin(task.go(leading.clone()));
         CacheFuture { state: State::Shared { shared: SharedFuture { going: Some(going), leading, shared } } }
     }
@@ -147,7 +148,8 @@ where
 {
     async fn go(self, leading: Arc<Mutex<Split>>) -> Result<Calls<Settled>, S::Error> {
         let CacheTask { shared, mut inner, mut calls, mut split } = self;
-        let (mut deadline, mut was_refused) = (None, false);
+        let mut deadline = None;
+        let mut was_refused = false;
         loop {
             let follows = std::mem::take(&mut split.follows);
             let asked = AskedAt { head: split.head, epoch: split.epoch };
@@ -170,7 +172,8 @@ where
                 },
                 |place| landing(tally, place),
             );
-            let (own, is_second) = (settled.tally().caller.project, was_refused);
+            let own = settled.tally().caller.project;
+            let is_second = was_refused;
             let mut lost = false;
             for (place, follow) in &follows {
                 let left = deadline.unwrap_or_default().saturating_sub(shared.clock.elapsed());

@@ -121,7 +121,8 @@ struct SharedCallName {
 
 impl SharedCall {
     fn new(name: SharedCallName, begun_at: Duration, sought: &ReplySought<'_>, body: &Bytes) -> Self {
-        let (method, params) = (sought.method(), sought.params());
+        let method = sought.method();
+        let params = sought.params();
         let (text, method, params) = match (place(body, method), place(body, params)) {
             (Some(method), Some(params)) => (body.clone(), method, params),
             _ => {
@@ -389,7 +390,8 @@ mod tests {
         let Joined::Lead(lead) = in_flight.join(&sought(b"[1]"), &BODY, NOW) else {
             panic!("another call leads")
         };
-        let (mut leads, is_later) = (Leads::default(), lead.is_later_than(landed));
+        let mut leads = Leads::default();
+        let is_later = lead.is_later_than(landed);
         leads.push(in_flight, 0, lead, 0);
         (leads, is_later)
     }

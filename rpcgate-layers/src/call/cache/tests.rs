@@ -973,7 +973,8 @@ async fn source(cache: &mut Cache<End>, fixture: &Fixture, body: &'static str, l
 async fn a_client_that_has_seen_a_head_gets_only_what_never_changes_from_the_cache() {
     let fixture = Fixture::new();
     let mut cache = CacheLayer::new(Arc::new(BoundedReplies::new(ROOM)), fixture.clock.clone()).layer(End);
-    let (block, read) = (r#"{"id":1,"method":"toy_block"}"#, r#"{"id":1,"method":"toy_read"}"#);
+    let block = r#"{"id":1,"method":"toy_block"}"#;
+    let read = r#"{"id":1,"method":"toy_read"}"#;
     for body in [block, read] {
         assert_eq!(source(&mut cache, &fixture, body, Some(7)).await, Source::Node);
         assert_eq!(source(&mut cache, &fixture, body, None).await, Source::Node, "it was not shared");

@@ -101,7 +101,8 @@ async fn a_modest_project_is_admitted_where_a_greedy_one_is_not() {
 fn a_higher_tier_has_a_larger_share() {
     let fixture = Fixture::new();
     let on = |n, tier| Caller::new(KeyId(n), ProjectId(n), TenantId(n), Plan::of(tier));
-    let (free, large) = (on(1, Tier::Free), on(2, Tier::Enterprise));
+    let free = on(1, Tier::Free);
+    let large = on(2, Tier::Enterprise);
     let loads = Arc::new(ChainLoads::new(LoadRules::default().with_least(18)));
     for millis in [[100; 20].as_slice(), &[2_000; 8]].concat() {
         let places = fill(&loads, &fixture, &free);
@@ -165,7 +166,8 @@ async fn the_limit_follows_how_late_nodes_answer() {
 #[tokio::test]
 async fn a_foreign_request_has_its_place_until_its_response_is_there() {
     let fixture = Fixture::new();
-    let (loads, caller) = (Arc::<ChainLoads>::default(), fixture.caller.clone());
+    let loads = Arc::<ChainLoads>::default();
+    let caller = fixture.caller.clone();
     let layer = OverloadLayer::by(loads.clone(), fixture.clock.clone()).with_caller(
         move |request: &http::Request<bool>| request.body().then(|| (caller.clone().into(), TOY)),
     );

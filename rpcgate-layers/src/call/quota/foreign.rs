@@ -135,7 +135,8 @@ where
                 Err(refusal) => ResponseFuture::own(Ok(foreign.reject.reject(request, refusal))),
             },
             Some((mut account, Answer::Pending(reserved))) => {
-                let (reject, charging) = (foreign.reject.clone(), charging.clone());
+                let reject = foreign.reject.clone();
+                let charging = charging.clone();
                 let ready = self.inner.clone();
                 let mut inner = std::mem::replace(&mut self.inner, ready);
                 ResponseFuture::waiting(async move {
@@ -350,7 +351,8 @@ mod tests {
     #[tokio::test]
     async fn a_call_of_a_foreign_request_is_charged_unless_it_fails_and_always_recorded() {
         let clock = Arc::new(ManualClock::at(Time::from_secs(1_000_000)));
-        let (counters, sink) = (Arc::new(MemoryCounters::default()), Arc::new(MemoryUsageSink::default()));
+        let counters = Arc::new(MemoryCounters::default());
+        let sink = Arc::new(MemoryUsageSink::default());
         let mut caller = suite::caller(1);
         caller.quota.cu_per_day = 100;
         let caller = Arc::new(caller);

@@ -33,7 +33,8 @@ impl Watched {
             head(body)
         })
         .await;
-        let (caller, mut parts) = (Mutex::new(None), None);
+        let caller = Mutex::new(None);
+        let mut parts = None;
         let keep = |fixture: Fixture| {
             *caller.lock() = Some(fixture.caller.clone());
             fixture

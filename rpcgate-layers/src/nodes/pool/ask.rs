@@ -173,7 +173,9 @@ impl Pool {
         progress: &mut CallProgress<'_>,
         permit: impl Fn() -> Result<InFlightPermit, NodeRequestError> + Send,
     ) -> Result<E::Answer, NodeRequestError> {
-        let (among, avoid, calls) = (exchange.among(), exchange.avoid(), exchange.calls());
+        let among = exchange.among();
+        let avoid = exchange.avoid();
+        let calls = exchange.calls();
         let method = exchange.method();
         let candidates = |failed| Candidates { among, avoid: [avoid, failed], kind: (E::TRANSPORT, method) };
         let choose = |failed| self.choose(clients, candidates(failed), calls);

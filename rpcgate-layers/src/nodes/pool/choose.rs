@@ -164,7 +164,8 @@ mod tests {
     /// Returns the node that gets a call, and the reason.
     async fn asked(fixture: &PoolFixture) -> (u16, NodeChoice) {
         let mut tries = NodeTries::default();
-        let (request, mut memory) = (call("read"), MemoryPermit::default());
+        let request = call("read");
+        let mut memory = MemoryPermit::default();
         let mut on_sent = |_| {};
         let noted = (&mut on_sent as &mut OnSent<'_>, &mut tries);
         fixture.pool.ask_classified(&request, None, &mut memory, noted, Ok).await.unwrap();
@@ -295,7 +296,8 @@ mod tests {
 
     #[tokio::test]
     async fn every_try_counts_unless_no_byte_of_it_was_sent() {
-        let (cut, good) = (failing(0, async |_| {}).await, ScriptedNode::always(answer("{}")).await);
+        let cut = failing(0, async |_| {}).await;
+        let good = ScriptedNode::always(answer("{}")).await;
         let first = NodeConfig { priority: 0, ..node(&cut.url(), budget(MANY)) };
         let second = NodeConfig { priority: 1, ..node(&good.url(), budget(MANY)) };
         let fixture = pool(vec![first.clone(), second]);

@@ -357,7 +357,8 @@ mod tests {
     {
         let answered = Arc::new(AtomicUsize::new(0));
         ScriptedNode::serve(move |_, mut wire| {
-            let (answered, then) = (answered.clone(), then.clone());
+            let answered = answered.clone();
+            let then = then.clone();
             async move {
                 while wire.request().await.is_some() {
                     if answered.fetch_add(1, Relaxed) >= good {
@@ -390,7 +391,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_read_that_a_node_does_not_answer_is_answered_by_another() {
-        let (slow, good) = (lasting(32, silent).await, ScriptedNode::always(answer("{}")).await);
+        let slow = lasting(32, silent).await;
+        let good = ScriptedNode::always(answer("{}")).await;
         let fixture = PoolFixture::with(&[slow.url(), good.url()], limits(PoolLimits::default()));
         warm(&fixture, 64).await;
         let before = fixture.pool.hedges().unwrap();
@@ -405,7 +407,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_hedge_counts_at_its_node_as_the_first_try_does_at_its_own() {
-        let (slow, good) = (lasting(32, silent).await, ScriptedNode::always(answer("{}")).await);
+        let slow = lasting(32, silent).await;
+        let good = ScriptedNode::always(answer("{}")).await;
         let allowance = NodeAllowance { monthly_calls: Some(1_000), ..NodeAllowance::default() };
         let node = |node: &ScriptedNode| {
             let config = NodeConfig::new(node.url().parse().unwrap());
@@ -431,7 +434,8 @@ mod tests {
         assert_eq!(fixture.whole(read()).await, Err(Fault::sent(Cause::Timeout).into()));
         let counts = fixture.pool.hedges().unwrap();
         assert_eq!((counts.sent, counts.withheld > 0), (0, true), "{counts:?}");
-        let (slow, good) = (lasting(0, silent).await, ScriptedNode::always(answer("{}")).await);
+        let slow = lasting(0, silent).await;
+        let good = ScriptedNode::always(answer("{}")).await;
         let fixture = PoolFixture::with(&[slow.url(), good.url()], ending_after(400));
         assert_eq!(fixture.whole(read()).await, Err(Fault::sent(Cause::Timeout).into()));
         assert_eq!((fixture.pool.hedges(), good.seen().len()), (None, 0));

@@ -24,7 +24,8 @@ async fn a_read_survives_a_connection_that_dies_under_it() {
 #[tokio::test]
 async fn a_broadcast_that_was_written_is_never_written_again() {
     for good in [0, 1] {
-        let (one, two) = (failing(good, async |_| {}).await, failing(good, async |_| {}).await);
+        let one = failing(good, async |_| {}).await;
+        let two = failing(good, async |_| {}).await;
         let fixture = PoolFixture::new(&[&one, &two]);
         for _ in 0..2 * good {
             fixture.read().await.unwrap();
@@ -128,7 +129,8 @@ async fn a_reset_in_the_middle_of_an_answer_is_a_fault_and_a_read_moves_on() {
 
 #[tokio::test]
 async fn a_read_is_sent_at_most_twice_on_new_connections() {
-    let (one, two) = (failing(0, async |_| {}).await, failing(0, async |_| {}).await);
+    let one = failing(0, async |_| {}).await;
+    let two = failing(0, async |_| {}).await;
     let fixture = PoolFixture::new(&[&one]);
     assert_eq!(fixture.read().await, Err(broken()));
     assert_eq!(one.seen().len(), 2);
@@ -209,7 +211,8 @@ async fn retries_end_with_their_reserve() {
 
 #[tokio::test]
 async fn a_node_to_avoid_gets_no_call() {
-    let (one, two) = (ScriptedNode::always(answer("1")).await, ScriptedNode::always(answer("2")).await);
+    let one = ScriptedNode::always(answer("1")).await;
+    let two = ScriptedNode::always(answer("2")).await;
     let fixture = PoolFixture::new(&[&one, &two]);
     let first = fixture.pool.ask(&call("a"), &mut MemoryPermit::default()).await.unwrap().node;
     let ask = NodeRequest { avoid: Some(first), ..call("a") };
@@ -244,7 +247,8 @@ async fn silent() -> ScriptedNode {
 
 #[tokio::test]
 async fn a_try_that_takes_too_long_leaves_time_for_another_node() {
-    let (silent, good) = (silent().await, ScriptedNode::always(answer("{}")).await);
+    let silent = silent().await;
+    let good = ScriptedNode::always(answer("{}")).await;
     let retry = RetryPolicy { per_try: Some(Duration::from_millis(400)), ..RetryPolicy::default() };
     let limits = PoolLimits { retry, ..PoolLimits::default() };
     let fixture = PoolFixture::with(&[silent.url(), good.url()], limits);
@@ -326,7 +330,8 @@ async fn a_read_that_a_node_does_not_answer_is_sent_to_another_one() {
         let retry = RetryPolicy::default().with_next_node_after(Some(Duration::from_millis(50)));
         PoolLimits::default().with_retry(retry)
     };
-    let (silent, slow) = (silent().await, late(200).await);
+    let silent = silent().await;
+    let slow = late(200).await;
     let mut fallback = NodeConfig::new(slow.url().parse().unwrap());
     fallback.priority = 1;
     let fixture = PoolFixture::of(vec![NodeConfig::new(silent.url().parse().unwrap()), fallback], limits());
@@ -374,7 +379,8 @@ async fn lose_a_call(fixture: &PoolFixture, silent: &ScriptedNode) {
 
 #[tokio::test]
 async fn a_client_that_gives_up_at_a_silent_node_is_sent_to_another_one_afterwards() {
-    let (silent, good) = (silent().await, ScriptedNode::always(answer("{}")).await);
+    let silent = silent().await;
+    let good = ScriptedNode::always(answer("{}")).await;
     let fixture = PoolFixture::new(&[&silent, &good]);
     lose_a_call(&fixture, &silent).await;
     for _ in 0..20 {
@@ -391,7 +397,8 @@ async fn a_client_that_gives_up_at_a_silent_node_is_sent_to_another_one_afterwar
 
 #[tokio::test]
 async fn calls_that_wait_at_a_silent_node_keep_others_away_from_it_before_they_end() {
-    let (silent, good) = (silent().await, ScriptedNode::always(answer("{}")).await);
+    let silent = silent().await;
+    let good = ScriptedNode::always(answer("{}")).await;
     let fixture = PoolFixture::new(&[&silent, &good]);
     let waiting = async {
         while silent.seen().is_empty() {
@@ -412,7 +419,8 @@ async fn calls_that_wait_at_a_silent_node_keep_others_away_from_it_before_they_e
 
 #[tokio::test]
 async fn a_client_that_leaves_soon_does_not_drive_a_node_out() {
-    let (silent, good) = (silent().await, ScriptedNode::always(answer("{}")).await);
+    let silent = silent().await;
+    let good = ScriptedNode::always(answer("{}")).await;
     let fixture = PoolFixture::new(&[&silent, &good]);
     for _ in 0..20 {
         let before = silent.seen().len() + good.seen().len();

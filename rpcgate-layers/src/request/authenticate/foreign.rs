@@ -99,14 +99,16 @@ where
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let OverHttp { clock, places, reject } = &self.way;
-        let (now, key) = (clock.now(), key_of(&request, *places));
+        let now = clock.now();
+        let key = key_of(&request, *places);
         let user = user_of(request.headers(), request.uri());
         let peek = key.as_deref().map(|key| self.directory.peek(key));
         if matches!(peek, Some(KeyLookup::Miss))
             || (user.is_some() && matches!(peek, Some(KeyLookup::Unknown)))
         {
             let keys = [key.map(Cow::into_owned), user];
-            let (directory, reject) = (self.directory.clone(), reject.clone());
+            let directory = self.directory.clone();
+            let reject = reject.clone();
             let ready = self.inner.clone();
             let mut inner = std::mem::replace(&mut self.inner, ready);
             return ResponseFuture::waiting(async move {

@@ -135,7 +135,8 @@ mod tests {
 
     #[test]
     fn the_first_place_that_has_a_key_is_used() {
-        let (uri, login) = ("/eth?api_key=six&apikey=thr%65e", basic("user:four"));
+        let uri = "/eth?api_key=six&apikey=thr%65e";
+        let login = basic("user:four");
         let mut headers = vec![
             ("apikey", "one"),
             ("x-api-key", "two"),

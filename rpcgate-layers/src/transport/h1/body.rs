@@ -220,7 +220,8 @@ mod tests {
     #[tokio::test]
     async fn a_break_in_the_rest_is_an_error_and_never_an_end() {
         let whole = text(100_000);
-        let (framed, chunks) = (answer(&whole), chunked(&whole));
+        let framed = answer(&whole);
+        let chunks = chunked(&whole);
         for cut in
             [&framed[..framed.len() - 1], &framed[..50_000], &chunks[..chunks.len() - 1], &chunks[..50_000]]
         {

@@ -111,7 +111,9 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         let progress = Arc::<ReadProgress>::default();
         let held = memory.sibling();
         let source = Source { inner, ahead: Bytes::new(), progress: progress.clone(), memory };
-        let (state, expects_one, is_first) = (State::Idle(source), true, false);
+        let state = State::Idle(source);
+        let expects_one = true;
+        let is_first = false;
         FrameReader { state, role, max_message, progress, expects_one, is_first, fragments: None, held }
     }
 

@@ -233,7 +233,8 @@ mod tests {
     #[tokio::test]
     async fn frames_to_a_client_have_no_mask_and_frames_to_a_node_have_one_of_their_own() {
         assert_eq!(written(Role::Server, b"hello").await, b"\x81\x05hello");
-        let (one, two) = (written(Role::Client, b"hello").await, written(Role::Client, b"hello").await);
+        let one = written(Role::Client, b"hello").await;
+        let two = written(Role::Client, b"hello").await;
         assert_eq!((one[0], one[1], one.len()), (0x81, 0x85, 11));
         let mask: [u8; 4] = one[2..6].try_into().unwrap();
         let payload: Vec<u8> =

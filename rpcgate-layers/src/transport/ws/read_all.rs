@@ -59,7 +59,8 @@ pub(crate) fn read_all(pieces: &[Bytes], role: Role, max_message: usize, room: u
     let budget = MemoryBudget::new(room);
     let permit = MemoryPermit::of_project(budget.clone(), ProjectId(1));
     let mut reader = FrameReader::new(Pieces(pieces.iter(), Bytes::new()), role, max_message, permit);
-    let (mut frames, mut held) = (Vec::new(), 0);
+    let mut frames = Vec::new();
+    let mut held = 0;
     let end = loop {
         let next = pin!(reader.next()).poll(&mut Context::from_waker(Waker::noop()));
         match next {
@@ -194,7 +195,8 @@ mod tests {
     }
 
     fn cut(bytes: &[u8], sizes: &[usize]) -> Vec<Bytes> {
-        let (mut rest, mut pieces) = (bytes, Vec::new());
+        let mut rest = bytes;
+        let mut pieces = Vec::new();
         for size in sizes.iter().cycle() {
             if rest.is_empty() {
                 break;

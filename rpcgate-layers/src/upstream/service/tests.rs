@@ -166,7 +166,8 @@ fn echoed(body: &str, turn: usize) -> String {
         if call.is_notification(body.as_bytes()) {
             return None;
         }
-        let (id, method) = (call.id.map_or("null", of), call.method.text(body.as_bytes()));
+        let id = call.id.map_or("null", of);
+        let method = call.method.text(body.as_bytes());
         Some(format!(r#"{{"id":{id},{},"jsonrpc":"2.0"}}"#, content(method, call.params.map_or("", of))))
     };
     match parse(body.as_bytes(), &Limits::default().with_batch(1_000)).unwrap() {
@@ -419,7 +420,8 @@ async fn an_invalid_answer_is_a_failure_and_is_not_charged() {
 #[tokio::test]
 async fn a_read_without_an_answer_is_sent_to_another_node() {
     for (reply, _) in no_answers() {
-        let (bad, good) = (closing(reply.clone()).await, ScriptedNode::always(answer(GOOD)).await);
+        let bad = closing(reply.clone()).await;
+        let good = ScriptedNode::always(answer(GOOD)).await;
         let site = Site::new(&[&bad, &good]);
         for _ in 0..4 {
             assert_eq!(site.send(READ).await.1, GOOD, "{reply}");
@@ -432,7 +434,8 @@ async fn a_read_without_an_answer_is_sent_to_another_node() {
 #[tokio::test]
 async fn a_broadcast_is_sent_once_regardless_of_its_outcome() {
     for (reply, _) in no_answers() {
-        let (bad, good) = (closing(reply.clone()).await, ScriptedNode::always(answer(GOOD)).await);
+        let bad = closing(reply.clone()).await;
+        let good = ScriptedNode::always(answer(GOOD)).await;
         let site = Site::new(&[&bad, &good]);
         let mut failed = 0;
         for sent in 1..=4 {
@@ -446,7 +449,8 @@ async fn a_broadcast_is_sent_once_regardless_of_its_outcome() {
 
 #[tokio::test]
 async fn a_broadcast_moves_on_only_when_nothing_was_sent() {
-    let (refusing, good) = (Refusing::new(), ScriptedNode::always(answer(GOOD)).await);
+    let refusing = Refusing::new();
+    let good = ScriptedNode::always(answer(GOOD)).await;
     let urls = [refusing.url(), good.url()];
     let site = Site::of(Fixture::new(), PoolFixture::with(&urls, PoolLimits::default()));
     for _ in 0..4 {
@@ -458,7 +462,8 @@ async fn a_broadcast_moves_on_only_when_nothing_was_sent() {
 #[tokio::test]
 async fn an_answer_that_must_be_held_and_is_too_large_is_a_failure() {
     let long = format!(r#"{{"jsonrpc":"2.0","id":0,"result":"{}"}}"#, "x".repeat(2_000));
-    let (one, two) = (ScriptedNode::always(answer(&long)).await, ScriptedNode::always(answer(&long)).await);
+    let one = ScriptedNode::always(answer(&long)).await;
+    let two = ScriptedNode::always(answer(&long)).await;
     let mut site = Site::new(&[&one, &two]);
     site.upstream = site.upstream.with_limits(ReplyLimits::default().with_buffer(1_000).with_max(1_000));
     for body in [r#"{"id":0,"method":"toy_read"}"#, r#"[{"id":1,"method":"a"},{"id":2,"method":"b"}]"#] {
@@ -828,7 +833,8 @@ async fn a_call_has_one_deadline_over_all_its_tries() {
             wire.write("HTTP/1.1 502 Bad\r\ncontent-length: 2\r\n\r\noh").await;
         }
     });
-    let (one, two) = (late.await, silent().await);
+    let one = late.await;
+    let two = silent().await;
     let limits = PoolLimits::default();
     let pool = PoolFixture::with(&[one.url(), two.url()], limits);
     let site = Site::of(Fixture::new(), pool);

@@ -209,7 +209,9 @@ impl Gathered {
         }
         let ticket = held.next;
         held.next += 1;
-        let (number, body, path) = (call.number, call.body.clone(), call.path);
+        let number = call.number;
+        let body = call.body.clone();
+        let path = call.path;
         held.waiting.push(WaitingCall { ticket, number, body, path, outcome });
         let is_full = held.waiting.len() >= self.max_calls;
         drop(held);
@@ -285,7 +287,8 @@ impl Gathered {
         request: &NodeRequest,
         memory: &mut MemoryPermit,
     ) -> Result<NodeAnswer, TryFailure> {
-        let (mut ignored, mut unexplained) = (|_| {}, NodeTries::default());
+        let mut ignored = |_| {};
+        let mut unexplained = NodeTries::default();
         let mut progress = CallProgress::new(None, &mut ignored, &mut unexplained);
         match self.client.send_alone(request, memory, (Reuse::Idle, false), &mut progress).await {
             Err(TryFailure::IdleConnectionClosed { .. }) => {
@@ -304,7 +307,8 @@ impl Gathered {
             return false;
         };
         let mut is_of_array = true;
-        let (rejects_the_gateway, has_failed) = (answer.rejects_the_gateway(), answer.has_failed());
+        let rejects_the_gateway = answer.rejects_the_gateway();
+        let has_failed = answer.has_failed();
         match replies(body, DEEPEST) {
             Ok(Replies::Many(many)) if !rejects_the_gateway && is_refusal(&many, calls.len()) => {
                 self.abandon(calls, Abandoned::NotAccepted);
@@ -324,7 +328,8 @@ impl Gathered {
             Err(_) if !rejects_the_gateway && !has_failed => self.abandon(calls, Abandoned::NotAccepted),
             // The node, or a proxy before it, answers nothing at all, which has nothing to do with the array.
             _ => give_all(calls, || {
-                let (status, headers) = (answer.status, answer.headers.clone());
+                let status = answer.status;
+                let headers = answer.headers.clone();
                 let body = AnswerBody::Whole(Bytes::new());
                 Ok(NodeAnswer { node: answer.node, status, headers, body, ..NodeAnswer::unconnected() })
             }),
@@ -337,7 +342,8 @@ impl Gathered {
     fn abandon(&self, calls: Vec<WaitingCall>, why: Abandoned) {
         self.counters.count_abandoned();
         let now = self.client.clock.elapsed();
-        let (node, number) = (self.client.node.config.name(), calls.len());
+        let node = self.client.node.config.name();
+        let number = calls.len();
         tracing::debug!(%node, calls = number, "an array of calls is abandoned: {}", why.text());
         if why != Abandoned::NoMemory {
             self.rest.fail(now);

@@ -49,7 +49,8 @@ fn tries(tries: &NodeTries) -> Vec<(NodeChoice, u16, TryEnd)> {
 
 #[tokio::test]
 async fn a_call_goes_to_a_node_that_takes_its_method_and_a_method_without_one_is_not_available() {
-    let (traces, full) = (echo().await, echo().await);
+    let traces = echo().await;
+    let full = echo().await;
     let site = site(vec![
         taking(&traces, &["probe_*", "toy_id"], &[]),
         taking(&full, &[], &["probe_*", "toy_send"]),
@@ -70,7 +71,8 @@ async fn a_call_goes_to_a_node_that_takes_its_method_and_a_method_without_one_is
 
 #[tokio::test]
 async fn a_batch_is_split_by_the_nodes_that_take_its_calls_and_each_answer_finds_its_place() {
-    let (traces, full) = (echo().await, echo().await);
+    let traces = echo().await;
+    let full = echo().await;
     let site = site(vec![taking(&traces, &["probe_*"], &[]), taking(&full, &[], &["probe_*", "toy_id"])]);
     let states = site
         .states_of(
@@ -94,7 +96,9 @@ async fn a_batch_is_split_by_the_nodes_that_take_its_calls_and_each_answer_finds
 
 #[tokio::test]
 async fn health_and_retries_are_among_the_nodes_that_take_the_call() {
-    let (bad, other, good) = (ScriptedNode::always(status(500, "oh")).await, echo().await, echo().await);
+    let bad = ScriptedNode::always(status(500, "oh")).await;
+    let other = echo().await;
+    let good = echo().await;
     let nodes =
         vec![taking(&bad, &[], &[]), taking(&other, &[], &["toy_scan"]), taking(&good, &["toy_scan"], &[])];
     let site = site(nodes);
@@ -121,7 +125,8 @@ fn with_archive(pruned: &ScriptedNode, archive: &ScriptedNode) -> Vec<NodeConfig
 
 #[tokio::test]
 async fn a_read_whose_node_has_pruned_the_state_is_answered_by_an_archive_and_metered_once() {
-    let (pruned, archive) = (erring(PRUNED).await, echo().await);
+    let pruned = erring(PRUNED).await;
+    let archive = echo().await;
     let site = site(with_archive(&pruned, &archive));
     let calls = site.settle(r#"{"id":1,"method":"toy_block"}"#).await;
     assert_eq!(states(&calls), [r#"["toy_block","none"]"#]);
@@ -135,7 +140,8 @@ async fn a_read_whose_node_has_pruned_the_state_is_answered_by_an_archive_and_me
 
 #[tokio::test]
 async fn of_a_batch_only_the_calls_that_lack_their_history_go_to_an_archive() {
-    let (pruned, archive) = (erring(PRUNED).await, echo().await);
+    let pruned = erring(PRUNED).await;
+    let archive = echo().await;
     let site = site(with_archive(&pruned, &archive));
     let states = site
         .states_of(r#"[{"id":1,"method":"toy_scan"},{"id":2,"method":"a","params":[2]},{"id":3,"method":"b","params":[3]}]"#)
@@ -147,7 +153,8 @@ async fn of_a_batch_only_the_calls_that_lack_their_history_go_to_an_archive() {
 
 #[tokio::test]
 async fn an_archive_is_not_asked_for_other_errors_nor_for_broadcasts_nor_twice() {
-    let (pruned, archive) = (erring(PRUNED).await, erring(PRUNED).await);
+    let pruned = erring(PRUNED).await;
+    let archive = erring(PRUNED).await;
     let site = site(with_archive(&pruned, &archive));
     let state = site.states_of(r#"{"id":1,"method":"toy_send"}"#).await;
     assert!(state[0].contains("pruned") && archive.seen().is_empty(), "{state:?}");
@@ -162,7 +169,8 @@ async fn an_archive_is_not_asked_for_other_errors_nor_for_broadcasts_nor_twice()
 
 #[tokio::test]
 async fn if_the_archive_fails_the_client_gets_the_first_answer() {
-    let (pruned, refusing) = (erring(PRUNED).await, Refusing::new());
+    let pruned = erring(PRUNED).await;
+    let refusing = Refusing::new();
     let archive = NodeConfig::new(refusing.url().parse().unwrap()).with_archive(true);
     let site = site(vec![archive, NodeConfig::new(pruned.url().parse().unwrap())]);
     let (code, body) = site.send(r#"{"jsonrpc":"2.0","id":1,"method":"other"}"#).await;
@@ -172,7 +180,8 @@ async fn if_the_archive_fails_the_client_gets_the_first_answer() {
 
 #[tokio::test]
 async fn an_archive_is_asked_within_the_retry_budget_alone() {
-    let (pruned, archive) = (erring(PRUNED).await, erring(PRUNED).await);
+    let pruned = erring(PRUNED).await;
+    let archive = erring(PRUNED).await;
     let retry = RetryPolicy::default().with_budget(RetryBudget::default().with_min_per_sec(0));
     let limits = PoolLimits::default().with_retry(retry);
     let site = Site::of(Fixture::new(), PoolFixture::of(with_archive(&pruned, &archive), limits));

@@ -358,7 +358,8 @@ async fn a_failed_array_is_a_failed_try_of_each_of_its_calls_and_one_failure_of_
     let asked = (0..8).map(|number| {
         let pool = fixture.pool.clone();
         async move {
-            let (mut memory, mut tries) = (MemoryPermit::default(), NodeTries::default());
+            let mut memory = MemoryPermit::default();
+            let mut tries = NodeTries::default();
             pool.ask_classified(&read(number), None, &mut memory, (&mut |_| {}, &mut tries), reject).await
         }
     });
@@ -382,7 +383,8 @@ async fn a_failure_at_a_second_node_is_recorded_although_that_at_the_first_was_o
     let asked = (0..2).map(|number| {
         let pool = fixture.pool.clone();
         async move {
-            let (mut memory, mut tries) = (MemoryPermit::default(), NodeTries::default());
+            let mut memory = MemoryPermit::default();
+            let mut tries = NodeTries::default();
             pool.ask_classified(&read(number), None, &mut memory, (&mut |_| {}, &mut tries), reject).await
         }
     });
@@ -398,11 +400,14 @@ async fn a_call_whose_client_leaves_before_it_is_sent_leaves_no_hole_and_was_not
     let fixture = fixture(&[&node]);
     let is_sent = AtomicBool::new(false);
     let mut on_sent = |sent| is_sent.store(sent, Relaxed);
-    let (request, mut memory, mut tries) = (read(0), MemoryPermit::default(), NodeTries::default());
+    let request = read(0);
+    let mut memory = MemoryPermit::default();
+    let mut tries = NodeTries::default();
     let noted = (&mut on_sent as &mut crate::nodes::progress::OnSent<'_>, &mut tries);
     let mut leaves = Box::pin(fixture.pool.ask_classified(&request, None, &mut memory, noted, Ok));
     assert!((&mut leaves).now_or_never().is_none());
-    let (mut one, mut two) = (Box::pin(fixture.whole(read(1))), Box::pin(fixture.whole(read(2))));
+    let mut one = Box::pin(fixture.whole(read(1)));
+    let mut two = Box::pin(fixture.whole(read(2)));
     assert!((&mut one).now_or_never().is_none() && (&mut two).now_or_never().is_none());
     drop(leaves);
     let (one, two) = tokio::join!(one, two);
@@ -420,7 +425,8 @@ async fn a_call_that_another_took_along_was_sent_although_its_client_leaves_at_o
         let is_sent = AtomicBool::new(false);
         let mut on_sent = |sent| is_sent.store(sent, Relaxed);
         let request = NodeRequest { hedge, ..read(0) };
-        let (mut memory, mut tries) = (MemoryPermit::default(), NodeTries::default());
+        let mut memory = MemoryPermit::default();
+        let mut tries = NodeTries::default();
         let noted = (&mut on_sent as &mut crate::nodes::progress::OnSent<'_>, &mut tries);
         let mut leaves = Box::pin(fixture.pool.ask_classified(&request, None, &mut memory, noted, Ok));
         assert!((&mut leaves).now_or_never().is_none());
@@ -437,7 +443,8 @@ fn of_the_calls_of_a_failed_array_the_first_whose_client_is_there_reports_it() {
     let (calls, mut receivers): (Vec<_>, Vec<_>) = (0..3)
         .map(|number| {
             let (outcome, receiver) = oneshot::channel();
-            let (ticket, body) = (number as u64, Bytes::new());
+            let ticket = number as u64;
+            let body = Bytes::new();
             (WaitingCall { ticket, number, body, path: None, outcome }, receiver)
         })
         .unzip();
@@ -482,7 +489,8 @@ proptest! {
         let body = Bytes::from(all(said));
         let (calls, receivers): (Vec<_>, Vec<_>) = (0..order.len()).map(|number| {
             let (outcome, receiver) = oneshot::channel();
-            let (ticket, body) = (number as u64, Bytes::new());
+            let ticket = number as u64;
+            let body = Bytes::new();
             (WaitingCall { ticket, number, body, path: None, outcome }, receiver)
         }).unzip();
         let Ok(Replies::Many(many)) = replies(&body, DEEPEST) else { panic!("an array") };
