@@ -170,7 +170,8 @@ mod tests {
         activity.is_paid("a", "", Some(u128::MAX));
         activity.is_paid("b", "t", Some(7));
         activity.sends("b");
-        let (most, difference) = (u128::MAX.to_string(), (u128::MAX - 5).to_string());
+        let most = u128::MAX.to_string();
+        let difference = (u128::MAX - 5).to_string();
         assert_eq!(
             shown(activity, &every()),
             [

@@ -175,7 +175,8 @@ impl MoveEvent {
             (Party { account: Some(account), store: None }, token)
         } else {
             let store = place("store")?;
-            let (owner, asset) = (stores.owners.get(&store).cloned(), stores.assets.get(&store).cloned());
+            let owner = stores.owners.get(&store).cloned();
+            let asset = stores.assets.get(&store).cloned();
             (Party { account: owner, store: Some(store) }, asset)
         };
         Ok(Some(Flow { is_deposit, party, token, amount }))

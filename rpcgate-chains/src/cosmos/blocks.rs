@@ -98,8 +98,11 @@ fn seconds(time: &str) -> Option<i64> {
         let is_number = text.len() == length && text.bytes().all(|byte| byte.is_ascii_digit());
         is_number.then(|| text.parse::<i64>().ok()).flatten()
     };
-    let (mut date, mut clock) = (date.split('-'), clock.split(':'));
-    let (year, month, day) = (digits(date.next()?, 4)?, digits(date.next()?, 2)?, digits(date.next()?, 2)?);
+    let mut date = date.split('-');
+    let mut clock = clock.split(':');
+    let year = digits(date.next()?, 4)?;
+    let month = digits(date.next()?, 2)?;
+    let day = digits(date.next()?, 2)?;
     let (hour, minute, second) =
         (digits(clock.next()?, 2)?, digits(clock.next()?, 2)?, digits(clock.next()?, 2)?);
     let is_whole = date.next().is_none() && clock.next().is_none();
@@ -115,7 +118,8 @@ fn seconds(time: &str) -> Option<i64> {
     }
     // Days since 1970 (Gregorian), with years that begin in March, so that a leap day is the last of its year.
     let (year, month) = if month < 3 { (year - 1, month + 9) } else { (year, month - 3) };
-    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let era = year.div_euclid(400);
+    let of_era = year.rem_euclid(400);
     let of_year = (153 * month + 2) / 5 + day - 1;
     let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468;
     Some(days * 86_400 + hour * 3_600 + minute * 60 + second)
@@ -145,7 +149,8 @@ async fn block_at(node: &dyn NodeCalls, height: u64) -> Result<Block, ReadError>
 
 /// Returns the transactions of a block in order; `None` if the node has not indexed all of them.
 async fn transactions(node: &dyn NodeCalls, block: &Block) -> Result<Option<Vec<TxResponse>>, ReadError> {
-    let (height, count) = (block.reference.height, block.count);
+    let height = block.reference.height;
+    let count = block.count;
     let unreadable = || ReadError::Unreadable(TRANSACTIONS);
     let mut all: Vec<TxResponse> = Vec::new();
     for page in 1..=count.div_ceil(PAGE) {
@@ -223,7 +228,8 @@ impl BlockReader for CosmosBlocks {
     ) -> BoxFuture<'a, Result<Option<BlockEvents>, ReadError>> {
         Box::pin(async move {
             let newest = block(node, "latest").await?;
-            let (head, height) = (newest.reference.height, known.height.saturating_add(1));
+            let head = newest.reference.height;
+            let height = known.height.saturating_add(1);
             if head < height {
                 return Ok(None);
             }

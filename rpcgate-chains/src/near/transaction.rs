@@ -221,7 +221,8 @@ impl TxStatus {
                 pay(from, &receipt.receiver_id, &action.actions, &receipt.receipt_id)?;
             }
         }
-        let (mut transfers, mut logged) = (Vec::new(), Vec::new());
+        let mut transfers = Vec::new();
+        let mut logged = Vec::new();
         for OutcomeOf { id, outcome } in &self.receipts_outcome {
             if !outcome.status.is_success() {
                 continue;

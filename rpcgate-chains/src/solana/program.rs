@@ -88,7 +88,8 @@ pub(super) fn logged(lines: &[String]) -> Vec<Logged<'_>> {
             continue;
         }
         let mut words = rest.split(' ');
-        let (program, what) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let program = words.next().unwrap_or_default();
+        let what = words.next().unwrap_or_default();
         match what {
             "invoke" => running.push(program),
             "success" | "failed:" if running.last() == Some(&program) => {

@@ -111,7 +111,8 @@ impl Transaction {
         let signature = self.transaction.signatures.first();
         let signature = signature.ok_or(ReadError::Unreadable("the signature of a transaction"))?;
         let event = |kind| ChainEvent::new(kind).with("tx_hash", &**signature);
-        let (keys, is_success) = (self.keys(), self.meta.err.is_none());
+        let keys = self.keys();
+        let is_success = self.meta.err.is_none();
         if wanted.wants(EventType::AddressActivity) {
             let event = event(EventType::AddressActivity).with("success", is_success);
             self.activity(&keys)?.events(&event, wanted, out);
@@ -129,7 +130,8 @@ impl Transaction {
     }
 
     fn activity(&self, keys: &[&str]) -> Result<Activity, ReadError> {
-        let (before, after) = (&self.meta.pre_balances, &self.meta.post_balances);
+        let before = &self.meta.pre_balances;
+        let after = &self.meta.post_balances;
         if before.len() != keys.len() || after.len() != keys.len() {
             return Err(ReadError::Unreadable("the balances of a transaction"));
         }

@@ -159,7 +159,8 @@ async fn confirmed(node: &dyn NodeCalls, seqno: u64) -> Result<Vec<BlockId>, Rea
 async fn transactions(node: &dyn NodeCalls, block: &BlockId) -> Result<Vec<Transaction>, ReadError> {
     const WHAT: &str = "the transactions of a block";
     let shard: i64 = block.shard.parse().map_err(|_| ReadError::Unreadable("a shard"))?;
-    let (workchain, seqno) = (block.workchain, block.seqno);
+    let workchain = block.workchain;
+    let seqno = block.seqno;
     let mut all: Vec<Transaction> = Vec::new();
     loop {
         let mut path = format!(

@@ -262,7 +262,8 @@ impl Transaction {
     }
 
     fn tell_activity(&self, delivered: Option<&Amount>, wanted: &Wanted, events: &mut Vec<ChainEvent>) {
-        let (sender, to) = (self.fields.account.as_str(), self.fields.destination.as_deref());
+        let sender = self.fields.account.as_str();
+        let to = self.fields.destination.as_deref();
         for (address, gain) in self.gains() {
             if !wanted.watches(address) {
                 continue;

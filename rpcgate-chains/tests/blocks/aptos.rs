@@ -31,7 +31,8 @@ fn a_simulated_block_of_aptos_is_told_as_new_without_reading_its_transactions() 
     for pair in blocks.windows(2) {
         assert_eq!(pair[1].block.height, pair[0].block.height + 1);
         assert_eq!(pair[1].events.len(), 1);
-        let (before, after) = (&pair[0].events[0].data, &pair[1].events[0].data);
+        let before = &pair[0].events[0].data;
+        let after = &pair[1].events[0].data;
         assert_eq!(after["first_version"].as_u64(), before["last_version"].as_u64().map(|last| last + 1));
         let versions = after["last_version"].as_u64().unwrap() + 1 - after["first_version"].as_u64().unwrap();
         assert_eq!(after["transactions"], versions);

@@ -123,7 +123,8 @@ fn size(tree: &Value) -> usize {
 fn known(chain: usize) -> &'static BlockRef {
     static KNOWN: OnceLock<Vec<BlockRef>> = OnceLock::new();
     let of = |chain: &&str| {
-        let (reader, node) = (Reader::of(chain), SimulatedNode::of(chain));
+        let reader = Reader::of(chain);
+        let node = SimulatedNode::of(chain);
         if BY_HEIGHT.contains(chain) { reader.back(&node, 40) } else { reader.head(&node).unwrap() }
     };
     &KNOWN.get_or_init(|| CHAINS.iter().map(of).collect())[chain]
@@ -206,7 +207,8 @@ proptest! {
 #[test]
 fn the_unbroken_answers_of_every_simulated_node_have_events_of_every_type() {
     for (place, chain) in CHAINS.into_iter().enumerate() {
-        let (reader, node) = (Reader::of(chain), SimulatedNode::changed(chain, |_, answer| answer));
+        let reader = Reader::of(chain);
+        let node = SimulatedNode::changed(chain, |_, answer| answer);
         node.wait(60_000);
         let mut known = known(place).clone();
         let mut missing: Vec<_> = reader.kinds().to_vec();

@@ -15,7 +15,8 @@ fn a_simulated_block_of_cardano_is_told_as_new() {
     let reading = simulated();
     let blocks = reading.follow(&[EventType::NewBlock], 20, 20_000);
     for pair in blocks.windows(2) {
-        let (before, after) = (&pair[0], &pair[1]);
+        let before = &pair[0];
+        let after = &pair[1];
         assert_eq!(after.block.height, before.block.height + 1);
         assert_eq!(after.events.len(), 1);
         let data = &after.events[0].data;

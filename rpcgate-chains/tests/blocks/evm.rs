@@ -185,7 +185,9 @@ fn what_failed_has_moved_nothing_and_created_nothing() {
         .iter()
         .map(|event| (&event.data["address"], event.data.get("value"), &event.data["success"]))
         .collect();
-    let (sender, recipient, failed) = (address(1).into(), address(2).into(), false.into());
+    let sender = address(1).into();
+    let recipient = address(2).into();
+    let failed = false.into();
     assert_eq!(shown, [&sender, &recipient, &sender].map(|address| (address, None, &failed)));
     assert!(!events[2].data.contains_key("to"));
 }
@@ -337,7 +339,8 @@ fn logs_and_receipts_of_another_block_are_an_error() {
 #[test]
 fn a_block_on_another_parent_is_told_with_it() {
     let node = ScriptedNode::of_texts(|_: &str, _: &str| Ok(written_block(8, json!([])).to_string()));
-    let (reader, wanted) = (eth(), Wanted::new([EventType::NewBlock]));
+    let reader = eth();
+    let wanted = Wanted::new([EventType::NewBlock]);
     let known = BlockRef::new(7, hash(77), hash(6), 0);
     let next = reader.after(&node, &known, &wanted).unwrap().unwrap();
     assert_eq!((next.block.hash, next.block.parent), (hash(8), hash(7)));
@@ -366,7 +369,8 @@ fn a_real_development_node_is_read() {
     let wanted = Wanted::new(EventType::ALL);
     let before = reader.head(&node).unwrap();
     let accounts = node.ask("eth_accounts", json!([]));
-    let (alice, bob) = (accounts[0].as_str().unwrap(), accounts[1].as_str().unwrap());
+    let alice = accounts[0].as_str().unwrap();
+    let bob = accounts[1].as_str().unwrap();
     let snapshot = node.ask("evm_snapshot", json!([]));
     let mut hashes = Vec::new();
     let mut send = |tx: Value| hashes.push(node.ask("eth_sendTransaction", json!([tx])));

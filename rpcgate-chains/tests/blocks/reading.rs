@@ -167,7 +167,8 @@ impl Reader {
         height: u64,
         wanted: &Wanted,
     ) -> Vec<BlockEvents> {
-        let (mut known, mut out) = (at_height(height), Vec::<BlockEvents>::new());
+        let mut known = at_height(height);
+        let mut out = Vec::<BlockEvents>::new();
         while let Some(next) = self.after(node, &known, wanted).unwrap() {
             assert_eq!(next.block.height, known.height + 1);
             if let Some(before) = out.last() {

@@ -27,7 +27,8 @@ fn a_simulated_block_of_solana_is_told_as_new_without_its_transactions() {
     let blocks = reading.follow(&[EventType::NewBlock], 10, 400);
     for pair in blocks.windows(2) {
         assert_eq!(pair[1].block.height, pair[0].block.height + 1);
-        let (before, after) = (&pair[0].events[0].data, &pair[1].events[0].data);
+        let before = &pair[0].events[0].data;
+        let after = &pair[1].events[0].data;
         assert_eq!(after["parent_hash"], *pair[0].block.hash);
         assert_eq!(
             (&after["parent_slot"], &after["transactions"]),
@@ -81,7 +82,8 @@ fn transfers_of_coins_and_tokens_in_a_simulated_block_of_solana_are_told() {
     for block in &blocks {
         let mut expected = Vec::new();
         for tx in shown(&reading, block.block.height) {
-            let (meta, keys) = (&tx["meta"], &tx["transaction"]["message"]["accountKeys"]);
+            let meta = &tx["meta"];
+            let keys = &tx["transaction"]["message"]["accountKeys"];
             let paid = meta["postBalances"][1].as_u64().unwrap() - meta["preBalances"][1].as_u64().unwrap();
             let tokens = meta["preTokenBalances"].as_array().unwrap().len();
             for (index, token) in ["SOL", MINT].into_iter().enumerate().take(1 + tokens / 2) {

@@ -20,7 +20,8 @@ fn shown(reading: &Reading<SimulatedNode>, height: u64) -> Vec<Value> {
     let rows = reading.node.get(&path)["result"]["transactions"].as_array().unwrap().clone();
     let whole = |row: &Value| {
         let hash = row["hash"].as_str().unwrap().replace('+', "%2B");
-        let (account, lt) = (row["account"].as_str().unwrap(), row["lt"].as_str().unwrap());
+        let account = row["account"].as_str().unwrap();
+        let lt = row["lt"].as_str().unwrap();
         let path = format!("/getTransactions?address={account}&lt={lt}&hash={hash}&limit=1");
         let mut tx = reading.node.get(&path)["result"][0].clone();
         tx["account"] = row["account"].clone();
@@ -59,7 +60,8 @@ fn activity_in_a_simulated_block_of_ton_is_told_for_both_sides_of_a_message() {
         own.map(|event| names.map(|name| event.data.get(name).cloned().unwrap_or_default()).to_vec().into())
             .collect()
     };
-    let (from, to) = (&payer["account"], &payee["account"]);
+    let from = &payer["account"];
+    let to = &payee["account"];
     assert_eq!(told(payer), [json!([from, "out", value]), json!([to, "in", null])]);
     assert_eq!(told(payee), [json!([to, "in", value]), json!([from, "out", null])]);
     let watched = to.as_str().unwrap().to_owned();
@@ -165,7 +167,8 @@ fn node(transactions: impl Fn(&str) -> Vec<Value> + Send + Sync + 'static) -> Re
     let answer = move |path: &str, _: &str| {
         let found = || {
             let seqno = query(path, "seqno").unwrap();
-            let (workchain, shard) = (query(path, "workchain").unwrap(), query(path, "shard").unwrap());
+            let workchain = query(path, "workchain").unwrap();
+            let shard = query(path, "shard").unwrap();
             let is_it = |block: &&Known| {
                 let id = id(block.0);
                 id["seqno"] == seqno && id["workchain"] == workchain && id["shard"] == *shard.to_string()
@@ -237,7 +240,8 @@ fn a_chain_of_blocks_of_a_shard_without_end_is_unreadable() {
             ("/shards", Some(13)) => json!({ "ok": true, "result": { "shards": [id(0, 5_000)] } }),
             ("/shards", _) => json!({ "ok": true, "result": { "shards": [] } }),
             (_, seqno) => {
-                let (workchain, seqno) = (query(path, "workchain").unwrap(), seqno.unwrap());
+                let workchain = query(path, "workchain").unwrap();
+                let seqno = seqno.unwrap();
                 let before = [id(workchain, seqno - 1)];
                 json!({ "ok": true, "result": {
                     "id": id(workchain, seqno), "gen_utime": 1, "prev_blocks": before,

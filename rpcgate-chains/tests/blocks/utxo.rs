@@ -343,7 +343,8 @@ fn a_block_on_another_parent_is_told_with_it() {
         "getblockhash" | "getbestblockhash" => Ok(format!("\"{}\"", id(8))),
         _ => Ok(written_block(8, json!([id(1)])).to_string()),
     });
-    let (reader, wanted) = (Reader::of("btc"), Wanted::new([EventType::NewBlock]));
+    let reader = Reader::of("btc");
+    let wanted = Wanted::new([EventType::NewBlock]);
     let known = BlockRef::new(7, id(77), id(6), 0);
     let next = reader.after(&node, &known, &wanted).unwrap().unwrap();
     assert_eq!((next.block.hash, next.block.parent), (id(8), id(7)));

@@ -282,7 +282,10 @@ fn transactions_are_told_in_the_order_in_which_they_changed_the_ledger() {
         told(answer(json!([tx(5, 2), minted, tx(6, 1)])), &[EventType::ContractEvent]).unwrap().unwrap();
     let shown: Vec<_> =
         events.iter().map(|event| (&event.data["tx_hash"], event.data.get("nftoken_id"))).collect();
-    let (first, second, third, token) = (id(4).into(), id(6).into(), id(5).into(), id(44).into());
+    let first = id(4).into();
+    let second = id(6).into();
+    let third = id(5).into();
+    let token = id(44).into();
     assert_eq!(shown, [(&first, Some(&token)), (&second, None), (&third, None)]);
 }
 

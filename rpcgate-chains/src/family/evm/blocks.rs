@@ -199,7 +199,8 @@ async fn logs(
 fn receipts(answer: &[u8], hash: &str) -> Result<(Vec<Log>, Outcomes), ReadError> {
     // `null` means that the node does not have the block: it was reverted since.
     let receipts: Vec<Receipt<'_>> = read(answer, "receipts are not as their API says")?;
-    let (mut logs, mut outcomes) = (Vec::new(), HashMap::with_capacity(receipts.len()));
+    let mut logs = Vec::new();
+    let mut outcomes = HashMap::with_capacity(receipts.len());
     for receipt in receipts {
         if !receipt.block_hash.eq_ignore_ascii_case(hash) {
             return Err(OTHER_BLOCK);

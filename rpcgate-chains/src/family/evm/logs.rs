@@ -217,7 +217,9 @@ impl Log {
 
     /// ERC-1155: one transfer for each pair of id and value.
     fn multiple(&self, pairs: impl Fn(&Self) -> Option<Vec<(String, String)>>) -> Option<Vec<TokenTransfer>> {
-        let (operator, from, to) = (self.topic_address(1)?, self.topic_address(2)?, self.topic_address(3)?);
+        let operator = self.topic_address(1)?;
+        let from = self.topic_address(2)?;
+        let to = self.topic_address(3)?;
         let transfer = |(id, value)| TokenTransfer {
             standard: "erc1155",
             from: from.clone(),
@@ -354,7 +356,9 @@ mod tests {
 
     #[test]
     fn a_log_that_only_looks_like_a_transfer_tells_of_none() {
-        let (transfer, single, batch) = (topic(TRANSFER), topic(SINGLE), topic(BATCH));
+        let transfer = topic(TRANSFER);
+        let single = topic(SINGLE);
+        let batch = topic(BATCH);
         let dirty = format!("0x01{}", &FROM[4..]);
         for log in [
             log(&[&transfer, FROM, TO], &[]),

@@ -171,7 +171,8 @@ impl Output<'_> {
 
 /// Returns the bytes that a script pushes, concatenated; `None` if it ends within a push.
 fn pushed(script: &[u8]) -> Option<Vec<u8>> {
-    let (mut rest, mut out) = (script, Vec::new());
+    let mut rest = script;
+    let mut out = Vec::new();
     while let Some((op, after)) = rest.split_first() {
         let width = match op {
             0x4c..=0x4e => 1 << (op - 0x4c),
@@ -326,7 +327,8 @@ impl Transaction<'_> {
                 event = event.with("token", token);
             }
             if !sums.sealed {
-                let (paid, got) = (sums.paid.unwrap_or(0), sums.got.unwrap_or(0));
+                let paid = sums.paid.unwrap_or(0);
+                let got = sums.got.unwrap_or(0);
                 event = event.with("value", paid.abs_diff(got).to_string());
                 if direction == "self" {
                     event = event.with("paid", paid.to_string()).with("received", got.to_string());
