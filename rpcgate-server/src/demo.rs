@@ -215,7 +215,9 @@ impl Prepared {
         }
         let simulated = listeners.iter().map(|(adapter, http, grpc)| {
             let facts = adapter.facts();
-            let (url, ws, grpc) = (http.url(), http.ws_url(), grpc.as_ref().map(GrpcNodeListener::url));
+            let url = http.url();
+            let ws = http.ws_url();
+            let grpc = grpc.as_ref().map(GrpcNodeListener::url);
             let chain = facts.name.as_str();
             if facts.https {
                 SimulatedNode { chain, url, ws: facts.ws.then_some(ws), grpc }
@@ -230,7 +232,8 @@ impl Prepared {
             return Err(DemoError::AdminAcme);
         }
         let step = step_watch::Sender::new("reading what clients submitted");
-        let (plan, echo) = (options.plan, options.webhook_echo);
+        let plan = options.plan;
+        let echo = options.webhook_echo;
         Ok(Prepared { dir, state, plan, listeners, settings, config, step, echo })
     }
 
@@ -252,7 +255,8 @@ impl Prepared {
     pub async fn start(self, options: StartOptions) -> Result<Demo, DemoError> {
         let Prepared { dir, mut state, plan, listeners, settings, config, step, echo } = self;
         let clock = options.clock.clone();
-        let (mut nodes, mut grpc_nodes) = (Vec::new(), Vec::new());
+        let mut nodes = Vec::new();
+        let mut grpc_nodes = Vec::new();
         for (adapter, listener, grpc) in listeners {
             let chain = adapter.facts().name.as_str();
             if let Some(mut node) = rpcgate_simulate::node(chain, state.seed) {

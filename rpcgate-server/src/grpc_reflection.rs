@@ -105,7 +105,8 @@ where
     let refuse = |_: Request<Body>, refusal: Refusal| {
         Status::new(i32::from(refusal.grpc()).into(), refusal.message()).into_http::<Body>()
     };
-    let (clock, counters) = (&parts.accounting.clock, &parts.accounting.counters);
+    let clock = &parts.accounting.clock;
+    let counters = &parts.accounting.counters;
     let layers = (
         AuthenticateLayer::over_http(parts.directory.clone(), clock.clone()).refusing(refuse),
         SuspendLayer::new()

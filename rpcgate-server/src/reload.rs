@@ -175,7 +175,8 @@ impl Reloadable {
         reads_files: bool,
     ) -> Result<(), StartError> {
         let before = self.chains.load_full();
-        let (mut pools, mut authorities) = (PoolMap::new(), HashMap::new());
+        let mut pools = PoolMap::new();
+        let mut authorities = HashMap::new();
         for adapter in rpcgate_chains::catalog() {
             let name = adapter.facts().name;
             let Some(chain) = config.chains.get(name.as_str()) else { continue };
@@ -257,7 +258,8 @@ impl Reloadable {
     }
 
     pub(crate) fn nodes(&self) -> Vec<NodeState> {
-        let (chains, pools) = (self.chains.load(), self.pools.load());
+        let chains = self.chains.load();
+        let pools = self.pools.load();
         let mut states: Vec<_> = pools
             .iter()
             .flat_map(|pool| nodes::states(pool, chains.get(pool.chain().as_str()).map(Arc::as_ref)))

@@ -104,8 +104,10 @@ impl State {
         let shipping = Arc::<Shipping>::default();
         let seed = Arc::new(UsageSeed::new(clock.clone(), shipping.clone()));
         let overlay_watch = Arc::new(OverlayWatch::new(clock.clone()));
-        let (counters, relay) = (Counting::open(config, seed.clone())?, Counting::relay(config)?);
-        let (kept, status_source) = (Arc::new(Kept::new(&config.retention)), Arc::<StatusSource>::default());
+        let counters = Counting::open(config, seed.clone())?;
+        let relay = Counting::relay(config)?;
+        let kept = Arc::new(Kept::new(&config.retention));
+        let status_source = Arc::<StatusSource>::default();
         let explanation_source = Arc::<ExplanationSource>::default();
         let (recorder, recording) = ConfigRecorder::new();
         let (stage_sender, stage) = watch::channel(Stage::Starting);

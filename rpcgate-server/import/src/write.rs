@@ -95,7 +95,8 @@ fn drop_nodes_without_address(draft: &mut Draft) {
 
 /// Returns the lines of all tables, each with its origin.
 fn body(sections: &[Section]) -> (String, Vec<Option<LineOrigin>>) {
-    let (mut text, mut origins) = (String::new(), Vec::new());
+    let mut text = String::new();
+    let mut origins = Vec::new();
     let mut line = |of: Option<LineOrigin>, written: &str| {
         text.push_str(written);
         text.push('\n');

@@ -130,7 +130,8 @@ fn what_has_not_ended_ends_with_its_request_and_what_has_not_begun_lasts_no_time
     let mut request = traced(vec![call("-", Outcome::Abandoned, 499)]);
     (request.tries[0].began, request.tries[0].took) = (None, None);
     (request.tries[1].took, request.tries[1].end) = (None, TryEnd::Running);
-    let (began, ended) = (request.facts.arrival, request.facts.arrival.plus(10 * MILLI));
+    let began = request.facts.arrival;
+    let ended = request.facts.arrival.plus(10 * MILLI);
     let all = spans(request);
     assert_eq!((all[0].name.as_ref(), all[0].error.as_deref()), ("eth", Some("the client left")));
     assert_eq!((all[1].began, all[1].ended), (began, began));

@@ -65,7 +65,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let pair = rcgen::KeyPair::generate().unwrap();
         let params = rcgen::CertificateParams::new(vec!["gw.example.com".into()]).unwrap();
-        let (cert, key) = (dir.path().join("cert.pem"), dir.path().join("key.pem"));
+        let cert = dir.path().join("cert.pem");
+        let key = dir.path().join("key.pem");
         std::fs::write(&cert, params.self_signed(&pair).unwrap().pem()).unwrap();
         std::fs::write(&key, pair.serialize_pem()).unwrap();
         let text =

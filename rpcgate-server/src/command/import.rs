@@ -99,7 +99,8 @@ mod tests {
         std::fs::write(&file, text).unwrap();
         let out = out.map(|name| dir.path().join(name));
         let args = ImportArgs { file, from: None, out, chain: None };
-        let (mut written, mut messages) = (Vec::new(), Vec::new());
+        let mut written = Vec::new();
+        let mut messages = Vec::new();
         let done = execute(&args, &mut written, &mut messages);
         let text = |bytes| String::from_utf8(bytes).unwrap().replace(&*dir.path().to_string_lossy(), "DIR");
         (done, text(written), text(messages))

@@ -132,7 +132,8 @@ mod tests {
             CertificateDer::pem_file_iter(dir.file(CERTIFICATE)).unwrap().map(Result::unwrap).collect();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let verifier = rustls::client::WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
-        let (verifier, name) = (verifier.build().unwrap(), ServerName::try_from(name.to_owned()).unwrap());
+        let verifier = verifier.build().unwrap();
+        let name = ServerName::try_from(name.to_owned()).unwrap();
         let at = UnixTime::since_unix_epoch(Duration::from_secs(at.secs()));
         use rustls::client::danger::ServerCertVerifier;
         verifier.verify_server_cert(&chain[0], &chain[1..], &name, &[], at).is_ok()

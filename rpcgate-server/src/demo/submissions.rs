@@ -70,7 +70,8 @@ impl Submissions {
         if fresh.is_empty() || matches!(self.end, End::Closed) {
             return;
         }
-        let (mut text, mut whole) = (String::new(), true);
+        let mut text = String::new();
+        let mut whole = true;
         for submission in fresh {
             let held = (self.held.0 + 1, self.held.1.saturating_add(submission.raw.len()));
             whole = held.0 <= SUBMISSIONS && held.1 <= SUBMISSION_BYTES;

@@ -106,7 +106,8 @@ fn segment(dir: &Path, id: SegmentId, gateway: GatewayId, medium: &dyn Medium) -
         // The bytes behind the end do not count even if they stay: the segment is only read up to there.
         let cut = cut::keep(dir, id, whole.end..size, &*file, medium)
             .and_then(|kept| file.truncate(whole.end).and_then(|()| file.sync()).map(|()| kept));
-        let (torn, records) = (size - whole.end, whole.records);
+        let torn = size - whole.end;
+        let records = whole.records;
         match cut {
             Ok(kept) => tracing::warn!(
                 "{shown}: {torn} bytes behind the last of {records} whole records are cut off{kept}"
@@ -142,7 +143,8 @@ struct Whole {
 fn whole(file: &dyn MediumFile) -> io::Result<Whole> {
     let mut reader = Reader::new();
     let mut buffer = vec![0; CHUNK];
-    let (mut begin, mut filled) = (0, 0);
+    let mut begin = 0;
+    let mut filled = 0;
     let mut whole = Whole { records: 0, end: HEAD as u64 };
     loop {
         match reader.frame(&buffer[begin..filled]) {

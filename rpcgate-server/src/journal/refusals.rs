@@ -133,7 +133,8 @@ impl Refusals {
 impl Sum {
     /// Adds a sum of the same kind and method, if no number overflows.
     fn add(&mut self, part: &Sum) -> bool {
-        let (a, b) = (&self.line, &part.line);
+        let a = &self.line;
+        let b = &part.line;
         let (Some(calls), Some(bytes_in), Some(bytes_out), Some(windowed)) = (
             a.calls.checked_add(b.calls),
             a.bytes_in.checked_add(b.bytes_in),

@@ -242,7 +242,8 @@ impl Shared {
     }
 
     fn empty(&self) -> Emptied {
-        let (mut is_well, mut any) = (false, Emptied::Nothing);
+        let mut is_well = false;
+        let mut any = Emptied::Nothing;
         loop {
             let next = self.queue.next(is_well);
             let begun = self.clock.elapsed();

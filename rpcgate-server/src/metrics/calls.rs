@@ -31,7 +31,8 @@ impl Calls {
 
 impl Collector for Calls {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let (mut page, sums) = (MetricsWriter::new(encoder), self.sums());
+        let mut page = MetricsWriter::new(encoder);
+        let sums = self.sums();
         let labels = |(chain, method, kind): &(_, String, Kind)| {
             [("chain", text(chain)), ("method", method.clone()), ("outcome", kind.name().to_owned())]
         };

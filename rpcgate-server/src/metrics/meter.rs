@@ -248,7 +248,8 @@ impl Meter {
 
 impl Row {
     fn call(&mut self, chain: ChainName, line: &Line<'_>, micros: u64, names: &Names) {
-        let (kind, calls) = (Kind::of(line), u64::from(line.calls));
+        let kind = Kind::of(line);
+        let calls = u64::from(line.calls);
         let place = match self.places.get(line.method) {
             Some(place) => *place,
             None => self.place(line, names.has(chain, line.method)),
@@ -394,7 +395,9 @@ mod tests {
 
     #[test]
     fn meters_add_up_and_one_that_was_not_started_counts_nothing() {
-        let (mut a, mut b, mut c) = (meter(), meter(), Meter::default());
+        let mut a = meter();
+        let mut b = meter();
+        let mut c = Meter::default();
         let lines = [line(b"toy_read", Outcome::Answered)];
         for meter in [&mut a, &mut b, &mut c] {
             meter.count(&record(1, &lines));
@@ -411,7 +414,8 @@ mod tests {
     fn a_stream_counts_its_handshake_its_calls_and_its_pushes_and_its_end_adds_nothing() {
         let mut meter = meter();
         let silent = |method| Line { cu: 0, bytes_in: 0, bytes_out: 0, ..line(method, Outcome::Answered) };
-        let (sent, pushed) = (silent(b"WS:message"), silent(b"WS:message"));
+        let sent = silent(b"WS:message");
+        let pushed = silent(b"WS:message");
         let totals =
             Line { outcome: Outcome::Abandoned, bytes_in: 20, bytes_out: 40, ..silent(b"WS:disconnect") };
         for (phase, windowed, line) in [

@@ -140,7 +140,8 @@ pub(super) mod tests {
 
     #[tokio::test]
     async fn one_query_serves_for_a_second_and_a_failed_one_is_not_repeated_at_once() {
-        let (a, b) = (TenantId(1), TenantId(2));
+        let a = TenantId(1);
+        let b = TenantId(2);
         let reported = Arc::new(Told::default());
         *reported.allowed.lock() = [(a, 10)].into();
         let mut asked = CachedAllowances::default();

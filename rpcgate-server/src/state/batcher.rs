@@ -116,7 +116,8 @@ impl SegmentBatcher {
     pub(super) fn fill(&mut self, journal: &Journal, most: u64, now: Duration) -> Filled {
         let SegmentBatcher { places, fold, blocks, bytes } = self;
         let mut bounds = Bounds { bytes: most, events: MOST_EVENTS };
-        let (mut marks, mut more) = (Vec::new(), false);
+        let mut marks = Vec::new();
+        let mut more = false;
         for segment in journal.segments() {
             let place = places.entry(segment.id).or_default();
             if place.damaged {
@@ -189,7 +190,8 @@ impl SegmentPosition {
             Some(reader) => reader,
             None => {
                 // Frames depend on definitions in earlier ones, so those are read again for the definitions alone.
-                let (mut reader, mut at) = (Reader::new(), HEAD as u64);
+                let mut reader = Reader::new();
+                let mut at = HEAD as u64;
                 walk(journal, segment.id, &mut reader, &mut at, self.at, bytes, |_, _, _| {
                     ControlFlow::Continue(())
                 })?;

@@ -177,7 +177,8 @@ mod tests {
     #[tokio::test]
     async fn a_look_that_takes_long_leaves_the_rest_to_the_next() {
         let mut one = Fixture::new(RequestId(2)).await;
-        let (clock, search) = (one.clock.clone(), one.source.clone());
+        let clock = one.clock.clone();
+        let search = one.source.clone();
         one.source = Arc::new(move |asked: RequestId| {
             clock.advance(2 * LONG);
             search(asked)

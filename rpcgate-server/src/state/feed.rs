@@ -66,8 +66,12 @@ impl Feed {
         let number = within(management.newest()).await?;
         overlay_watch.put(within(management.overlay()).await?);
         directory.reached();
-        let (every, notify) = (EVERY, Arc::default());
-        let (stale, away, outgoing, incoming) = (false, false, None, None);
+        let every = EVERY;
+        let notify = Arc::default();
+        let stale = false;
+        let away = false;
+        let outgoing = None;
+        let incoming = None;
         Ok(Feed {
             management,
             directory,

@@ -67,12 +67,16 @@ impl Work {
         let mut left = OpenStores::default();
         let relay = self.relay.take();
         let Some(mut feed) = self.start(&mut left).await else { return left };
-        let (shipper, usage, store) = (left.shipper.take(), left.usage.clone(), left.store.clone());
+        let shipper = left.shipper.take();
+        let usage = left.usage.clone();
+        let store = left.store.clone();
         let (Some(shipper), Some(usage), Some(store)) = (shipper, usage, store) else { return left };
         self.journal.admit();
         self.stage.send_replace(Stage::Ready);
         tracing::info!("ready: earlier records are shipped and counted again");
-        let (notify, closing, telling) = (feed.notify(), self.closing.clone(), store.clone());
+        let notify = feed.notify();
+        let closing = self.closing.clone();
+        let telling = store.clone();
         let asked = Arc::<Notify>::default();
         let on_asked = asked.clone();
         let notifications = tokio::spawn(async move {
@@ -109,7 +113,8 @@ impl Work {
         let source = self.explanation_source.clone();
         let explaining = explain::run(store.clone(), source, asked, self.clock.clone(), self.closing.clone());
         tasks.push(tokio::spawn(explaining));
-        let (gateway, status_source) = (self.journal.gateway(), self.status_source.clone());
+        let gateway = self.journal.gateway();
+        let status_source = self.status_source.clone();
         let report = report::run(store, gateway, status_source, self.clock.clone(), self.closing.clone());
         tasks.push(tokio::spawn(report));
         let shipping = tokio::spawn(shipper.run(self.closing.clone()));
@@ -127,7 +132,8 @@ impl Work {
 
     /// Runs the steps that must come before calls. Returns `None` if `closing` comes first.
     async fn start(&self, left: &mut OpenStores) -> Option<Feed> {
-        let (url, migrate) = (self.url.as_str(), self.migrate);
+        let url = self.url.as_str();
+        let migrate = self.migrate;
         let store = self.patiently("the database", || Box::pin(Store::open(url, migrate))).await?;
         left.store = Some(store.clone());
         let usage = self.patiently("the usage database", || Box::pin(UsageStore::open(url, migrate))).await?;
@@ -147,7 +153,8 @@ impl Work {
             () = self.counters.joined(JOIN) => {}
             () = self.closing.cancelled() => return None,
         }
-        let (directory, clock) = (self.directory.clone(), self.clock.clone());
+        let directory = self.directory.clone();
+        let clock = self.clock.clone();
         shipper.notify(Arc::new(Stored { store: store.clone(), directory, clock }));
         let store = Arc::new(store);
         let start = || Feed::start(store.clone(), self.directory.clone(), self.overlay_watch.clone());

@@ -278,7 +278,8 @@ impl Shipper {
         if rotates {
             self.rotated = now;
         }
-        let (journal, most) = (self.journal.clone(), self.most);
+        let journal = self.journal.clone();
+        let most = self.most;
         let work = move || {
             if rotates {
                 journal.rotate();

@@ -206,7 +206,8 @@ impl<W: AsyncWrite + Unpin> Writer<'_, W> {
     /// Writes answers and pushes. An error means that the connection is gone.
     async fn run(mut self, mut answered: mpsc::Receiver<Answer>) -> io::Result<End> {
         let shared = self.open.shared;
-        let (mut strikes, mut taken) = (shared.strikes.subscribe(), shared.taken.subscribe());
+        let mut strikes = shared.strikes.subscribe();
+        let mut taken = shared.taken.subscribe();
         // A flood of nothing waits like any other stream.
         let mut has_told = true;
         loop {

@@ -100,7 +100,9 @@ impl Fixture {
 
     /// Starts a look-up that has read already and waits at the gate.
     async fn begin(&self, key: &str) -> tokio::task::JoinHandle<Result<KeyLookup, Unavailable>> {
-        let (directory, key, before) = (self.directory.clone(), key.to_owned(), self.asked());
+        let directory = self.directory.clone();
+        let key = key.to_owned();
+        let before = self.asked();
         let task = tokio::spawn(async move { directory.fetch(&key).await });
         while self.asked() == before {
             tokio::task::yield_now().await;
@@ -146,7 +148,8 @@ fn stored_keys_pass_the_suite_of_directories() {
         }
         directory.0.open(fixture.source.clone());
         directory.0.reached();
-        let (source, writer) = (fixture.source, directory.clone());
+        let source = fixture.source;
+        let writer = directory.clone();
         let revoke = move |hash| {
             let mut keys = source.keys.lock();
             let stored = keys.get_mut(&hash).unwrap();
@@ -206,7 +209,8 @@ async fn without_a_secret_only_the_form_of_a_key_is_checked() {
 #[tokio::test]
 async fn unknown_keys_are_not_cached_and_revoked_ones_are() {
     let fixture = Fixture::new();
-    let (foreign, gone) = (fixture.forge.make().unwrap(), fixture.key(7));
+    let foreign = fixture.forge.make().unwrap();
+    let gone = fixture.key(7);
     fixture.change(&gone, |stored| stored.revoked = true);
     for _ in 0..3 {
         assert!(matches!(fixture.ask(&foreign).await, Ok(KeyLookup::Unknown)));
@@ -221,7 +225,8 @@ async fn unknown_keys_are_not_cached_and_revoked_ones_are() {
 #[tokio::test]
 async fn simultaneous_callers_share_one_look_up() {
     let fixture = Fixture::new();
-    let (key, other) = (fixture.key(7), fixture.key(8));
+    let key = fixture.key(7);
+    let other = fixture.key(8);
     fixture.shut();
     let first = fixture.begin(&key).await;
     let others: Vec<_> = (0..20).map(|_| fixture.directory.fetch(&key)).collect();
@@ -307,7 +312,8 @@ async fn a_change_drops_the_entries_that_it_concerns_and_no_others() {
 fn custom_plan(id: u128, per_minute: u64) -> CustomPlan {
     let mut figures = Figures::default();
     figures.set("per_minute", per_minute);
-    let (name, created_at) = ("own".into(), Time::from_secs(0));
+    let name = "own".into();
+    let created_at = Time::from_secs(0);
     CustomPlan { id: CustomPlanId(id), name, base: Tier::Free, is_visible: true, figures, created_at }
 }
 
@@ -340,7 +346,8 @@ async fn a_change_of_a_plan_of_an_operators_own_drops_the_keys_on_it_and_look_up
 #[tokio::test]
 async fn another_plan_is_in_force_without_a_look_up() {
     let fixture = Fixture::new();
-    let (key, gone) = (fixture.key(7), fixture.key(8));
+    let key = fixture.key(7);
+    let gone = fixture.key(8);
     fixture.change(&gone, |stored| stored.revoked = true);
     fixture.ask(&key).await.unwrap();
     fixture.ask(&gone).await.unwrap();
@@ -363,7 +370,8 @@ async fn another_plan_is_in_force_without_a_look_up() {
 #[tokio::test]
 async fn known_keys_go_on_for_a_day_without_the_feed() {
     let fixture = Fixture::new();
-    let (key, other) = (fixture.key(7), fixture.key(8));
+    let key = fixture.key(7);
+    let other = fixture.key(8);
     fixture.ask(&key).await.unwrap();
     *fixture.source.away.lock() = true;
     assert_eq!(fixture.ask(&other).await.unwrap_err(), Unavailable, "away is not unknown");
@@ -497,7 +505,8 @@ async fn figures_of_a_contract_begin_and_end_with_the_time_without_the_database(
 #[tokio::test]
 async fn the_quota_of_a_project_of_its_own_outlasts_a_contract_and_a_revoked_key_stays_revoked() {
     let fixture = Fixture::new();
-    let (key, now) = (fixture.key(7), fixture.clock.now());
+    let key = fixture.key(7);
+    let now = fixture.clock.now();
     let own = ProjectQuota { cu_per_day: 3, has_row: true, ..ProjectQuota::default() };
     fixture.change(&key, |stored| {
         stored.terms =

@@ -277,7 +277,8 @@ async fn a_change_of_plans_or_chains_has_the_overlay_read_and_no_other_has() {
     feed.read().await.unwrap();
     assert_eq!(read(), 1);
     for change in [Change::Plan(Tier::Free), Change::Chain("eth".into())] {
-        let (before, on) = (read(), app.reported.lock().len().is_multiple_of(2));
+        let before = read();
+        let on = app.reported.lock().len().is_multiple_of(2);
         app.put(on, change);
         feed.read().await.unwrap();
         assert_eq!(read(), before + 1);

@@ -208,7 +208,8 @@ async fn replaying_the_journal_changes_nothing() {
 #[tokio::test]
 async fn of_two_shippers_of_one_journal_nothing_is_stored_twice() {
     let fixture = Fixture::new().await;
-    let (mut one, mut other) = (fixture.shipper(), fixture.shipper());
+    let mut one = fixture.shipper();
+    let mut other = fixture.shipper();
     for round in 0..10 {
         fixture.calls(round * 10..(round + 1) * 10);
         // The second one begins at a mark that has moved, and reads the marks again.
