@@ -234,8 +234,10 @@ mod tests {
 
     #[tokio::test]
     async fn listeners_share_the_places_of_one_bound() {
-        let (one, other) = (any(), any());
-        let (first, second) = (one.addr(), other.addr());
+        let one = any();
+        let other = any();
+        let first = one.addr();
+        let second = other.addr();
         let bound = ConnectionBound::new(1);
         let tasks = TaskTracker::new();
         let greet = |mut stream: TcpStream, _, permit| async move {
@@ -263,7 +265,8 @@ mod tests {
 
     #[tokio::test]
     async fn when_it_is_stopped_the_socket_is_closed_and_its_connections_go_on() {
-        let (acceptor, tasks) = (any(), TaskTracker::new());
+        let acceptor = any();
+        let tasks = TaskTracker::new();
         let addr = acceptor.addr();
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let tracked = tasks.clone();

@@ -155,7 +155,8 @@ impl CertificateOrders {
 
     /// Checks the folder now, and orders a certificate if due.
     pub async fn step(&self) -> OrderStep {
-        let (client, now) = (self.client.clone(), self.clock.now());
+        let client = self.client.clone();
+        let now = self.clock.now();
         let order = match in_background(move || begin(&client, now)).await {
             Ok(Ok(order)) => order,
             Ok(Err(idle)) => {
@@ -176,7 +177,8 @@ impl CertificateOrders {
             Ok(Err(error)) => Err(bounded(&format!("the order ended unexpectedly: {error}"))),
             Err(_) => Err("it was not done within 10 minutes".to_owned()),
         };
-        let (client, now) = (self.client.clone(), self.clock.now());
+        let client = self.client.clone();
+        let now = self.clock.now();
         let step = in_background(move || Ok(end(&client, order, ordered, now))).await;
         let step = step.unwrap_or_else(|error: io::Error| OrderStep::Unusable(error.to_string()));
         match &step {
@@ -204,7 +206,8 @@ impl CertificateOrders {
                 if self.told.swap(next.secs(), Relaxed) == next.secs() {
                     return;
                 }
-                let (failures, next) = (last.failures, moment_text(*next));
+                let failures = last.failures;
+                let next = moment_text(*next);
                 let why = if failures == 0 {
                     "one was signed lately".to_owned()
                 } else {
@@ -243,7 +246,8 @@ async fn in_background<T: Send + 'static>(
 
 /// Returns the order that is due at `now`, stored as begun, or the reason why no order begins.
 fn begin(client: &AcmeClient, now: Time) -> io::Result<Result<DueOrder, IdleOrders>> {
-    let (folder, domains) = (&client.folder, &client.settings.domains);
+    let folder = &client.folder;
+    let domains = &client.settings.domains;
     let directory = client.settings.directory_url();
     let wanted = |state: &OrderState| -> Result<OrderReason, IdleOrders> {
         let held = HeldCertificate::read(&folder.certificate());

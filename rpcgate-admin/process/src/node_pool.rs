@@ -43,7 +43,8 @@ pub fn node_pool(
             if node.allowance.is_none() {
                 return node;
             }
-            let (allowance, spending) = (node.allowance, spendings.of(facts.name, &counted));
+            let allowance = node.allowance;
+            let spending = spendings.of(facts.name, &counted);
             node.with_allowance(allowance, spending)
         })
     };
@@ -279,7 +280,8 @@ mod tests {
     #[test]
     fn the_count_of_a_node_outlasts_its_pool_and_nodes_of_the_same_name_have_counts_of_their_own() {
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(Time::from_secs(1_793_491_200)));
-        let (drains, spendings) = (NodeDrains::default(), NodeSpendings::default());
+        let drains = NodeDrains::default();
+        let spendings = NodeSpendings::default();
         let facts = rpcgate_chains::eth::adapter();
         let pool = |text: &str| {
             node_pool(facts.facts(), &chain(text), &clock, &drains, &spendings).unwrap().unwrap()

@@ -187,7 +187,8 @@ mod tests {
     #[test]
     fn the_files_that_a_configuration_names_for_its_secrets_are_noted() {
         let dir = tempfile::tempdir().unwrap();
-        let (file, secret) = (dir.path().join("rpcgate.toml"), dir.path().join("secret"));
+        let file = dir.path().join("rpcgate.toml");
+        let secret = dir.path().join("secret");
         let text = format!("[gateway]\nkey_secret = {{ file = {:?} }}\n", secret.display().to_string());
         std::fs::write(&file, text).unwrap();
         std::fs::write(&secret, "0123456789abcdef\n").unwrap();

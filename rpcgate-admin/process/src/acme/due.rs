@@ -130,7 +130,8 @@ mod tests {
 
     #[test]
     fn the_pause_grows_from_minutes_to_a_day_and_no_further() {
-        let (now, domains) = (Time::from_secs(1_000_000), names(&["a.example"]));
+        let now = Time::from_secs(1_000_000);
+        let domains = names(&["a.example"]);
         let mut state = OrderState::default();
         let mut pauses = Vec::new();
         for _ in 0..40 {
@@ -163,7 +164,8 @@ mod tests {
     #[test]
     fn a_pause_holds_for_the_same_names_and_authority_until_it_is_over() {
         let now = Time::from_secs(1_000_000);
-        let (ours, others) = (names(&["a.example"]), names(&["b.example"]));
+        let ours = names(&["a.example"]);
+        let others = names(&["b.example"]);
         let order = begun(&OrderState::default(), DIRECTORY, &ours, now, 0);
         let state = OrderState { last: Some(order.clone()), ..OrderState::default() };
         let renewal = OrderReason::Renewal(now);
@@ -187,7 +189,8 @@ mod tests {
 
     #[test]
     fn a_pause_that_was_written_while_the_clock_was_wrong_forbids_nothing() {
-        let (now, domains) = (Time::from_secs(1_000_000), names(&["a.example"]));
+        let now = Time::from_secs(1_000_000);
+        let domains = names(&["a.example"]);
         let renewal = OrderReason::Renewal(now);
         let is_paused = |written: Time| {
             let order = begun(&OrderState::default(), DIRECTORY, &domains, written, 255);
@@ -202,7 +205,8 @@ mod tests {
     #[test]
     fn settings_that_differ_have_pauses_of_their_own_which_end_when_they_are_long_over() {
         let now = Time::from_secs(1_000_000);
-        let (ours, others) = (names(&["a.example"]), names(&["b.example"]));
+        let ours = names(&["a.example"]);
+        let others = names(&["b.example"]);
         let mut state = OrderState::default();
         for domains in [&ours, &others, &ours] {
             let order = done(begun(&state, DIRECTORY, domains, now, 0), now);

@@ -115,7 +115,8 @@ impl AcmeClient {
             if name.status == AuthorizationStatus::Valid {
                 continue;
             }
-            let (called, kind) = (name.identifier().to_string(), self.kind());
+            let called = name.identifier().to_string();
+            let kind = self.kind();
             let Some(challenge) = name.challenge(kind) else {
                 let why =
                     format!("{called}: the authority offers no check of the kind that acme.challenge names");

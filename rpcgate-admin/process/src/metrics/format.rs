@@ -19,7 +19,8 @@ impl MetricsFormat {
     /// Returns the format that a client prefers (RFC 9110, section 12.5.1). A client that does not name OpenMetrics
     /// gets text.
     pub fn preferred(headers: &HeaderMap) -> Self {
-        let (mut open, mut text) = (0, 0);
+        let mut open = 0;
+        let mut text = 0;
         let ranges = headers.get_all(ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
         for range in ranges.flat_map(|value| value.split(',')) {
             let mut parts = range.split(';').map(str::trim);

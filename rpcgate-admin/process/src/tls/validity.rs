@@ -48,7 +48,8 @@ fn time(input: &[u8]) -> Option<(Time, &[u8])> {
         _ => return None,
     };
     let part = |range: Range<usize>| whole.get(range).unwrap_or_default();
-    let (date, clock) = ([part(0..4), part(4..6), part(6..8)], [part(8..10), part(10..12), part(12..14)]);
+    let date = [part(0..4), part(4..6), part(6..8)];
+    let clock = [part(8..10), part(10..12), part(12..14)];
     let moment = format!("{}T{}Z", date.join("-"), clock.join(":"));
     let at = if part(0..4) < "1970" { Time::from_secs(0) } else { parse_moment(&moment)? };
     Some((at, rest))
