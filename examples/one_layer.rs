@@ -138,7 +138,8 @@ async fn press(order: Order) -> Result<Slip, Infallible> {
 /// Builds the library's API. `clock` determines the current minute.
 fn library(clock: Arc<dyn Clock>) -> Router {
     // A long-running service also calls `sweep` on both from time to time.
-    let (counters, budget) = (Arc::new(MemoryCounters::default()), Arc::new(Heavy::default()));
+    let counters = Arc::new(MemoryCounters::default());
+    let budget = Arc::new(Heavy::default());
 
     // First way: axum middleware. A layer around one route (`export`), and one around several.
     let export = HeavyLayer::by(budget.clone()).with_call(clock.clone(), export);

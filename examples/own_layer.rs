@@ -182,7 +182,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_key_is_asked_for_once_and_goes_on_working_while_its_database_is_down() {
-        let (database, clock) = (database(), Arc::new(ManualClock::at(Time::from_secs(1_800_000_000))));
+        let database = database();
+        let clock = Arc::new(ManualClock::at(Time::from_secs(1_800_000_000)));
         let addr = start(database.clone(), clock).await.unwrap();
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": "eth_chainId"});
         let status = async |key| post(addr, "/eth", ("apikey", key), &call).await.unwrap().status.as_u16();

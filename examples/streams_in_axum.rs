@@ -25,7 +25,8 @@ fn app(node: &str, keys: Arc<dyn Directory>, sink: Arc<MemoryUsageSink>) -> Resu
     let pool = Pool::new(eth.facts(), vec![node], PoolLimits::default(), clock.clone());
 
     let accounting = Accounting::new(clock, Arc::new(MemoryCounters::default()), sink);
-    let (chains, pools) = (Chains::from_iter([eth]), Pools::from_iter([pool]));
+    let chains = Chains::from_iter([eth]);
+    let pools = Pools::from_iter([pool]);
     let mut parts = Parts::new(shared(chains), shared(pools), keys, Arc::new(accounting));
     parts.stream_limits = StreamLimits::default().with_calls_per_second(50);
     // Ends the streams of revoked keys, and sweeps counters.
