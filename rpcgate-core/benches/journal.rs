@@ -34,7 +34,7 @@ fn lines(count: usize) -> Vec<Line<'static>> {
 fn record<'a>(number: u128, lines: &'a [Line<'a>]) -> Record<'a> {
     let caller = number % CALLERS;
     Record {
-        phase: Phase::Whole,
+        phase: Phase::Complete,
         request: RequestId(0x0190_163d_8694_7000_8000_0000_0000_0000 | number),
         key: KeyId(caller),
         project: ProjectId(caller << 32),

@@ -70,7 +70,7 @@ impl CalendarMonth {
     }
 
     /// Returns the month of the year; January is 0.
-    const fn place(self) -> u64 {
+    const fn index(self) -> u64 {
         self.0 as u64 % 12
     }
 
@@ -80,7 +80,7 @@ impl CalendarMonth {
     }
 
     const fn days(self) -> u64 {
-        match self.place() {
+        match self.index() {
             1 if self.is_in_leap_year() => 29,
             1 => 28,
             3 | 5 | 8 | 10 => 30,
@@ -95,14 +95,14 @@ impl CalendarMonth {
         const FORMER: u64 = 1_969 / 4 - 1_969 / 100 + 1_969 / 400;
         let past = self.year() - 1;
         let leap_days = past / 4 - past / 100 + past / 400 - FORMER;
-        let own = if self.place() > 1 && self.is_in_leap_year() { 1 } else { 0 };
-        (self.year() - 1_970) * 365 + leap_days + BEFORE[self.place() as usize] + own
+        let own = if self.index() > 1 && self.is_in_leap_year() { 1 } else { 0 };
+        (self.year() - 1_970) * 365 + leap_days + BEFORE[self.index() as usize] + own
     }
 }
 
 impl fmt::Display for CalendarMonth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:04}-{:02}", self.year(), self.place() + 1)
+        write!(f, "{:04}-{:02}", self.year(), self.index() + 1)
     }
 }
 

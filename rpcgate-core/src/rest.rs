@@ -152,7 +152,7 @@ pub fn query_without<'q>(query: &'q str, names: &[&str]) -> Cow<'q, str> {
         let name = pair.split('=').next().unwrap_or_default();
         // An invalid escape is taken literally.
         decoded(name)
-            .is_some_and(|name| names.iter().any(|wanted| wanted.as_bytes().eq_ignore_ascii_case(&name)))
+            .is_some_and(|name| names.iter().any(|expected| expected.as_bytes().eq_ignore_ascii_case(&name)))
     };
     if query.is_empty() || !query.split('&').any(is_named) {
         return Cow::Borrowed(query);

@@ -113,12 +113,12 @@ impl RestMethod {
     /// Reports whether the path matches the template, for any HTTP method.
     pub fn has_path(&self, path: &Path) -> bool {
         let mut found = path.segments();
-        for wanted in self.template.split('/').skip(1) {
+        for expected in self.template.split('/').skip(1) {
             let Some(segment) = found.next() else { return false };
-            match wanted.strip_prefix('{') {
+            match expected.strip_prefix('{') {
                 Some(parameter) if parameter.ends_with("...}") => return true,
                 Some(_) => {}
-                None if wanted != segment => return false,
+                None if expected != segment => return false,
                 None => {}
             }
         }

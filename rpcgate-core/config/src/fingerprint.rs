@@ -82,8 +82,8 @@ mod tests {
 
     #[test]
     fn a_fingerprint_depends_on_the_secret_and_on_the_key() {
-        let (one, other) =
-            (SecretFingerprints::new(&Secret::new("one")), SecretFingerprints::new(&Secret::new("two")));
+        let one = SecretFingerprints::new(&Secret::new("one"));
+        let other = SecretFingerprints::new(&Secret::new("two"));
         assert_eq!(one.tag("hunter2"), one.tag("hunter2"));
         assert_ne!(one.tag("hunter2"), one.tag("hunter3"));
         assert_ne!(one.tag("hunter2"), other.tag("hunter2"));

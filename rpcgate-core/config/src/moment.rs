@@ -2,7 +2,7 @@
 
 use rpcgate_core::clock::Time;
 
-pub(super) const WANTED: &str = "a moment such as 2027-01-31T12:00:00Z";
+pub(super) const EXPECTED: &str = "a moment such as 2027-01-31T12:00:00Z";
 
 /// Parses an RFC 3339 date-time from 1970 on. Digits beyond the microsecond are dropped.
 pub fn parse(text: &str) -> Option<Time> {
@@ -78,10 +78,10 @@ pub fn text(time: Time) -> String {
     let hour = secs / 3_600;
     let minute = secs / 60 % 60;
     let second = secs % 60;
-    let whole = format!("{year:04}-{month:02}-{:02}T{hour:02}:{minute:02}:{second:02}", day + 1);
+    let full = format!("{year:04}-{month:02}-{:02}T{hour:02}:{minute:02}:{second:02}", day + 1);
     match time.micros() % 1_000_000 {
-        0 => format!("{whole}Z"),
-        micros => format!("{whole}.{micros:06}Z"),
+        0 => format!("{full}Z"),
+        micros => format!("{full}.{micros:06}Z"),
     }
 }
 

@@ -62,11 +62,11 @@ mod tests {
 
         fn hold(&self, _: &Record<'_>) -> Option<Ticket> {
             self.0.lock().push("hold");
-            Some(Ticket { place: 3, number: 7 })
+            Some(Ticket { slot: 3, number: 7 })
         }
 
         fn write(&self, ticket: Ticket) {
-            assert_eq!(ticket, Ticket { place: 3, number: 7 });
+            assert_eq!(ticket, Ticket { slot: 3, number: 7 });
             self.0.lock().push("write");
         }
 

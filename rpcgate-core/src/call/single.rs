@@ -105,8 +105,8 @@ impl Call {
     /// the size of the received messages for a gRPC call.
     pub fn len(&self) -> usize {
         match &self.payload {
-            Payload::JsonRpc(envelope) => envelope.whole.len(),
-            Payload::Bad(item) => item.whole.len(),
+            Payload::JsonRpc(envelope) => envelope.span.len(),
+            Payload::Bad(item) => item.span.len(),
             Payload::Grpc(call) => call.received(),
             Payload::Rest(_) | Payload::Unread => 0,
         }

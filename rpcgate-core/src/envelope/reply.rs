@@ -6,7 +6,7 @@ use crate::json::{Cursor, DEEPEST, Span, SyntaxError, Text};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReplyMembers {
     /// The whole object.
-    pub whole: Span,
+    pub span: Span,
     /// `id`.
     pub id: Option<Span>,
     /// `result`, which may be `null`.
@@ -87,8 +87,8 @@ fn reply(cursor: &mut Cursor<'_>, body: &[u8]) -> Result<ReplyMembers, SyntaxErr
             return Err(SyntaxError::at(name));
         }
     }
-    let whole = Span::new(start, cursor.offset());
-    Ok(ReplyMembers { whole, id, result, error: error.filter(|error| error.of(body) != b"null") })
+    let span = Span::new(start, cursor.offset());
+    Ok(ReplyMembers { span, id, result, error: error.filter(|error| error.of(body) != b"null") })
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -296,7 +296,7 @@ mod tests {
         ] {
             let Ok(Replies::Single(members)) = replies(body.as_bytes(), 512) else { panic!("{body}") };
             assert_eq!(facts(&members, body), expected, "{body}");
-            assert_eq!(members.whole.of(body.as_bytes()), body.trim().as_bytes());
+            assert_eq!(members.span.of(body.as_bytes()), body.trim().as_bytes());
         }
     }
 
@@ -307,7 +307,7 @@ mod tests {
         let seen: Vec<_> = many.iter().map(|members| facts(members, body)).collect();
         assert_eq!(seen, [(Some("1"), Some("2"), None), (Some("0"), None, Some("{}"))]);
         assert_eq!(
-            many.last().map(|last| last.whole.of(body.as_bytes())),
+            many.last().map(|last| last.span.of(body.as_bytes())),
             Some(&br#"{"error":{},"id":0}"#[..])
         );
         assert_eq!(replies(b"[]", 512), Ok(Replies::Many(Vec::new())));

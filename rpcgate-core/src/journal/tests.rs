@@ -93,7 +93,7 @@ fn told(methods: &[&[u8]]) -> ParsedRecord {
         bytes_out: 20_000,
     };
     ParsedRecord {
-        phase: Phase::Whole,
+        phase: Phase::Complete,
         request: RequestId(0x0190_163d_8694_739b_aea5_966c_26f8_ad91),
         party: party(1),
         chain: "toy".into(),
@@ -179,7 +179,7 @@ prop_compose! {
 
 prop_compose! {
     fn records()(
-        phase in prop_oneof![Just(Phase::Whole), Just(Phase::Begin), Just(Phase::Pushed), Just(Phase::End)],
+        phase in prop_oneof![Just(Phase::Complete), Just(Phase::Begin), Just(Phase::Pushed), Just(Phase::End)],
         request in any::<u128>(),
         party in parties(),
         chain in 0..CHAINS.len(),

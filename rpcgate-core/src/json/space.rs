@@ -38,8 +38,8 @@ pub fn close_up(text: &mut [u8]) -> usize {
             b'"' => in_string = !in_string,
             _ => {}
         }
-        if let Some(place) = text.get_mut(end) {
-            *place = byte;
+        if let Some(target) = text.get_mut(end) {
+            *target = byte;
         }
         end += 1;
     }

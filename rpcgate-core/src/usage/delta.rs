@@ -133,24 +133,24 @@ fn put(payload: &[u8], former: &[u8], out: &mut Vec<u8>) {
         let now = padded(group);
         let differs =
             differing(now, before.next().map_or([0; GROUP], padded)) & (0xff >> (GROUP - group.len()));
-        let Some(room) = out.get_mut(end..=end + GROUP) else { break };
+        let Some(group) = out.get_mut(end..=end + GROUP) else { break };
         let mut taken = 1;
         match differs {
             0 => {}
             0xff => {
-                room[1..].copy_from_slice(&now);
+                group[1..].copy_from_slice(&now);
                 taken += GROUP;
             }
             // Writes every byte and overwrites those that do not differ, which is faster than a test of each. After the
             // last of at most seven differing bytes, the position may be one too far, at that of `differs`.
             _ => {
                 for (bit, byte) in now.iter().enumerate() {
-                    room[taken % GROUP] = *byte;
+                    group[taken % GROUP] = *byte;
                     taken += usize::from(differs >> bit & 1);
                 }
             }
         }
-        room[0] = differs;
+        group[0] = differs;
         end += taken;
     }
     out.truncate(end);

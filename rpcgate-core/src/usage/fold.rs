@@ -109,10 +109,10 @@ impl HourlyFold {
     pub const FULL: usize = 8_192;
 
     /// The number of rows whose memory is kept after a `take`.
-    const KEPT_ROWS: usize = 2_048;
+    const MAX_ROWS: usize = 2_048;
 
     /// The number of words of a kind that are kept after a `take`. Each may have a KiB.
-    const KEPT_WORDS: usize = 512;
+    const MAX_WORDS: usize = 512;
 
     /// Creates empty sums.
     pub fn new() -> Self {
@@ -130,7 +130,7 @@ impl HourlyFold {
         let stream = stream(event);
         let holder = (party.tenant, party.project, party.key, party.tier, party.price);
         self.newest = self.newest.max(event.arrival);
-        let mut place = MinutePosition {
+        let mut position = MinutePosition {
             caller: self.callers.number_at(event.party, &holder, |holder| *holder),
             chain: self.chains.number_at(event.chain, chain, |name| name.into()),
             method: 0,
@@ -143,12 +143,12 @@ impl HourlyFold {
         // The windows count the set, and that count is stored with its first call.
         let mut windowed = u64::from(event.windowed);
         for line in reader.lines() {
-            place.method = match stream.method() {
+            position.method = match stream.method() {
                 Some(name) => self.methods.number(name, |name| name.into()),
                 None => self.method(line.method, reader.method(line.method).unwrap_or_default()),
             };
-            place.status = line.status;
-            let sums = self.rows.entry(place).or_default();
+            position.status = line.status;
+            let sums = self.rows.entry(position).or_default();
             sums.window_requests = sums.window_requests.saturating_add(windowed);
             windowed = 0;
             count(&mut sums.metrics, event, line, stream, latency);
@@ -158,8 +158,9 @@ impl HourlyFold {
             }
         }
         if windowed > 0 {
-            place.method = self.methods.number(stream.method().unwrap_or(method::NONE), |name| name.into());
-            let sums = self.rows.entry(place).or_default();
+            position.method =
+                self.methods.number(stream.method().unwrap_or(method::NONE), |name| name.into());
+            let sums = self.rows.entry(position).or_default();
             sums.window_requests = sums.window_requests.saturating_add(windowed);
         }
         true
@@ -190,16 +191,16 @@ impl HourlyFold {
         let mut charged: BTreeMap<Account, Metrics> = BTreeMap::new();
         let mut rollups: Vec<Rollup> = rows
             .drain()
-            .filter_map(|(place, sums)| {
-                let (tenant, project, key, tier, price) = *callers.get(place.caller)?;
-                let MinutePosition { hour, transport, status, stream, .. } = place;
+            .filter_map(|(position, sums)| {
+                let (tenant, project, key, tier, price) = *callers.get(position.caller)?;
+                let MinutePosition { hour, transport, status, stream, .. } = position;
                 let Sums { metrics, window_requests } = sums;
                 if window_requests > 0 {
                     let requests = admitted.entry((tenant, hour / DAY)).or_default();
                     *requests = requests.saturating_add(window_requests);
                 }
-                let chain = text(chains, place.chain);
-                let method = text(methods, place.method);
+                let chain = text(chains, position.chain);
+                let method = text(methods, position.method);
                 if metrics.billed_requests > 0 {
                     let account = (tenant, hour, project, chain.clone(), tier, price);
                     charged.entry(account).or_default().add(&metrics);
@@ -225,7 +226,7 @@ impl HourlyFold {
         let newest = std::mem::take(&mut self.newest);
         // Usually, the same callers call the same methods again.
         let words = [self.callers.len(), self.chains.len(), self.called.len(), self.methods.len()];
-        if self.rows.capacity() > Self::KEPT_ROWS || words.iter().any(|many| *many > Self::KEPT_WORDS) {
+        if self.rows.capacity() > Self::MAX_ROWS || words.iter().any(|many| *many > Self::MAX_WORDS) {
             *self = Self::default();
         }
         HourlySums { rollups, charges, admitted, refused, newest }
@@ -264,7 +265,7 @@ fn count(metrics: &mut Metrics, event: &Event, line: &EventLine, stream: Stream,
     let cu = u64::from(line.cu);
     match stream {
         Stream::Call => match event.phase {
-            Phase::Whole => {
+            Phase::Complete => {
                 metrics.count(calls, cu, line.outcome, line.cached);
                 metrics.carry(line.bytes_in, line.bytes_out);
                 metrics.time(calls, line.outcome, latency);

@@ -108,11 +108,11 @@ fn halves(id: u128) -> [u64; 2] {
     [(id >> 64) as u64, id as u64]
 }
 
-fn whole([high, low]: [u64; 2]) -> u128 {
+fn joined([high, low]: [u64; 2]) -> u128 {
     u128::from(high) << 64 | u128::from(low)
 }
 
-fn place_of(kind: EventType) -> u32 {
+fn index_of(kind: EventType) -> u32 {
     match kind {
         EventType::NewBlock => 0,
         EventType::AddressActivity => 1,
@@ -132,7 +132,7 @@ impl SubscriptionTable {
     }
 
     pub(super) fn ids(&self) -> impl Iterator<Item = u128> {
-        self.slots.iter().map(|slot| whole(slot.id))
+        self.slots.iter().map(|slot| joined(slot.id))
     }
 
     #[cfg(test)]
@@ -149,7 +149,7 @@ impl SubscriptionTable {
     }
 
     fn list(&self, chain: &str, kind: EventType) -> Option<u32> {
-        self.by_chain.get(chain).map(|first| first + place_of(kind))
+        self.by_chain.get(chain).map(|first| first + index_of(kind))
     }
 
     pub(super) fn counts(&self, chain: &str, kind: EventType) -> Option<TypeCounts> {
@@ -191,7 +191,7 @@ impl SubscriptionTable {
             });
             let Some(endpoint) = self.endpoints.get(slot.endpoint).filter(|_| is_met) else { continue };
             found.push(SubscriptionMatch {
-                subscription: whole(slot.id),
+                subscription: joined(slot.id),
                 webhook: endpoint.webhook,
                 project: endpoint.project,
                 confirmations: slot.confirmations,
@@ -245,7 +245,7 @@ impl SubscriptionTable {
             Some(filter) if filter.is_empty() => self.find_by_type(number, list),
             Some(filter) => {
                 let at = self.rarest(list, subscription.kind, &filter);
-                self.find_by_value(number, list, (filter, at));
+                self.find_by_value(number, list, filter, at);
             }
             None => {}
         }
@@ -276,7 +276,7 @@ impl SubscriptionTable {
         (0..filter.len()).min_by_key(cost).unwrap_or_default()
     }
 
-    fn find_by_value(&mut self, number: u32, list: u32, (mut filter, at): (Vec<(&str, Scalar)>, usize)) {
+    fn find_by_value(&mut self, number: u32, list: u32, mut filter: Vec<(&str, Scalar)>, at: usize) {
         let (name, value) = filter.swap_remove(at);
         let Some(group) = self.group_for(list, name, value) else { return };
         let Some(found) = self.groups.get_mut(group) else { return };
@@ -437,7 +437,7 @@ impl SubscriptionTable {
         while let Some(endpoint) =
             self.by_project.get(&project).and_then(|number| self.endpoints.get(*number))
         {
-            let Some(id) = self.slots.get(endpoint.first).map(|slot| whole(slot.id)) else { return };
+            let Some(id) = self.slots.get(endpoint.first).map(|slot| joined(slot.id)) else { return };
             self.remove(id);
         }
     }
