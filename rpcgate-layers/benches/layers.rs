@@ -132,10 +132,18 @@ impl Fixture {
     }
 
     fn tally(&self) -> Box<Tally> {
-        let now = (Time::from_secs(1_700_000_000), Duration::ZERO);
+        let arrival = Time::from_secs(1_700_000_000);
         let chain = self.chain.clone();
         let caller = self.caller.clone();
-        Box::new(Tally::new(RequestId(1), Transport::Http, chain, caller, now, self.accounting.clone()))
+        Box::new(Tally::new(
+            RequestId(1),
+            Transport::Http,
+            chain,
+            caller,
+            arrival,
+            Duration::ZERO,
+            self.accounting.clone(),
+        ))
     }
 
     fn calls(&self, body: &Bytes) -> Calls<Parsed> {

@@ -242,7 +242,7 @@ fn finish(pending: PendingResponse, id: RequestId, writes: Writes) -> (Response<
         }
         None => {
             let body = match &mut tally {
-                Some(tally) => ReplyBody::held(body, rest, &mut tally.room),
+                Some(tally) => ReplyBody::held(body, rest, &mut tally.memory),
                 None => ReplyBody::held(body, rest, &mut MemoryPermit::default()),
             };
             (body, tally.and_then(Tally::close))
@@ -350,7 +350,7 @@ mod tests {
 
         fn hold(&self, _: &Record<'_>) -> Option<Ticket> {
             let number = self.held.fetch_add(1, Relaxed) + 1;
-            Some(Ticket { place: 0, number })
+            Some(Ticket { slot: 0, number })
         }
 
         fn write(&self, ticket: Ticket) {

@@ -35,9 +35,12 @@
 //! });
 //! # let clock = Arc::new(ManualClock::at(Time::from_secs(1_700_000_000)));
 //! # let accounting = Accounting::new(clock.clone(), Arc::new(MemoryCounters::default()), Arc::new(MemoryUsageSink::default()));
-//! # let (chain, caller) = (Arc::new(Chain::deployed(Arc::new(Toy))), Arc::new(suite::caller(1)));
-//! # let moment = (clock.now(), clock.elapsed());
-//! # let tally = Tally::new(RequestId(1), Transport::Http, chain, caller, moment, Arc::new(accounting));
+//! # let chain = Arc::new(Chain::deployed(Arc::new(Toy)));
+//! # let caller = Arc::new(suite::caller(1));
+//! # let arrival = clock.now();
+//! # let started = clock.elapsed();
+//! # let tally =
+//! #     Tally::new(RequestId(1), Transport::Http, chain, caller, arrival, started, Arc::new(accounting));
 //! let request = http::Request::new(Full::new(Bytes::from_static(br#"[{"id":1,"method":"a"}, 5]"#)));
 //! let known = Authenticated { request: Box::new(request), target: Target::JsonRpc, tally: Box::new(tally) };
 //! let response = BatchLayer::new().layer(inner).oneshot(known).await.unwrap();
@@ -79,7 +82,7 @@ use tower_service::Service;
 pub struct BatchLayer {
     body: BodyLimits,
     envelope: Limits,
-    room: Option<Arc<MemoryBudget>>,
+    memory_budget: Option<Arc<MemoryBudget>>,
     most: usize,
 }
 
@@ -87,7 +90,12 @@ impl BatchLayer {
     /// Creates a layer with the default limits: 64 MiB for the answer to a batch, and no limit on the memory of all
     /// bodies together.
     pub fn new() -> Self {
-        BatchLayer { body: BodyLimits::default(), envelope: Limits::default(), room: None, most: 64 << 20 }
+        BatchLayer {
+            body: BodyLimits::default(),
+            envelope: Limits::default(),
+            memory_budget: None,
+            most: 64 << 20,
+        }
     }
 
     /// Sets the limits for bodies.
@@ -112,10 +120,10 @@ impl BatchLayer {
         self
     }
 
-    /// Limits the memory of bodies by `room`: request bodies, and answers of 16 KiB or more.
+    /// Limits the memory of bodies by `memory_budget`: request bodies, and answers of 16 KiB or more.
     #[must_use]
-    pub fn with_room(mut self, room: Arc<MemoryBudget>) -> Self {
-        self.room = Some(room);
+    pub fn with_memory_budget(mut self, memory_budget: Arc<MemoryBudget>) -> Self {
+        self.memory_budget = Some(memory_budget);
         self
     }
 }
@@ -159,8 +167,8 @@ where
 
     fn call(&mut self, known: Authenticated<B>) -> Self::Future {
         let Authenticated { request, target, mut tally } = known;
-        if let Some(room) = &self.layer.room {
-            tally.room = MemoryPermit::of_project(room.clone(), tally.caller.project);
+        if let Some(memory_budget) = &self.layer.memory_budget {
+            tally.memory = MemoryPermit::of_project(memory_budget.clone(), tally.caller.project);
         }
         let consistency = headers::consistency(request.headers());
         tally.consistency = consistency.unwrap_or_default();
@@ -271,7 +279,7 @@ where
                 }
                 StageNow::Reading { reading } => {
                     let mut none = MemoryPermit::default();
-                    let held = this.tally.as_mut().map_or(&mut none, |tally| &mut tally.room);
+                    let held = this.tally.as_mut().map_or(&mut none, |tally| &mut tally.memory);
                     let mut read = ready!(reading.poll(held, cx));
                     if let Some(bytes) = this.packed.take()
                         && let Ok(packed) = &mut read
@@ -284,7 +292,7 @@ where
                 }
                 StageNow::Decoding { decoding, bytes } => {
                     let mut none = MemoryPermit::default();
-                    let held = this.tally.as_mut().map_or(&mut none, |tally| &mut tally.room);
+                    let held = this.tally.as_mut().map_or(&mut none, |tally| &mut tally.memory);
                     ready!(decoding.poll(*bytes, COPIES, held, cx))
                 }
             };

@@ -80,7 +80,7 @@ use tower_service::Service;
 #[derive(Clone, Debug)]
 pub struct CacheLayer<W = Native> {
     shared: Arc<CacheState>,
-    way: W,
+    mode: W,
 }
 
 #[derive(Debug)]
@@ -96,7 +96,7 @@ impl CacheLayer {
     pub fn new(replies: Arc<dyn ReplyStore>, clock: Arc<dyn Clock>) -> Self {
         let in_flight = SingleFlight::default();
         let spawn = Arc::new(TokioSpawn);
-        CacheLayer { shared: Arc::new(CacheState { replies, in_flight, clock, spawn }), way: Native }
+        CacheLayer { shared: Arc::new(CacheState { replies, in_flight, clock, spawn }), mode: Native }
     }
 
     /// Creates a layer that uses `spawn` to continue a call with followers after its own client has disconnected. It
@@ -107,7 +107,7 @@ impl CacheLayer {
         let replies = replies.clone();
         let clock = clock.clone();
         let in_flight = SingleFlight::default();
-        CacheLayer { shared: Arc::new(CacheState { replies, in_flight, clock, spawn }), way: Native }
+        CacheLayer { shared: Arc::new(CacheState { replies, in_flight, clock, spawn }), mode: Native }
     }
 }
 
@@ -115,7 +115,7 @@ impl<S, W: Clone> Layer<S> for CacheLayer<W> {
     type Service = Cache<S, W>;
 
     fn layer(&self, inner: S) -> Cache<S, W> {
-        Cache { inner, shared: self.shared.clone(), way: self.way.clone() }
+        Cache { inner, shared: self.shared.clone(), mode: self.mode.clone() }
     }
 }
 
@@ -124,7 +124,7 @@ impl<S, W: Clone> Layer<S> for CacheLayer<W> {
 pub struct Cache<S, W = Native> {
     inner: S,
     shared: Arc<CacheState>,
-    way: W,
+    mode: W,
 }
 
 impl<S, A> Service<Calls<A>> for Cache<S>
@@ -176,11 +176,11 @@ impl Split {
 
 impl CacheState {
     fn look(&self, sought: &ReplySought<'_>, call: CallView<'_>, now: Duration) -> Option<Form> {
-        let kept = self.replies.get(sought, now)?;
+        let stored = self.replies.get(sought, now)?;
         if call.is_rest {
-            Rest::restored(kept).map(|rest| Form::Rest(Box::new(rest)))
+            Rest::restored(stored).map(|rest| Form::Rest(Box::new(rest)))
         } else {
-            Some(Form::Result(kept))
+            Some(Form::Result(stored))
         }
     }
 
@@ -194,7 +194,7 @@ impl CacheState {
         let chain = tally.chain.name();
         let all = tally.entries.len();
         let may_age = tally.consistency.is_none();
-        for (place, entry) in tally.entries.iter_mut().enumerate() {
+        for (index, entry) in tally.entries.iter_mut().enumerate() {
             let rule = entry.call.rule;
             let fit = rule.cache.is_cached()
                 && !rule.flags.has(Flags::BROADCAST)
@@ -225,7 +225,7 @@ impl CacheState {
             match self.in_flight.join(&sought, &tally.body, now) {
                 Joined::Lead(lead) => {
                     let is_later = lead.is_later_than(landed);
-                    split.leads.push(&self.in_flight, place, lead, all - place - 1);
+                    split.leads.push(&self.in_flight, index, lead, all - index - 1);
                     // An earlier call may have ended after the first look-up.
                     if is_later && let Some(form) = self.look(&sought, view, now) {
                         entry.state = CallState::Answered(Reply { form: form.clone(), from: Source::Shared });
@@ -235,7 +235,7 @@ impl CacheState {
                 Joined::Follow(follow) => {
                     entry.state = CallState::Parked;
                     split.leads.own(&follow);
-                    split.follows.push((place, follow));
+                    split.follows.push((index, follow));
                 }
             }
         }

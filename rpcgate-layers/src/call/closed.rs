@@ -13,7 +13,8 @@
 //! use tower::{Layer, ServiceExt, service_fn};
 //!
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-//! let (caller, clock) = (Arc::new(suite::caller(1)), Arc::new(ManualClock::at(Time::default())));
+//! let caller = Arc::new(suite::caller(1));
+//! let clock = Arc::new(ManualClock::at(Time::default()));
 //! let layer = ClosedLayer::new().with_call(clock, move |request: &http::Request<&'static str>| {
 //!     let flags = if request.body().starts_with("admin_") { Flags::CLOSED } else { Flags::NONE };
 //!     let rule = MethodRule::UNLISTED.marked(flags);

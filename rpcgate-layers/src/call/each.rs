@@ -28,9 +28,12 @@
 //! }));
 //! # let clock = Arc::new(ManualClock::at(Time::from_secs(2_000)));
 //! # let accounting = Accounting::new(clock.clone(), Arc::new(MemoryCounters::default()), Arc::new(MemoryUsageSink::default()));
-//! # let (chain, caller) = (Arc::new(Chain::deployed(Arc::new(Toy))), Arc::new(suite::caller(1)));
-//! # let moment = (clock.now(), clock.elapsed());
-//! # let mut tally = Box::new(Tally::new(RequestId(1), Transport::Http, chain, caller, moment, Arc::new(accounting)));
+//! # let chain = Arc::new(Chain::deployed(Arc::new(Toy)));
+//! # let caller = Arc::new(suite::caller(1));
+//! # let arrival = clock.now();
+//! # let started = clock.elapsed();
+//! # let tally = Tally::new(RequestId(1), Transport::Http, chain, caller, arrival, started, Arc::new(accounting));
+//! # let mut tally = Box::new(tally);
 //! # tally.body = Bytes::from_static(br#"{"id":1,"method":"toy_send"}"#);
 //! # let Ok(envelope::ParsedBody::Single(Ok(call))) = envelope::parse(&tally.body, &Limits::default()) else { panic!() };
 //! # let found = tally.chain.look_up("toy_send");
@@ -170,28 +173,28 @@ where
         let service = self.service.clone();
         ResponseFuture::waiting(async move {
             let tally = calls.tally_mut();
-            let asked = tally.entries.iter().enumerate().filter(|(_, entry)| entry.is_open()).map(
-                |(place, entry)| {
+            let responses = tally.entries.iter().enumerate().filter(|(_, entry)| entry.is_open()).map(
+                |(index, entry)| {
                     let call = OwnedCall::new(entry, tally);
                     let mut service = service.clone();
                     async move {
-                        let said = match std::future::poll_fn(|cx| service.poll_ready(cx)).await {
+                        let response = match std::future::poll_fn(|cx| service.poll_ready(cx)).await {
                             Ok(()) => service.call(call).await,
                             Err(refusal) => Err(refusal),
                         };
-                        (place, said)
+                        (index, response)
                     }
                 },
             );
             let reserved = tally.grant.is_some();
-            for (place, said) in join_all(asked.collect::<Vec<_>>()).await {
-                match said {
+            for (index, response) in join_all(responses.collect::<Vec<_>>()).await {
+                match response {
                     Ok(None) => {}
                     Ok(Some(result)) => {
                         let reply = Reply { form: Form::Result(result), from: Source::Own { reserved } };
-                        tally.entries[place].state = CallState::Answered(reply);
+                        tally.entries[index].state = CallState::Answered(reply);
                     }
-                    Err(refusal) => tally.entries[place].state = CallState::Refused(refusal),
+                    Err(refusal) => tally.entries[index].state = CallState::Refused(refusal),
                 }
             }
             inner.call(calls).await

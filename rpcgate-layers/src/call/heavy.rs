@@ -86,7 +86,7 @@ impl CallPolicy for Heavy {
             return Ok(());
         }
         let keep = |minute: &Fixed<60>| !minute.is_over(now);
-        self.minutes.with_kept(caller.project, now.minute(), keep, |minute| {
+        self.minutes.with_expiring(caller.project, now.minute(), keep, |minute| {
             if minute.used(now) >= caller.plan.heavy_per_minute {
                 return Err(Refusal::Heavy { retry_after: WindowSpan::Minute.reset(now) });
             }

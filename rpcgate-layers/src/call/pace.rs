@@ -14,7 +14,8 @@
 //! use tower::{Layer, ServiceExt, service_fn};
 //!
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-//! let (caller, clock) = (Arc::new(suite::caller(1)), Arc::new(ManualClock::at(Time::from_secs(59))));
+//! let caller = Arc::new(suite::caller(1));
+//! let clock = Arc::new(ManualClock::at(Time::from_secs(59)));
 //! let layer = PaceLayer::new().with_call(clock.clone(), move |_: &http::Request<()>| {
 //!     let rule = MethodRule::UNLISTED.marked(Flags::PACED);
 //!     Some((caller.clone().into(), CallView::new(ChainName::new("toy"), "toy_scan", rule)))
@@ -84,7 +85,7 @@ impl CallPolicy for Pace {
             return Ok(());
         }
         let keep = |minute: &Fixed<60>| !minute.is_over(now);
-        self.minutes.with_kept((caller.key, call.chain), now.minute(), keep, |minute| {
+        self.minutes.with_expiring((caller.key, call.chain), now.minute(), keep, |minute| {
             if minute.used(now) > 0 {
                 return Err(Refusal::Paced { retry_after: WindowSpan::Minute.reset(now) });
             }

@@ -18,10 +18,12 @@
 //! use tower::{Layer, ServiceExt, service_fn};
 //!
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-//! let (counters, sink) = (Arc::new(MemoryCounters::default()), Arc::new(MemoryUsageSink::default()));
+//! let counters = Arc::new(MemoryCounters::default());
+//! let sink = Arc::new(MemoryUsageSink::default());
 //! let mut caller = suite::caller(1);
 //! caller.quota.cu_per_day = 150;
-//! let (caller, rule) = (Arc::new(caller), MethodRule::new(75));
+//! let caller = Arc::new(caller);
+//! let rule = MethodRule::new(75);
 //! let layer = QuotaLayer::new(counters)
 //!     .with_call(Arc::new(ManualClock::at(Time::default())), move |_: &http::Request<u16>| {
 //!         Some((caller.clone().into(), CallView::new(ChainName::new("toy"), "toy_scan", rule)))
@@ -64,19 +66,19 @@ use tower_service::Service;
 #[derive(Clone, Debug)]
 pub struct QuotaLayer<W = Native> {
     counters: Arc<dyn Counters>,
-    way: W,
+    mode: W,
 }
 
 impl QuotaLayer {
     /// Creates a layer that reserves in `counters`.
     pub fn new(counters: Arc<dyn Counters>) -> Self {
-        QuotaLayer { counters, way: Native }
+        QuotaLayer { counters, mode: Native }
     }
 }
 
 impl<W> QuotaLayer<W> {
-    fn map_way<V>(self, map: impl FnOnce(W) -> V) -> QuotaLayer<V> {
-        QuotaLayer { counters: self.counters, way: map(self.way) }
+    fn map_mode<V>(self, map: impl FnOnce(W) -> V) -> QuotaLayer<V> {
+        QuotaLayer { counters: self.counters, mode: map(self.mode) }
     }
 }
 
@@ -84,7 +86,7 @@ impl<S, W: Clone> Layer<S> for QuotaLayer<W> {
     type Service = Quota<S, W>;
 
     fn layer(&self, inner: S) -> Quota<S, W> {
-        Quota { inner, counters: self.counters.clone(), way: self.way.clone() }
+        Quota { inner, counters: self.counters.clone(), mode: self.mode.clone() }
     }
 }
 
@@ -93,7 +95,7 @@ impl<S, W: Clone> Layer<S> for QuotaLayer<W> {
 pub struct Quota<S, W = Native> {
     inner: S,
     counters: Arc<dyn Counters>,
-    way: W,
+    mode: W,
 }
 
 impl<S, A> Service<Calls<A>> for Quota<S>

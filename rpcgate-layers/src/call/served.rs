@@ -15,7 +15,8 @@
 //!
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 //! const TOY: ChainName = ChainName::new("toy");
-//! let (caller, clock) = (Arc::new(suite::caller(1)), Arc::new(ManualClock::at(Time::default())));
+//! let caller = Arc::new(suite::caller(1));
+//! let clock = Arc::new(ManualClock::at(Time::default()));
 //! let layer = ServedLayer::for_chains(|chain| chain == TOY).with_call(clock, move |request: &http::Request<ChainName>| {
 //!     Some((caller.clone().into(), CallView::new(*request.body(), "m", MethodRule::UNLISTED)))
 //! });

@@ -323,7 +323,7 @@ impl GatewayBuilder {
         parts.loads = Arc::new(ChainLoads::by(self.overload));
         parts.replies = self.reply_store.unwrap_or(parts.replies);
         parts.spawn = self.spawn.unwrap_or(parts.spawn);
-        parts.room = MemoryBudget::new(self.memory);
+        parts.memory_budget = MemoryBudget::new(self.memory);
         (parts.head, parts.body, parts.envelope) = (self.head, self.body, self.envelope);
         (parts.batch, parts.reply) = (self.batch, self.reply);
         let housekeeping = served.into_iter().fold(Housekeeping::of(&parts), |all, (chain, pool)| {

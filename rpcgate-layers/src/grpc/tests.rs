@@ -62,8 +62,8 @@ impl Body for Fed {
 
 type Pieces = mpsc::Sender<Frame<Bytes>>;
 
-fn fed(room: usize) -> (Pieces, Fed) {
-    let (pieces, taken) = mpsc::channel(room);
+fn fed(memory_budget: usize) -> (Pieces, Fed) {
+    let (pieces, taken) = mpsc::channel(memory_budget);
     (pieces, Fed(taken))
 }
 
@@ -165,7 +165,7 @@ struct Gateway {
     fixture: Fixture,
     stack: GrpcStack,
     counts: Arc<GrpcCounts>,
-    room: Arc<rpcgate_core::memory::MemoryBudget>,
+    memory_budget: Arc<rpcgate_core::memory::MemoryBudget>,
     pool: Arc<Pool>,
 }
 
@@ -225,8 +225,8 @@ impl Gateway {
         );
         parts(&mut all);
         let counts = all.grpc_counts.clone();
-        let room = all.room.clone();
-        Gateway { stack: grpc_stack(&all), fixture, counts, room, pool }
+        let memory_budget = all.memory_budget.clone();
+        Gateway { stack: grpc_stack(&all), fixture, counts, memory_budget, pool }
     }
 
     async fn send<B>(&self, path: &str, metadata: &[(&str, &str)], body: B) -> Response<GrpcBody>
@@ -248,7 +248,7 @@ impl Gateway {
     where
         B: Body<Data = Bytes> + Send + 'static,
     {
-        whole(self.send(path, metadata, body).await).await
+        complete(self.send(path, metadata, body).await).await
     }
 
     async fn unary(&self, method: &str) -> Answer {
@@ -278,7 +278,7 @@ async fn until(so: impl Fn() -> bool) {
     tokio::time::timeout(Duration::from_secs(20), wait).await.expect("it never became so");
 }
 
-async fn whole(response: Response<GrpcBody>) -> Answer {
+async fn complete(response: Response<GrpcBody>) -> Answer {
     let (head, mut body) = response.into_parts();
     assert_eq!(head.status, 200, "every answer of gRPC");
     let mut answer = Answer { headers: head.headers, body: Vec::new(), trailers: None, is_broken: false };
@@ -330,7 +330,7 @@ async fn a_unary_call_passes_with_its_metadata_and_trailers_and_is_recorded_once
     assert_eq!((line.bytes_in, line.bytes_out), (8, 11));
     assert_eq!(gateway.counts.ended(), [(gateway.fixture.chain.name(), "OK", 1)]);
     gateway.quiet().await;
-    assert_eq!(gateway.room.held(), 0);
+    assert_eq!(gateway.memory_budget.held(), 0);
 }
 
 #[tokio::test]
@@ -857,7 +857,7 @@ async fn a_client_that_leaves_ends_the_call_at_the_node() {
     let lines: Vec<_> = gateway.records().iter().map(|r| (r.lines[0].outcome, r.lines[0].cu)).collect();
     assert_eq!(lines, [(Outcome::Abandoned, 5); 2], "the node has worked for it");
     gateway.quiet().await;
-    assert_eq!(gateway.room.held(), 0);
+    assert_eq!(gateway.memory_budget.held(), 0);
     let cancelled = |calls| vec![(ChainName::new("toy"), "CANCELLED", calls)];
     assert_eq!(gateway.counts.ended(), cancelled(2));
     // In the middle of a stream whose client has more to send.
@@ -885,7 +885,7 @@ async fn a_client_that_leaves_ends_the_call_at_the_node() {
     drop(mine);
     let records = gateway.records();
     let line = &records[0].lines[0];
-    assert_eq!((records.len(), records[0].phase), (1, Phase::Whole));
+    assert_eq!((records.len(), records[0].phase), (1, Phase::Complete));
     assert_eq!((line.outcome, line.cu, line.bytes_out), (Outcome::Abandoned, 5, 8));
     assert_eq!(gateway.counts.ended(), cancelled(1));
     gateway.quiet().await;
@@ -907,7 +907,7 @@ async fn a_node_that_breaks_off_ends_the_stream_with_a_status_and_within_a_messa
         let mut body = response.into_body();
         assert_eq!(next(&mut body).await, begun);
         drop(pieces);
-        let answer = whole(Response::new(body)).await;
+        let answer = complete(Response::new(body)).await;
         assert_eq!((answer.is_broken, answer.trailers.is_some()), (is_broken, !is_broken));
         if !is_broken {
             assert_eq!(answer.status(), "14");
@@ -983,7 +983,7 @@ async fn a_client_that_sends_ahead_is_held_back() {
     assert!(taken <= 256 << 10, "{taken}");
     drop(answer);
     gateway.quiet().await;
-    assert_eq!(gateway.room.held(), 0);
+    assert_eq!(gateway.memory_budget.held(), 0);
 }
 
 #[tokio::test]
@@ -1083,5 +1083,5 @@ async fn a_method_that_is_decided_by_its_message_waits_for_it() {
         [8, 17]
     );
     gateway.quiet().await;
-    assert_eq!(gateway.room.held(), 0);
+    assert_eq!(gateway.memory_budget.held(), 0);
 }

@@ -45,13 +45,13 @@ pub async fn watch_head(pool: Arc<Pool>, chain: Arc<Chain>, every: Duration) {
     loop {
         let is_extra = tokio::select! {
             _ = ticks.tick() => false,
-            () = pool.head_wanted() => true,
+            () = pool.head_requested() => true,
         };
         let asks_networks = !is_extra && rounds.is_multiple_of(NETWORK_ROUNDS);
         rounds += u64::from(!is_extra);
         pool.sweep();
-        let asked = pool.probed().filter(|index| !pool.is_spent(*index));
-        let probes = asked.map(|index| probe(&pool, &chain, index, (&first, second.as_ref()), asks_networks));
+        let probed = pool.probed().filter(|index| !pool.is_spent(*index));
+        let probes = probed.map(|index| probe(&pool, &chain, index, &first, second.as_ref(), asks_networks));
         let answers = join_all(probes).await.into_iter().flatten().collect();
         if pool.take_wrong_networks() {
             chain.head().drop_replies();
@@ -66,7 +66,7 @@ pub async fn watch_head(pool: Arc<Pool>, chain: Arc<Chain>, every: Duration) {
                 chain.head().drop_replies();
             }
         }
-        pool.tell_heads();
+        pool.notify_heads();
         for (view, logged) in pool.nodes().zip(&mut logged) {
             let name = view.health.name();
             if logged.replace(name) != Some(name) {
@@ -86,12 +86,14 @@ async fn probe(
     pool: &Pool,
     chain: &Chain,
     index: NodeIndex,
-    calls: (&ProbeCall, Option<&ProbeCall>),
+    first: &ProbeCall,
+    second: Option<&ProbeCall>,
     asks_network: bool,
 ) -> Option<NodeHeight> {
     let began = pool.elapsed();
     let mut took = Duration::ZERO;
-    let status = status(pool, chain, index, calls, || took = pool.elapsed().saturating_sub(began)).await;
+    let status =
+        status(pool, chain, index, first, second, || took = pool.elapsed().saturating_sub(began)).await;
     // The height of a node that answers for the first time, or again, must not be compared with others before its
     // network is known.
     if status.is_ok() && (asks_network || pool.is_network_due(index)) {
@@ -106,7 +108,8 @@ async fn status(
     pool: &Pool,
     chain: &Chain,
     index: NodeIndex,
-    (first, second): (&ProbeCall, Option<&ProbeCall>),
+    first: &ProbeCall,
+    second: Option<&ProbeCall>,
     answered: impl FnOnce(),
 ) -> Result<NodeStatus, ProbeFailure> {
     let adapter = chain.adapter();

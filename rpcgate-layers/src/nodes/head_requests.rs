@@ -14,7 +14,7 @@ const LEAST_BETWEEN_PROBES: Duration = Duration::from_millis(250);
 /// The signals between calls that wait for a height and the probes that report it.
 #[derive(Debug, Default)]
 pub(super) struct HeadRequests {
-    wanted: Notify,
+    requested: Notify,
     probed: Notify,
 }
 
@@ -30,7 +30,7 @@ impl HeadRequests {
                 if let Some(found) = reached() {
                     return found;
                 }
-                self.wanted.notify_one();
+                self.requested.notify_one();
                 probed.await;
             }
         };
@@ -41,12 +41,12 @@ impl HeadRequests {
     }
 
     /// Completes when probes are requested, and not before the minimum time has passed.
-    pub(super) async fn wanted(&self) {
+    pub(super) async fn requested(&self) {
         sleep(LEAST_BETWEEN_PROBES).await;
-        self.wanted.notified().await;
+        self.requested.notified().await;
     }
 
-    pub(super) fn tell(&self) {
+    pub(super) fn notify_probed(&self) {
         self.probed.notify_waiters();
     }
 }
@@ -63,9 +63,9 @@ mod tests {
 
     async fn probe_on_demand(requests: &HeadRequests, rounds: &AtomicU64) {
         loop {
-            requests.wanted().await;
+            requests.requested().await;
             rounds.fetch_add(1, Relaxed);
-            requests.tell();
+            requests.notify_probed();
         }
     }
 

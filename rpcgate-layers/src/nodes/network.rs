@@ -38,7 +38,7 @@ impl ExpectedNetwork {
     }
 }
 
-const NOT_ASKED: u8 = 0;
+const NOT_QUERIED: u8 = 0;
 const UNKNOWN: u8 = 1;
 /// The node belongs to the expected network, or does not show its network.
 const USABLE: u8 = 2;
@@ -81,7 +81,7 @@ impl fmt::Display for WrongNetwork {
 impl NodeNetwork {
     /// Requires that the node is asked before its next call.
     pub(super) fn expect(&self) {
-        let _ = self.state.compare_exchange(NOT_ASKED, UNKNOWN, Relaxed, Relaxed);
+        let _ = self.state.compare_exchange(NOT_QUERIED, UNKNOWN, Relaxed, Relaxed);
     }
 
     #[inline]

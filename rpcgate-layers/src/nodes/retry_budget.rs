@@ -101,10 +101,10 @@ impl RetryBalance {
         let new_calls = calls.saturating_sub(saved.calls) as f64;
         let earned = new_calls.max(Self::min_parts(&self.budget, secs));
         // After a time without retries that is longer than `ttl`, only its last part counts.
-        let (part, kept) =
+        let (part, remaining) =
             if secs > ttl { (ttl / secs, 0.0) } else { (1.0, 1.0 - secs / ttl.max(f64::MIN_POSITIVE)) };
         *saved = Saved {
-            parts: saved.parts * kept + earned * part,
+            parts: saved.parts * remaining + earned * part,
             calls: calls.max(saved.calls),
             at: now.max(saved.at),
         };

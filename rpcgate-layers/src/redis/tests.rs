@@ -12,7 +12,7 @@ impl Seed for NeverReady {
         Box::pin(std::future::pending())
     }
 
-    fn tell(&self) -> BoxFuture<'_, Result<Restored, Unavailable>> {
+    fn counts(&self) -> BoxFuture<'_, Result<Restored, Unavailable>> {
         Box::pin(std::future::ready(Err(Unavailable)))
     }
 }

@@ -53,20 +53,20 @@ impl Files {
     fn take(url: &str) -> (Cow<'_, str>, Self) {
         let mut files = Files::default();
         let Some((head, query)) = url.split_once('?') else { return (url.into(), files) };
-        let mut kept = Vec::new();
+        let mut others = Vec::new();
         for pair in query.split('&') {
-            let place = match pair.split('=').next() {
+            let file = match pair.split('=').next() {
                 Some(ROOTS) => &mut files.roots,
                 Some(CERTIFICATE) => &mut files.certificate,
                 Some(KEY) => &mut files.key,
                 _ => {
-                    kept.push(pair);
+                    others.push(pair);
                     continue;
                 }
             };
-            *place = form_urlencoded::parse(pair.as_bytes()).next().map(|(_, file)| file.into_owned());
+            *file = form_urlencoded::parse(pair.as_bytes()).next().map(|(_, file)| file.into_owned());
         }
-        let head = if kept.is_empty() { head.to_owned() } else { format!("{head}?{}", kept.join("&")) };
+        let head = if others.is_empty() { head.to_owned() } else { format!("{head}?{}", others.join("&")) };
         (head.into(), files)
     }
 

@@ -105,7 +105,7 @@ where
             }
             Err(_) => return refused_unread(tally, Refusal::BadHandshake),
         };
-        let key = key_of(&request, tally.chain.adapter().key_places()).map(Into::into);
+        let key = key_of(&request, tally.chain.adapter().key_sources()).map(Into::into);
         let upgrade = hyper::upgrade::on(&mut *request);
         let hold = request.extensions_mut().remove();
         drop(request);
@@ -174,7 +174,7 @@ impl Opening {
             Err(NodeRequestError::Fault(fault)) => return failed(tally, fault),
         };
         let windows = tally.windows_now();
-        let memory = MemoryPermit::of_project(context.rules.room.clone(), tally.caller.project);
+        let memory = MemoryPermit::of_project(context.rules.memory_budget.clone(), tally.caller.project);
         let stream = match StreamTally::begin(tally) {
             Ok(stream) => stream,
             Err(tally) => return refused(tally),
@@ -190,8 +190,8 @@ impl Opening {
         spawn.spawn(Box::pin(async move {
             // Without a connection, the account ends like that of a client that disconnected.
             if let Ok(Ok(client)) = timeout(UPGRADE, upgrade).await {
-                let sides = (TokioIo::new(client), node);
-                let stream = OpenStream::new(sides, source, messages, permit, context.limits, memory);
+                let client = TokioIo::new(client);
+                let stream = OpenStream::new(client, node, source, messages, permit, context.limits, memory);
                 let stream = if is_multiplexed { stream.multiplexed() } else { stream };
                 // A separate task, because this one holds much data that the stream does not need.
                 context.spawn.spawn(match hold {

@@ -176,9 +176,9 @@ impl OpenStreams {
         if open.shutdown.is_some() {
             return Err(Refusal::Overloaded);
         }
-        let has_room = limits.has_room(open.total(), open.of_project(caller.project));
+        let has_capacity = limits.has_capacity(open.total(), open.of_project(caller.project));
         open.count(caller)?;
-        if !has_room {
+        if !has_capacity {
             open.uncount(caller.project, caller.key);
             return Err(Refusal::Overloaded);
         }

@@ -1129,7 +1129,7 @@ async fn a_client_that_reads_nothing_slows_its_node_and_is_given_up() {
     assert!(held < 64 << 20, "the sockets' buffers and the bound: {held}");
     let ends: Vec<_> = gateway.parts.streams.closed().filter(|(_, count)| *count > 0).collect();
     assert_eq!(ends, [(CloseReason::SlowReader, 1)]);
-    assert_eq!(gateway.parts.room.held(), 0);
+    assert_eq!(gateway.parts.memory_budget.held(), 0);
 }
 
 #[tokio::test]
@@ -1147,7 +1147,7 @@ async fn the_memory_of_a_slow_clients_backlog_is_returned_once_it_is_written_and
     let gateway = Gateway::before(&[&node.url]).await;
     let mut socket = gateway.open_with_little_room().await;
     socket.send(text(CALL)).await.unwrap();
-    let room = &gateway.parts.room;
+    let memory_budget = &gateway.parts.memory_budget;
     let waits = async |is_so: &dyn Fn() -> bool| {
         let waiting = async {
             while !is_so() {
@@ -1156,12 +1156,20 @@ async fn the_memory_of_a_slow_clients_backlog_is_returned_once_it_is_written_and
         };
         tokio::time::timeout(Duration::from_secs(20), waiting).await
     };
-    assert!(waits(&|| room.held() > 1 << 20).await.is_ok(), "the client's backlog is held: {}", room.held());
+    assert!(
+        waits(&|| memory_budget.held() > 1 << 20).await.is_ok(),
+        "the client's backlog is held: {}",
+        memory_budget.held()
+    );
     for _ in 0..MESSAGES {
         assert_eq!(next(&mut socket).await.len(), 20_000);
     }
     // The call waits for its answer.
-    assert!(waits(&|| room.held() == CALL.len()).await.is_ok(), "still held: {}", room.held());
+    assert!(
+        waits(&|| memory_budget.held() == CALL.len()).await.is_ok(),
+        "still held: {}",
+        memory_budget.held()
+    );
     assert_eq!(gateway.parts.streams.count(), 1);
 }
 
@@ -1272,7 +1280,7 @@ async fn answers_in_fragments_are_joined_with_those_to_refused_calls_and_pass_at
     let outcomes: Vec<_> = lines.iter().filter(|line| line.0 == "toy_id").map(|line| line.2).collect();
     assert_eq!(outcomes[0], Outcome::NodeError);
     assert!(!outcomes.contains(&Outcome::Abandoned), "{outcomes:?}");
-    assert_eq!(gateway.parts.room.held(), 0);
+    assert_eq!(gateway.parts.memory_budget.held(), 0);
 }
 
 #[tokio::test]
@@ -1344,14 +1352,14 @@ async fn a_message_of_the_node_without_memory_for_it_ends_the_stream_with_1013()
         while socket.next().await.is_some() {}
     })
     .await;
-    let little = |parts: &mut Parts| parts.room = rpcgate_core::memory::MemoryBudget::new(200_000);
+    let little = |parts: &mut Parts| parts.memory_budget = rpcgate_core::memory::MemoryBudget::new(200_000);
     let gateway = Gateway::with(&[&node.url], |_| (), little).await;
     let mut socket = gateway.open().await;
     socket.send(text(CALL)).await.unwrap();
     assert_eq!(end(&mut socket).await, (1013, "overloaded, retry later".into()));
     drop(socket);
     gateway.all_closed().await;
-    assert_eq!(gateway.parts.room.held(), 0);
+    assert_eq!(gateway.parts.memory_budget.held(), 0);
 }
 
 /// Creates a node that sends messages of 20 kB as fast as they are read.
@@ -1373,7 +1381,7 @@ async fn closed_when_full(close_wait: Duration) -> (Gateway, Node, Socket) {
     let gateway = Gateway::with(&[&node.url], |_| (), limits).await;
     let mut socket = gateway.open_with_little_room().await;
     socket.send(text(CALL)).await.unwrap();
-    while gateway.parts.room.held() < 1 << 20 {
+    while gateway.parts.memory_budget.held() < 1 << 20 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     gateway.directory.revoke(KeyHash::of(KEY));
@@ -1397,14 +1405,14 @@ async fn a_client_that_reads_on_gets_its_close_frame_however_much_comes_before_i
     assert!(messages * 20_000 > 1 << 20, "{messages}");
     drop(socket);
     gateway.all_closed().await;
-    assert_eq!(gateway.parts.room.held(), 0);
+    assert_eq!(gateway.parts.memory_budget.held(), 0);
 }
 
 #[tokio::test]
 async fn a_client_that_reads_nothing_for_the_time_of_a_close_gets_no_close_frame() {
     let (gateway, _node, mut socket) = closed_when_full(Duration::from_millis(100)).await;
     gateway.all_closed().await;
-    assert_eq!(gateway.parts.room.held(), 0);
+    assert_eq!(gateway.parts.memory_budget.held(), 0);
     while let Some(Ok(message)) = socket.next().await {
         assert!(!message.is_close(), "it came too late for that");
     }

@@ -105,8 +105,8 @@ impl Pool {
     pub async fn foreign_nodes(&self, adapter: &dyn Adapter) -> Vec<(String, String)> {
         let Some(probe) = adapter.network() else { return Vec::new() };
         let call = ProbeCall::new(adapter, probe.probe);
-        let asked = self.http.iter().map(|client| self.foreign_node(client.as_ref(), &call, &probe));
-        join_all(asked).await.into_iter().flatten().collect()
+        let queries = self.http.iter().map(|client| self.foreign_node(client.as_ref(), &call, &probe));
+        join_all(queries).await.into_iter().flatten().collect()
     }
 
     async fn foreign_node(
@@ -319,7 +319,7 @@ mod tests {
         };
         tokio::select! { () = watch => panic!("it runs until it is dropped"), () = rounds => {} }
         assert_eq!(calls(&wrong), 0);
-        assert!(fixture.whole(call("read")).await.is_ok());
+        assert!(fixture.complete(call("read")).await.is_ok());
         assert_eq!(calls(&wrong), 1, "it is used again");
     }
 

@@ -88,8 +88,9 @@ async fn many_calls_at_once_each_get_their_own_answer() {
             wire.write(answer(request.split_once("\r\n\r\n").unwrap().1)).await;
         }
     };
-    let (one, two, three) =
-        (ScriptedNode::serve(echo).await, ScriptedNode::serve(echo).await, ScriptedNode::serve(echo).await);
+    let one = ScriptedNode::serve(echo).await;
+    let two = ScriptedNode::serve(echo).await;
+    let three = ScriptedNode::serve(echo).await;
     let fixture = PoolFixture::new(&[&one, &two, &three]);
     let calls = (0..32).map(|task| {
         let pool = fixture.pool.clone();
@@ -100,7 +101,10 @@ async fn many_calls_at_once_each_get_their_own_answer() {
                     .ask(&NodeRequest::json_rpc(body.clone()), &mut MemoryPermit::default())
                     .await
                     .unwrap();
-                assert!(matches!(answer.body, AnswerBody::Whole(ref answer) if *answer == body), "{body:?}");
+                assert!(
+                    matches!(answer.body, AnswerBody::Complete(ref answer) if *answer == body),
+                    "{body:?}"
+                );
             }
         })
     });
@@ -219,7 +223,7 @@ async fn a_node_to_avoid_gets_no_call() {
     assert_ne!(fixture.pool.ask(&ask.clone(), &mut MemoryPermit::default()).await.unwrap().node, first);
     let no_node = Err(Fault::unsent(Cause::NoNode).into());
     assert_eq!(
-        PoolFixture::new(&[&one]).whole(NodeRequest { avoid: Some(NodeIndex(0)), ..ask }).await,
+        PoolFixture::new(&[&one]).complete(NodeRequest { avoid: Some(NodeIndex(0)), ..ask }).await,
         no_node
     );
     assert_eq!(PoolFixture::new(&[]).read().await, no_node);

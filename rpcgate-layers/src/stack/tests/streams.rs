@@ -276,7 +276,7 @@ async fn a_call_on_a_stream_is_recorded_under_its_method_free_and_outside_the_wi
     assert_eq!(records.len(), 21);
     for record in &records[1..] {
         let line = &record.lines[0];
-        assert_eq!((record.phase, record.transport, record.windowed), (Phase::Whole, Transport::Ws, 0));
+        assert_eq!((record.phase, record.transport, record.windowed), (Phase::Complete, Transport::Ws, 0));
         assert_eq!((&*line.method, line.cu, line.outcome), ("toy_read", 0, Outcome::Answered));
     }
     let left = gateway.http(KEY).await.1["x-ratelimit-remaining-minute"].clone();

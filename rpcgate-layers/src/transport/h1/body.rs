@@ -168,7 +168,7 @@ mod tests {
         let ask = NodeRequest { buffer: BUFFER, ..call("a") };
         match fixture.pool.ask(&ask, &mut MemoryPermit::default()).await.unwrap().body {
             AnswerBody::Larger { prefix, rest } => (prefix, rest),
-            AnswerBody::Whole(body) => panic!("{} bytes, whole", body.len()),
+            AnswerBody::Complete(body) => panic!("{} bytes, whole", body.len()),
         }
     }
 
@@ -211,7 +211,10 @@ mod tests {
         for reply in [answer(&body), chunked(&body)] {
             let node = ScriptedNode::always(reply).await;
             assert_eq!(
-                PoolFixture::new(&[&node]).whole(NodeRequest { buffer: BUFFER, ..call("a") }).await.unwrap(),
+                PoolFixture::new(&[&node])
+                    .complete(NodeRequest { buffer: BUFFER, ..call("a") })
+                    .await
+                    .unwrap(),
                 body
             );
         }

@@ -129,7 +129,9 @@ fn text(pending: &PendingResponse) -> String {
 fn states<A>(calls: &Calls<A>) -> Vec<String> {
     let text = |bytes: &bytes::Bytes| String::from_utf8(bytes.to_vec()).unwrap();
     let tell = |state: &CallState| match state {
-        CallState::Answered(Reply { form: Form::Whole(whole), .. }) => format!("whole {}", text(&whole.body)),
+        CallState::Answered(Reply { form: Form::Complete(whole), .. }) => {
+            format!("whole {}", text(&whole.body))
+        }
         CallState::Answered(Reply { form: Form::Result(result), .. }) => text(result),
         CallState::Answered(Reply { form: Form::Error(error, status), .. }) => {
             format!("{status} {}", text(error))
@@ -616,7 +618,7 @@ async fn too_many_calls_in_flight_or_no_memory_is_overload() {
     let site = Site::new(&[&node]);
     let memory = MemoryBudget::new(10);
     let mut calls = site.fixture.calls(READ.as_bytes());
-    calls.tally_mut().room = MemoryPermit::of(memory.clone());
+    calls.tally_mut().memory = MemoryPermit::of(memory.clone());
     let Ok(calls) = site.upstream.clone().call(calls).await;
     assert!(matches!(calls.tally().entries[0].state, CallState::Refused(Refusal::Overloaded)));
     drop(calls);
@@ -723,8 +725,8 @@ async fn a_client_that_leaves_is_charged_for_sent_calls_and_holds_no_memory() {
     let memory = MemoryBudget::new(1 << 20);
     let mut calls = site.fixture.calls(br#"[{"id":1,"method":"toy_scan"},7,{"id":2,"method":"toy_read"}]"#);
     let tally = calls.tally_mut();
-    tally.room = MemoryPermit::of(memory.clone());
-    tally.room.take(100).unwrap();
+    tally.memory = MemoryPermit::of(memory.clone());
+    tally.memory.take(100).unwrap();
     let mut upstream = site.upstream.clone();
     let mut pending_call = upstream.call(calls);
     let wait = async {
@@ -797,8 +799,8 @@ async fn retries_after_bad_answers_end_with_their_reserve_too() {
     for head in
         ["HTTP/1.1 502 Bad\r\ncontent-length: 2\r\n\r\noh", "HTTP/1.1 429 No\r\ncontent-length: 0\r\n\r\n"]
     {
-        let (one, two) =
-            (ScriptedNode::always(head.to_owned()).await, ScriptedNode::always(head.to_owned()).await);
+        let one = ScriptedNode::always(head.to_owned()).await;
+        let two = ScriptedNode::always(head.to_owned()).await;
         let site = Site::new(&[&one, &two]);
         for _ in 0..200 {
             site.settle(READ).await;

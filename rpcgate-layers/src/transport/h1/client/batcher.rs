@@ -176,8 +176,8 @@ impl NodeBatcher {
         BatchedTry::Ended(match result {
             Ok(answer) => {
                 progress.arrive(gathered.client.clock.elapsed(), true);
-                let bytes = if let AnswerBody::Whole(body) = &answer.body { body.len() } else { 0 };
-                memory.take_whole(bytes).map(|()| answer).map_err(|_| TryFailure::Busy)
+                let bytes = if let AnswerBody::Complete(body) = &answer.body { body.len() } else { 0 };
+                memory.take_complete(bytes).map(|()| answer).map_err(|_| TryFailure::Busy)
             }
             Err(failure) => {
                 if matches!(failure.error(), NodeRequestError::Fault(fault) if !fault.sent) {
@@ -290,10 +290,10 @@ impl Gathered {
         let mut ignored = |_| {};
         let mut unexplained = NodeTries::default();
         let mut progress = CallProgress::new(None, &mut ignored, &mut unexplained);
-        match self.client.send_alone(request, memory, (Reuse::Idle, false), &mut progress).await {
+        match self.client.send_alone(request, memory, Reuse::Idle, false, &mut progress).await {
             Err(TryFailure::IdleConnectionClosed { .. }) => {
                 // Boxed, because it is rare.
-                Box::pin(self.client.send_alone(request, memory, (Reuse::No, false), &mut progress)).await
+                Box::pin(self.client.send_alone(request, memory, Reuse::No, false, &mut progress)).await
             }
             result => result,
         }
@@ -302,7 +302,7 @@ impl Gathered {
     /// Gives each call its reply. Returns whether the connection may be used again, which it may not after a reply to a
     /// call that was not in the array.
     fn settle(&self, calls: Vec<WaitingCall>, answer: &NodeAnswer) -> bool {
-        let AnswerBody::Whole(body) = &answer.body else {
+        let AnswerBody::Complete(body) = &answer.body else {
             self.abandon(calls, Abandoned::TooLarge);
             return false;
         };
@@ -316,7 +316,7 @@ impl Gathered {
             Ok(Replies::Many(many)) if !rejects_the_gateway => match numbers(&calls, body, &many) {
                 Ok(numbers) if numbers.iter().any(Option::is_some) => {
                     self.rest.clear();
-                    give_each(calls, body, (&many, &numbers), answer.node);
+                    give_each(calls, body, &many, &numbers, answer.node);
                 }
                 Ok(_) => self.abandon(calls, Abandoned::NotAccepted),
                 Err(OtherCall) => {
@@ -330,7 +330,7 @@ impl Gathered {
             _ => give_all(calls, || {
                 let status = answer.status;
                 let headers = answer.headers.clone();
-                let body = AnswerBody::Whole(Bytes::new());
+                let body = AnswerBody::Complete(Bytes::new());
                 Ok(NodeAnswer { node: answer.node, status, headers, body, ..NodeAnswer::unconnected() })
             }),
         }
@@ -407,8 +407,8 @@ fn array(calls: &[WaitingCall]) -> Bytes {
 /// Gives the same result to all calls whose clients are still there. One of them reports it for the node.
 fn give_all(calls: Vec<WaitingCall>, result: impl Fn() -> Result<NodeAnswer, TryFailure>) {
     let there = calls.into_iter().filter(|call| !call.outcome.is_closed());
-    for (place, call) in there.enumerate() {
-        let _ = call.outcome.send(BatchOutcome::Ended { result: result(), is_shared: place > 0 });
+    for (position, call) in there.enumerate() {
+        let _ = call.outcome.send(BatchOutcome::Ended { result: result(), is_shared: position > 0 });
     }
 }
 
@@ -417,7 +417,8 @@ fn give_all(calls: Vec<WaitingCall>, result: impl Fn() -> Result<NodeAnswer, Try
 fn give_each(
     calls: Vec<WaitingCall>,
     body: &Bytes,
-    (many, numbers): (&[ReplyMembers], &[Option<usize>]),
+    many: &[ReplyMembers],
+    numbers: &[Option<usize>],
     node: NodeIndex,
 ) {
     for call in calls {
@@ -429,7 +430,7 @@ fn give_each(
                 headers: HeaderMap::new(),
                 // A copy: a slice of the whole body would keep all other replies in memory while one client reads its
                 // own.
-                body: AnswerBody::Whole(Bytes::copy_from_slice(reply.whole.of(body))),
+                body: AnswerBody::Complete(Bytes::copy_from_slice(reply.span.of(body))),
                 framed: true,
                 ..NodeAnswer::unconnected()
             }),
@@ -479,8 +480,8 @@ impl Drop for JoinedCall<'_, '_> {
         }
         let left = {
             let mut held = self.queue.lock();
-            let place = held.waiting.iter().position(|call| call.ticket == self.ticket);
-            place.map(|place| held.waiting.remove(place))
+            let position = held.waiting.iter().position(|call| call.ticket == self.ticket);
+            position.map(|position| held.waiting.remove(position))
         };
         if left.is_none() {
             self.progress.set_sent(true);

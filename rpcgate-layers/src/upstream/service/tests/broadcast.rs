@@ -118,8 +118,8 @@ async fn the_copies_have_the_time_of_the_call_and_no_more() {
 
 #[tokio::test]
 async fn a_node_that_fails_costs_nothing_and_if_all_fail_the_call_does() {
-    let (bad, good) =
-        (ScriptedNode::always(status(500, "oh")).await, ScriptedNode::always(answer(TAKEN)).await);
+    let bad = ScriptedNode::always(status(500, "oh")).await;
+    let good = ScriptedNode::always(answer(TAKEN)).await;
     assert_eq!(site(&[&bad, &good], 2).send(SEND).await.1, TAKEN);
     let refusing = [Refusing::new(), Refusing::new()];
     let urls: Vec<_> = refusing.iter().map(Refusing::url).collect();

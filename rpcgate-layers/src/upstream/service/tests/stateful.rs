@@ -20,13 +20,13 @@ fn keeper(
         let made = made.clone();
         Box::pin(async move {
             while let Some(request) = wire.request().await {
-                wire.write(answer(&kept(request.split_once("\r\n\r\n").unwrap().1, mark, &made))).await;
+                wire.write(answer(&stored(request.split_once("\r\n\r\n").unwrap().1, mark, &made))).await;
             }
         })
     }
 }
 
-fn kept(body: &str, mark: &str, made: &AtomicUsize) -> String {
+fn stored(body: &str, mark: &str, made: &AtomicUsize) -> String {
     let Ok(ParsedBody::Single(Ok(call))) = parse(body.as_bytes(), &Limits::default()) else {
         panic!("such calls travel alone: {body}")
     };

@@ -13,7 +13,7 @@ async fn streamed(site: &Site, call: &'static str, limits: ReplyLimits) -> Resul
     let pending = join(calls, usize::MAX);
     let body = match pending.flow {
         Some(flow) => ReplyBody::flowing(flow, pending.tally),
-        None => ReplyBody::whole(pending.body),
+        None => ReplyBody::complete(pending.body),
     };
     let hint = http_body::Body::size_hint(&body).exact();
     let bytes = body.collect().await?.to_bytes();
