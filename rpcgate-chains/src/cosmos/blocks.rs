@@ -12,8 +12,8 @@ use base64::engine::general_purpose::STANDARD;
 use http::Method as Verb;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::event::{
-    BlockEvents, BlockReader, BlockRef, ChainEvent, EventShape, EventType, HeadSubscription, NodeCalls,
-    ReadError, Wanted,
+    BlockEvents, BlockReader, BlockRef, ChainEvent, EventFilter, EventShape, EventType, HeadSubscription,
+    NodeCalls, ReadError,
 };
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -103,9 +103,10 @@ fn seconds(time: &str) -> Option<i64> {
     let year = digits(date.next()?, 4)?;
     let month = digits(date.next()?, 2)?;
     let day = digits(date.next()?, 2)?;
-    let (hour, minute, second) =
-        (digits(clock.next()?, 2)?, digits(clock.next()?, 2)?, digits(clock.next()?, 2)?);
-    let is_whole = date.next().is_none() && clock.next().is_none();
+    let hour = digits(clock.next()?, 2)?;
+    let minute = digits(clock.next()?, 2)?;
+    let second = digits(clock.next()?, 2)?;
+    let is_exact = date.next().is_none() && clock.next().is_none();
     let in_range = (1..=12).contains(&month)
         && (1..=31).contains(&day)
         && hour < 24
@@ -113,7 +114,7 @@ fn seconds(time: &str) -> Option<i64> {
         && second < 60
         && !fraction.is_empty()
         && fraction.bytes().all(|byte| byte.is_ascii_digit());
-    if !is_whole || !in_range {
+    if !is_exact || !in_range {
         return None;
     }
     // Days since 1970 (Gregorian), with years that begin in March, so that a leap day is the last of its year.
@@ -173,7 +174,7 @@ async fn transactions(node: &dyn NodeCalls, block: &Block) -> Result<Option<Vec<
 }
 
 /// Adds the events of one transaction. A failed one has only those of its fee.
-fn transaction(tx: &TxResponse, wanted: &Wanted, events: &mut Vec<ChainEvent>) {
+fn transaction(tx: &TxResponse, filter: &EventFilter, events: &mut Vec<ChainEvent>) {
     let tx_hash = tx.txhash.to_ascii_uppercase();
     let mut activity = Activity::default();
     for event in &tx.events {
@@ -182,14 +183,14 @@ fn transaction(tx: &TxResponse, wanted: &Wanted, events: &mut Vec<ChainEvent>) {
     let event = ChainEvent::new(EventType::AddressActivity)
         .with("tx_hash", tx_hash.as_str())
         .with("success", tx.code == 0);
-    activity.events(&event, wanted, events);
+    activity.events(&event, filter, events);
     for (index, event) in tx.events.iter().enumerate() {
-        if wanted.wants(EventType::TokenTransfer) {
+        if filter.wants(EventType::TokenTransfer) {
             events.extend(event.transfers().into_iter().map(|transfer| transfer.event(&tx_hash, index)));
         }
     }
     for (index, event) in tx.events.iter().enumerate() {
-        if wanted.wants(EventType::ContractEvent) {
+        if filter.wants(EventType::ContractEvent) {
             events.push(event.shown(&tx_hash, index));
         }
     }
@@ -224,7 +225,7 @@ impl BlockReader for CosmosBlocks {
         &'a self,
         node: &'a dyn NodeCalls,
         known: &'a BlockRef,
-        wanted: &'a Wanted,
+        filter: &'a EventFilter,
     ) -> BoxFuture<'a, Result<Option<BlockEvents>, ReadError>> {
         Box::pin(async move {
             let newest = block(node, "latest").await?;
@@ -235,17 +236,17 @@ impl BlockReader for CosmosBlocks {
             }
             let block = if head == height { newest } else { block_at(node, height).await? };
             let mut events = Vec::new();
-            if wanted.wants(EventType::NewBlock) {
+            if filter.wants(EventType::NewBlock) {
                 events.push(new_block(&block.reference, block.count));
             }
-            if wants_transactions(wanted) {
+            if wants_transactions(filter) {
                 let Some(all) = transactions(node, &block).await? else {
                     if head == height {
                         return Ok(None);
                     }
                     return Err(ReadError::Unreadable("the node's index lacks transactions of the block"));
                 };
-                all.iter().for_each(|tx| transaction(tx, wanted, &mut events));
+                all.iter().for_each(|tx| transaction(tx, filter, &mut events));
             }
             Ok(Some(BlockEvents { block: block.reference, events }))
         })

@@ -149,7 +149,7 @@ proptest! {
         height in prop_oneof![Just(0u64), Just(u64::MAX), any::<u64>()],
         place in prop_oneof![Just("1".to_owned()), ".{0,10}"],
     ) {
-        let known = BlockRef::new(height, "h", "p", 0).with_place(place);
+        let known = BlockRef::new(height, "h", "p", 0).with_position(place);
         for chain in CHAINS {
             let count = AtomicUsize::new(0);
             let node = ScriptedNode::new(|_, _| {
@@ -164,7 +164,7 @@ proptest! {
         for chain in CHAINS {
             let node = ScriptedNode::of_texts(|_, _| Ok(answer.clone()));
             prop_assert!(Reader::of(chain).head(&node).is_err(), "{chain}: {answer}");
-            read(chain, &node, &BlockRef::new(7, "h", "p", 0).with_place("1"));
+            read(chain, &node, &BlockRef::new(7, "h", "p", 0).with_position("1"));
         }
     }
 

@@ -161,7 +161,7 @@ fn activity_of_watched_addresses_alone_is_told() {
 fn an_error_of_the_node_is_handed_on() {
     for chain in CHAINS {
         let reader = Reader::of(chain);
-        let known = BlockRef::new(7, "h", "p", 0).with_place("1");
+        let known = BlockRef::new(7, "h", "p", 0).with_position("1");
         for error in [
             ReadError::Unreachable("away".into()),
             ReadError::Refused { code: 503, message: "busy".into() },

@@ -4,7 +4,7 @@ use crate::node::{ScriptedNode, SimulatedNode};
 use crate::reading::{Reader, Reading, assert_flat, data, events_in, text};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use rpcgate_core::event::{BlockRef, EventType, ReadError, Wanted};
+use rpcgate_core::event::{BlockRef, EventFilter, EventType, ReadError};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ fn activity_in_a_simulated_block_of_ton_is_told_for_both_sides_of_a_message() {
     assert_eq!(told(payee), [json!([to, "in", value]), json!([from, "out", null])]);
     let watched = to.as_str().unwrap().to_owned();
     let is_watched = Arc::new(move |address: &str| address == watched);
-    let wanted = Wanted::new([EventType::AddressActivity]).with_addresses(is_watched);
+    let wanted = EventFilter::new([EventType::AddressActivity]).with_addresses(is_watched);
     let known = BlockRef { height: block.block.height - 1, ..block.block };
     assert_eq!(reading.after(&known, &wanted).unwrap().unwrap().events.len(), 2);
 }
@@ -250,17 +250,17 @@ fn a_chain_of_blocks_of_a_shard_without_end_is_unreadable() {
         })
     });
     let next = Reading::new("ton", node)
-        .after(&BlockRef::new(12, "", "", 0), &Wanted::new([EventType::ContractEvent]));
+        .after(&BlockRef::new(12, "", "", 0), &EventFilter::new([EventType::ContractEvent]));
     assert_eq!(next, Err(ReadError::Unreadable("the blocks of shards")));
 }
 
 #[test]
 fn the_block_after_one_of_another_chain_names_its_own_parent() {
     let reading = node(|_| Vec::new());
-    let next = reading.after(&BlockRef::new(11, "other", "", 0), &Wanted::default()).unwrap().unwrap();
+    let next = reading.after(&BlockRef::new(11, "other", "", 0), &EventFilter::default()).unwrap().unwrap();
     assert_eq!(next.block, BlockRef::new(12, "m12", "m11", 1_700_000_000));
     assert_eq!(reading.at(&BlockRef::new(11, "other", "", 0)).unwrap().unwrap().hash, "m11");
-    assert_eq!(reading.after(&BlockRef::new(13, "m13", "m12", 0), &Wanted::default()), Ok(None));
+    assert_eq!(reading.after(&BlockRef::new(13, "m13", "m12", 0), &EventFilter::default()), Ok(None));
     assert_eq!(reading.head().map(|head| head.height), Ok(13));
 }
 
@@ -283,7 +283,7 @@ fn all_pages_of_a_block_of_ton_are_read() {
             Ok(answer)
         }),
     );
-    let next = endless.after(&BlockRef::new(9, "m9", "", 0), &Wanted::new([EventType::TokenTransfer]));
+    let next = endless.after(&BlockRef::new(9, "m9", "", 0), &EventFilter::new([EventType::TokenTransfer]));
     assert_eq!(next, Err(ReadError::Unreadable("the transactions of a block")));
 }
 
@@ -379,7 +379,7 @@ fn a_transaction_of_ton_says_whether_it_succeeded_and_a_failed_one_moves_no_jett
 #[test]
 fn an_address_of_ton_that_cannot_be_read_is_no_answer() {
     let reading = node(|_| vec![transaction(1, 4, message("0:zz", "", "1", ""), json!([]))]);
-    let next = reading.after(&BlockRef::new(9, "m9", "", 0), &Wanted::new([EventType::TokenTransfer]));
+    let next = reading.after(&BlockRef::new(9, "m9", "", 0), &EventFilter::new([EventType::TokenTransfer]));
     assert_eq!(next, Err(ReadError::Unreadable("an address")));
     let fails =
         ScriptedNode::new(|_, _| Ok(json!({ "ok": false, "error": "LITE_SERVER_NETWORK", "code": 503 })));

@@ -33,7 +33,8 @@ pub struct SimulatedStreamId(u64);
 ///
 /// let mut eth = node("eth", 7).expect("eth is simulated");
 /// let streams = eth.streams().expect("eth has streams");
-/// let (now, id) = (Time::from_secs(1_800_000_000), streams.open());
+/// let now = Time::from_secs(1_800_000_000);
+/// let id = streams.open();
 ///
 /// let call = br#"{"jsonrpc":"2.0","id":1,"method":"eth_subscribe","params":["newHeads"]}"#;
 /// assert_eq!(streams.receive(id, call, now).len(), 1, "the id of the subscription");

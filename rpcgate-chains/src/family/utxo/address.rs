@@ -110,7 +110,7 @@ mod canonical {
                 }
                 None => (self.cash, lower.as_str()),
             };
-            let digit = |c: u8| CHARSET.iter().position(|known| *known == c).map(|place| place as u8);
+            let digit = |c: u8| CHARSET.iter().position(|known| *known == c).map(|index| index as u8);
             let digits: Vec<u8> = body.bytes().map(digit).collect::<Option<_>>()?;
             let payload = digits.get(..digits.len().checked_sub(CHECKSUM)?)?;
             let prefix = prefixes.iter().find(|prefix| checksum(prefix, digits.iter().copied()) == 0)?;
@@ -174,7 +174,7 @@ mod canonical {
     fn write_cash_addr(prefix: &str, version: u8, hash: &[u8]) -> String {
         let mut digits = five_bits([version].into_iter().chain(hash.iter().copied()));
         let sum = checksum(prefix, digits.iter().copied().chain([0; CHECKSUM]));
-        digits.extend((0..CHECKSUM).rev().map(|place| (sum >> (5 * place) & 0x1f) as u8));
+        digits.extend((0..CHECKSUM).rev().map(|index| (sum >> (5 * index) & 0x1f) as u8));
         let text = digits.iter().filter_map(|digit| CHARSET.get(usize::from(*digit)));
         format!("{prefix}:{}", text.map(|c| char::from(*c)).collect::<String>())
     }
