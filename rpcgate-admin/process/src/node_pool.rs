@@ -85,10 +85,10 @@ pub fn has_lost_node(old: &ChainSettings, new: &ChainSettings) -> bool {
         let login = (node.user.as_deref(), node.password.as_ref());
         (addresses, login, &node.headers, chain.network_of(node))
     }
-    let is_kept = |node: &NodeSettings| {
+    let is_unchanged = |node: &NodeSettings| {
         new.enabled && new.nodes.iter().any(|other| identity(new, other) == identity(old, node))
     };
-    old.enabled && !old.nodes.iter().all(is_kept)
+    old.enabled && !old.nodes.iter().all(is_unchanged)
 }
 
 /// The contents of the authority files of a chain's nodes; `None` for a file that cannot be read.
@@ -129,7 +129,7 @@ fn node(chain: &ChainSettings, settings: &NodeSettings) -> Result<Option<NodeCon
         ("grpc", &settings.grpc, Transport::Grpc),
     ] {
         let Some(url) = url else { continue };
-        let address = address(settings, (key, url), transport)?;
+        let address = address(settings, key, url, transport)?;
         node = Some(match node {
             Some(node) => NodeConfig::with_address(node, address),
             None => NodeConfig::new(address),
@@ -160,11 +160,7 @@ fn node(chain: &ChainSettings, settings: &NodeSettings) -> Result<Option<NodeCon
 }
 
 /// Returns an address of a node, the value of `key`, with the node's user and password.
-fn address(
-    settings: &NodeSettings,
-    (key, url): (&str, &Url),
-    transport: Transport,
-) -> Result<NodeUrl, String> {
+fn address(settings: &NodeSettings, key: &str, url: &Url, transport: Transport) -> Result<NodeUrl, String> {
     let url = url.expose();
     let url = match (&settings.user, url.split_once("://")) {
         (Some(user), Some((scheme, rest))) => {

@@ -65,10 +65,10 @@ pub fn load_noting(file: &Path) -> (Result<Config, LoadError>, Vec<PathBuf>) {
 
 /// Adds the position of the key, file and line or a variable, to a failure that begins with a configuration key.
 pub fn placed(file: Option<&Path>, failure: impl Into<Failure>) -> Failure {
-    let place = |text: String| with_sources(file, &[], &[], |sources| sources.placed(&text));
+    let location = |text: String| with_sources(file, &[], &[], |sources| sources.placed(&text));
     match failure.into() {
-        Failure::Configuration(text) => Failure::Configuration(place(text)),
-        Failure::Other(text) => Failure::Other(place(text)),
+        Failure::Configuration(text) => Failure::Configuration(location(text)),
+        Failure::Other(text) => Failure::Other(location(text)),
         failure => failure,
     }
 }
@@ -80,8 +80,8 @@ pub fn warnings(file: &Path, config: &Config) -> Vec<String> {
     with_sources(Some(file), &[], &[], |sources| {
         let line = |warning: String| {
             let placed = sources.placed(&warning);
-            let place = placed.strip_suffix(&warning).unwrap_or_default();
-            format!("{place}warning: {warning}")
+            let location = placed.strip_suffix(&warning).unwrap_or_default();
+            format!("{location}warning: {warning}")
         };
         let now = SystemClock::new().now();
         config.warnings(&adapters, now).iter().map(|warning| line(warning.to_string())).collect()

@@ -113,8 +113,8 @@ pub(super) fn done(order: LastOrder, now: Time) -> LastOrder {
 }
 
 /// Returns the order as failed. The authority may request a longer pause, up to [`LONGEST`].
-pub(super) fn failed(order: LastOrder, why: String, asked: Duration, now: Time) -> LastOrder {
-    LastOrder { next: order.next.max(now.plus(asked.min(LONGEST)).secs()), why, ..order }
+pub(super) fn failed(order: LastOrder, why: String, requested: Duration, now: Time) -> LastOrder {
+    LastOrder { next: order.next.max(now.plus(requested.min(LONGEST)).secs()), why, ..order }
 }
 
 #[cfg(test)]
@@ -155,8 +155,11 @@ mod tests {
     fn an_authority_may_ask_for_a_longer_pause_within_a_day() {
         let now = Time::from_secs(1_000_000);
         let order = begun(&OrderState::default(), DIRECTORY, &names(&["a.example"]), now, 0);
-        let pause = |asked: u64| {
-            failed(order.clone(), "no".into(), Duration::from_secs(asked), now).next().since(now).as_secs()
+        let pause = |requested: u64| {
+            failed(order.clone(), "no".into(), Duration::from_secs(requested), now)
+                .next()
+                .since(now)
+                .as_secs()
         };
         assert_eq!([pause(0), pause(60), pause(3_600), pause(u64::MAX)], [300, 300, 3_600, 86_400]);
     }

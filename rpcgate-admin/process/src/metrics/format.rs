@@ -55,9 +55,9 @@ impl MetricsFormat {
 
 /// Parses a quality in thousandths; returns 0 for an invalid one.
 fn thousandths(quality: &str) -> u32 {
-    let (whole, part) = quality.split_once('.').unwrap_or((quality, ""));
+    let (integer, part) = quality.split_once('.').unwrap_or((quality, ""));
     let digits: String = part.chars().chain("000".chars()).take(3).collect();
-    match (whole, digits.parse::<u32>()) {
+    match (integer, digits.parse::<u32>()) {
         ("1", _) => 1_000,
         ("0", Ok(thousandths)) => thousandths,
         _ => 0,
