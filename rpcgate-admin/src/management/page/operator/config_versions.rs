@@ -104,7 +104,7 @@ fn summary(listed: &ListedVersion) -> String {
 impl VersionRow {
     fn of(listed: &ListedVersion) -> Self {
         let version = &listed.version;
-        let place = if version.host.is_empty() { version.scope.place() } else { version.host.clone() };
+        let place = if version.host.is_empty() { version.scope.location() } else { version.host.clone() };
         VersionRow {
             number: version.number,
             at: version.at,
@@ -154,7 +154,7 @@ async fn show(
     QueryFields(query): QueryFields,
 ) -> PageResult {
     let listed = config_versions::get(&app, number).await?;
-    let from = query.given("from").map(str::parse::<u64>).transpose();
+    let from = query.filled("from").map(str::parse::<u64>).transpose();
     let from = from.map_err(|_| ActionError::Invalid("a version has a number".into()))?;
     let changes = match from {
         Some(from) => Some(config_versions::compare(&app, from, number).await?),
@@ -198,7 +198,7 @@ async fn ask(
         question = question.consequence(change.to_string());
     }
     let whose =
-        if listed.version.scope.place().is_empty() { "Every gateway applies" } else { "Gateways apply" };
+        if listed.version.scope.location().is_empty() { "Every gateway applies" } else { "Gateways apply" };
     Ok(
         ok(&question
             .consequence(format!("{whose} it within a second. It can be taken back in the same way."))),

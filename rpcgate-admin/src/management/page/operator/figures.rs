@@ -145,7 +145,7 @@ pub(super) fn of_plan(PricedPlan { plan, monthly_fee, .. }: &PricedPlan) -> Figu
 pub(super) fn typed(fields: &FieldList) -> Result<Figures, ActionError> {
     let mut figures = Figures::default();
     for Figure { name, .. } in Figures::default().list() {
-        let value = match fields.given(name) {
+        let value = match fields.filled(name) {
             None => continue,
             Some(text) if name == PRICE => {
                 let no_price = || ActionError::field(PRICE, "give a price, such as 0.0005");
@@ -166,7 +166,7 @@ pub(super) fn typed(fields: &FieldList) -> Result<Figures, ActionError> {
 /// # Errors
 /// [`ActionError::InvalidField`].
 pub(super) fn refuse_emptied(fields: &FieldList, present: &Figures) -> Result<(), ActionError> {
-    let is_emptied = |name| fields.has(name) && fields.given(name).is_none();
+    let is_emptied = |name| fields.has(name) && fields.filled(name).is_none();
     match present.list().into_iter().find(|figure| figure.value.is_some() && is_emptied(figure.name)) {
         Some(figure) => Err(ActionError::field(figure.name, "this cannot be emptied: give a number")),
         None => Ok(()),

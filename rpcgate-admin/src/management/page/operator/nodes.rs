@@ -81,7 +81,7 @@ struct NodeProblem {
 }
 
 /// Returns the tone and the word for the state of a node.
-pub(super) fn standing(state: &NodeState) -> (&'static str, &'static str) {
+pub(super) fn health_badge(state: &NodeState) -> (&'static str, &'static str) {
     match state.standing.as_str() {
         "well" => ("ok", "Healthy"),
         "doubtful" => ("warn", "Failing lately"),
@@ -118,7 +118,7 @@ fn allowance(state: &NodeState) -> String {
 
 impl NodeRow {
     fn of(state: NodeState, gateway: u128, drained: &BTreeSet<(String, String)>) -> Self {
-        let (tone, label) = standing(&state);
+        let (tone, label) = health_badge(&state);
         let latency = match state.latency_micros {
             0 => "–".to_owned(),
             1..1_000 => "under 1 ms".to_owned(),
@@ -280,7 +280,7 @@ async fn drain(
         if drained && !found.is_drained && found.is_last {
             fields.confirms(found.chain)?;
         }
-        nodes::drain(&app, &page.actor, (found.chain, &found.node), (drained, found.is_last)).await
+        nodes::drain(&app, &page.actor, found.chain, &found.node, drained, found.is_last).await
     };
     match done.await {
         Ok(_) => Ok(page.done("operator/nodes", if drained { Done::NodeDrained } else { Done::NodeResumed })),
@@ -297,7 +297,7 @@ mod tests {
     fn every_health_that_a_gateway_reports_has_a_word() {
         for name in NodeHealth::ALL.map(NodeHealth::name) {
             let state = NodeState { standing: name.into(), ..NodeState::default() };
-            assert_ne!(standing(&state).1, "Unknown", "{name}");
+            assert_ne!(health_badge(&state).1, "Unknown", "{name}");
         }
     }
 }

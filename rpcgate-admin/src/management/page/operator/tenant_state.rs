@@ -39,7 +39,7 @@ fn counted(count: u64, one: &str, many: &str) -> String {
 }
 
 /// Reads a tenant, and its profile unless its usage cannot be read at the moment: the tenant can be suspended anyway.
-async fn asked_about(app: &AppState, id: TenantId) -> Result<(Tenant, Option<TenantProfile>), ActionError> {
+async fn find_tenant(app: &AppState, id: TenantId) -> Result<(Tenant, Option<TenantProfile>), ActionError> {
     let tenant = tenants::get(app, id).await?;
     Ok((tenant, if_readable(profile(app, id).await)?))
 }
@@ -78,7 +78,7 @@ async fn suspension(
     page: &PageContext,
     id: TenantId,
 ) -> Result<(ConfirmQuestion, Tenant, bool), ActionError> {
-    let (tenant, found) = asked_about(app, id).await?;
+    let (tenant, found) = find_tenant(app, id).await?;
     let (keys, members) = match &found {
         Some(found) => (
             counted(found.keys, "key", "keys"),
@@ -136,7 +136,7 @@ async fn reactivation(
     id: TenantId,
 ) -> Result<(ConfirmQuestion, FormVersion), ActionError> {
     let version = FormVersion::current(app, Versioned::Tenant(id)).await?;
-    let (tenant, found) = asked_about(app, id).await?;
+    let (tenant, found) = find_tenant(app, id).await?;
     let keys =
         found.as_ref().map_or_else(|| "its keys".to_owned(), |found| counted(found.keys, "key", "keys"));
     let asked = question(page, (&tenant, found.as_ref()), "Reactivate", "Reactivate the tenant")
