@@ -48,7 +48,7 @@ fn lines(count: usize, outcome: Outcome) -> Vec<Line<'static>> {
 
 fn record<'a>(number: u128, lines: &'a [Line<'a>], clock: &dyn Clock) -> Record<'a> {
     Record {
-        phase: Phase::Whole,
+        phase: Phase::Complete,
         request: RequestId(number),
         key: KeyId(number % 16),
         project: ProjectId(2),

@@ -190,7 +190,7 @@ impl TracedRequest {
             ("rpcgate.try", word.into()),
         ];
         if self.calls.len() > 1 {
-            let calls = (0..self.calls.len()).filter(|place| one.calls.has(*place)).count();
+            let calls = (0..self.calls.len()).filter(|index| one.calls.has(*index)).count();
             attributes.push(("rpcgate.calls", calls.into()));
         }
         // In a newer pool the same index may belong to another node.

@@ -262,7 +262,8 @@ impl Prepared {
             if let Some(mut node) = rpcgate_simulate::node(chain, state.seed) {
                 let (submissions, past) = Submissions::open(&dir, chain, state.seed)?;
                 node.replay(&past);
-                let server = listener.serve_kept(node, submissions, Dial::new(state.seed), clock.clone());
+                let server =
+                    listener.serve_with_submissions(node, submissions, Dial::new(state.seed), clock.clone());
                 grpc_nodes.extend(grpc.map(|grpc| server.serve_grpc(chain, grpc)));
                 nodes.push(server);
             }
@@ -284,8 +285,8 @@ impl Prepared {
         let gateway = serve(&config, options).await?;
         step.send_replace("starting the management side");
         // The gateway is ready, so it does not create or migrate the databases that are opened here at the same time.
-        let place = GatewayAddresses { http: gateway.addr(), grpc: gateway.grpc_addr() };
-        let management = match Management::start(&config, place, clock).await {
+        let addresses = GatewayAddresses { http: gateway.addr(), grpc: gateway.grpc_addr() };
+        let management = match Management::start(&config, addresses, clock).await {
             Ok(management) => management,
             Err(error) => {
                 gateway.drain().await;
@@ -332,16 +333,16 @@ fn of_gateway(config: &Config) -> Config {
 }
 
 async fn serve(config: &Config, options: StartOptions) -> Result<Gateway, DemoError> {
-    let kept = Arc::new(crate::state::State::open(config, options.clock.clone())?);
-    let options = StartOptions { state: Some(kept.clone()), ..options };
+    let state = Arc::new(crate::state::State::open(config, options.clock.clone())?);
+    let options = StartOptions { state: Some(state.clone()), ..options };
     let gateway = match Gateway::start(of_gateway(config), options).await {
         Ok(gateway) => gateway,
         Err(error) => {
-            kept.close().await;
+            state.close().await;
             return Err(error.into());
         }
     };
-    if !kept.ready().await {
+    if !state.ready().await {
         gateway.drain().await;
         return Err(DemoError::Unready);
     }

@@ -34,7 +34,7 @@ use overlay_watch::OverlayWatch;
 use parking_lot::Mutex;
 use report::StatusSource;
 use restore::{OpenStores, Work};
-use retain::Kept;
+use retain::StoredRetention;
 use rpcgate_config::{Config, Overlay, Retention};
 use rpcgate_core::backend::usage_sink::UsageSink;
 use rpcgate_core::caller::{RequestId, TenantId};
@@ -57,7 +57,7 @@ pub struct State {
     directory: Arc<StoreDirectory>,
     counters: Counting,
     overlay_watch: Arc<OverlayWatch>,
-    kept: Arc<Kept>,
+    retention: Arc<StoredRetention>,
     status_source: Arc<StatusSource>,
     explanation_source: Arc<ExplanationSource>,
     shipping: Arc<Shipping>,
@@ -106,7 +106,7 @@ impl State {
         let overlay_watch = Arc::new(OverlayWatch::new(clock.clone()));
         let counters = Counting::open(config, seed.clone())?;
         let relay = Counting::relay(config)?;
-        let kept = Arc::new(Kept::new(&config.retention));
+        let retention = Arc::new(StoredRetention::new(&config.retention));
         let status_source = Arc::<StatusSource>::default();
         let explanation_source = Arc::<ExplanationSource>::default();
         let (recorder, recording) = ConfigRecorder::new();
@@ -122,7 +122,7 @@ impl State {
             relay,
             seed,
             overlay_watch: overlay_watch.clone(),
-            kept: kept.clone(),
+            retention: retention.clone(),
             status_source: status_source.clone(),
             explanation_source: explanation_source.clone(),
             shipping: shipping.clone(),
@@ -136,7 +136,7 @@ impl State {
             directory,
             counters,
             overlay_watch,
-            kept,
+            retention,
             status_source,
             explanation_source,
             shipping,
@@ -244,7 +244,7 @@ impl State {
     }
 
     pub(crate) fn keep_for(&self, retention: &Retention) {
-        self.kept.set(retention);
+        self.retention.set(retention);
     }
 
     /// Closes the state after the last call. It ships the journal if the database takes it within a few seconds; the

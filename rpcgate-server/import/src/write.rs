@@ -167,7 +167,7 @@ fn remove(draft: &mut Draft, origins: &[Option<LineOrigin>], refused: &LoadError
     };
     let mut gone: BTreeMap<LineOrigin, String> = BTreeMap::new();
     for error in errors {
-        let ConfigLocation::File { line, .. } = error.place else {
+        let ConfigLocation::File { line, .. } = error.location else {
             return Err(ImportError::Unsettled(error.to_string()));
         };
         let line = usize::try_from(line).unwrap_or(usize::MAX);

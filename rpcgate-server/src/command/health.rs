@@ -15,8 +15,8 @@ pub async fn execute(args: &HealthArgs) -> Result<(), Failure> {
     let proxies = ProxyPeers::new(&config.gateway.proxy_protocol);
     let stream = async { proxies.introduce(TcpStream::connect(addr).await?).await };
     if config.gateway.tls.covers_http() {
-        let asked = ask(addr, args.path(), async { secure(addr, stream.await?).await }).await;
-        asked.map_err(|failure| awaiting(failure, config.gateway.tls.acme))
+        let outcome = ask(addr, args.path(), async { secure(addr, stream.await?).await }).await;
+        outcome.map_err(|failure| awaiting(failure, config.gateway.tls.acme))
     } else {
         ask(addr, args.path(), stream).await
     }

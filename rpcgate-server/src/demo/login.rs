@@ -107,9 +107,9 @@ impl Enrolment<'_> {
 
     /// Warns if the stored password does not match the hash in the database.
     async fn compare(&mut self, pick: Pick, email: &str, stored: &str) -> Result<(), DemoError> {
-        let Login { password, proof: kept } = pick(self.state).clone();
+        let Login { password, proof: known } = pick(self.state).clone();
         let found = proof(&password, stored);
-        if kept.is_some_and(|kept| kept == found) {
+        if known.is_some_and(|known| known == found) {
             return Ok(());
         }
         match Passwords::new(1, 0).verify(password, Some(stored)).await {

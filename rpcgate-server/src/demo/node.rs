@@ -70,7 +70,7 @@ impl NodeListener {
     }
 
     /// Like [`NodeListener::serve`], but stores submissions.
-    pub(super) fn serve_kept(
+    pub(super) fn serve_with_submissions(
         self,
         node: Box<dyn Simulated>,
         submissions: Submissions,

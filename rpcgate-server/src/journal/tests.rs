@@ -173,8 +173,8 @@ fn a_stream_reads_from_the_journal_in_its_parts_and_a_begin_is_there_at_once() {
     ));
     let chain = Arc::new(rpcgate_core::chain::Chain::deployed(Arc::new(rpcgate_core::toy::Toy)));
     let caller = Arc::new(suite::caller(1));
-    let now = (NOON, fixture.clock.elapsed());
-    let handshake = Tally::new(RequestId(7), Transport::Ws, chain, caller, now, accounting);
+    let started = fixture.clock.elapsed();
+    let handshake = Tally::new(RequestId(7), Transport::Ws, chain, caller, NOON, started, accounting);
     let mut stream = StreamTally::begin(Box::new(handshake)).unwrap();
     let phases = || records(&fixture.journal).iter().map(|record| record.phase).collect::<Vec<_>>();
     assert_eq!(phases(), [Phase::Begin]);

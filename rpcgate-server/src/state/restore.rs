@@ -7,7 +7,7 @@ use super::explain::{self, ExplanationSource};
 use super::feed::{Feed, Management};
 use super::overlay_watch::OverlayWatch;
 use super::report::{self, StatusSource};
-use super::retain::{self, Kept};
+use super::retain::{self, StoredRetention};
 use super::seed::UsageSeed;
 use super::ship::{Shipper, UsageDestination};
 use super::shipping::Shipping;
@@ -45,7 +45,7 @@ pub(super) struct Work {
     pub(super) relay: Option<ChangeRelay>,
     pub(super) seed: Arc<UsageSeed>,
     pub(super) overlay_watch: Arc<OverlayWatch>,
-    pub(super) kept: Arc<Kept>,
+    pub(super) retention: Arc<StoredRetention>,
     pub(super) status_source: Arc<StatusSource>,
     pub(super) explanation_source: Arc<ExplanationSource>,
     pub(super) shipping: Arc<Shipping>,
@@ -77,12 +77,12 @@ impl Work {
         let notify = feed.notify();
         let closing = self.closing.clone();
         let telling = store.clone();
-        let asked = Arc::<Notify>::default();
-        let on_asked = asked.clone();
+        let requested = Arc::<Notify>::default();
+        let on_request = requested.clone();
         let notifications = tokio::spawn(async move {
             let on_change = || {
                 notify.notify_one();
-                on_asked.notify_one();
+                on_request.notify_one();
             };
             tokio::select! {
                 () = telling.notifications(&on_change) => {}
@@ -98,8 +98,8 @@ impl Work {
             feed = feed.relayed(outgoing, incoming);
         }
         if let Some(recording) = self.recording.take() {
-            let (recorded, closing) =
-                (recording.run(store.clone(), self.clock.clone()), self.closing.clone());
+            let recorded = recording.run(store.clone(), self.clock.clone());
+            let closing = self.closing.clone();
             tasks.push(tokio::spawn(async move {
                 tokio::select! {
                     () = recorded => {}
@@ -108,10 +108,11 @@ impl Work {
             }));
         }
         tasks.push(tokio::spawn(feed.run(self.closing.clone())));
-        let retention = retain::run(usage, self.kept.clone(), self.clock.clone(), self.closing.clone());
+        let retention = retain::run(usage, self.retention.clone(), self.clock.clone(), self.closing.clone());
         tasks.push(tokio::spawn(retention));
         let source = self.explanation_source.clone();
-        let explaining = explain::run(store.clone(), source, asked, self.clock.clone(), self.closing.clone());
+        let explaining =
+            explain::run(store.clone(), source, requested, self.clock.clone(), self.closing.clone());
         tasks.push(tokio::spawn(explaining));
         let gateway = self.journal.gateway();
         let status_source = self.status_source.clone();
@@ -147,8 +148,8 @@ impl Work {
         }
         let restored = self.patiently("counters", || Box::pin(usage.restore(self.clock.now()))).await?;
         self.counters.restore(&restored);
-        let place = self.patiently("the usage database's identity", || Box::pin(identity(&usage))).await?;
-        self.seed.open(usage.clone(), place);
+        let name = self.patiently("the usage database's identity", || Box::pin(identity(&usage))).await?;
+        self.seed.open(usage.clone(), name);
         tokio::select! {
             () = self.counters.joined(JOIN) => {}
             () = self.closing.cancelled() => return None,

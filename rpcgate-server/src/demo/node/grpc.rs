@@ -215,9 +215,9 @@ impl Calls {
                 if disturbance == Some(GrpcDisturbance::GoAway) {
                     going_away.notify_one();
                 }
-                match self.beside(request.uri().path()) {
-                    Some(beside) => {
-                        let Ok(response) = beside.clone().oneshot(request).await;
+                match self.extra_service(request.uri().path()) {
+                    Some(extra_service) => {
+                        let Ok(response) = extra_service.clone().oneshot(request).await;
                         response
                     }
                     None => disturbed(self.call(request).await, disturbance).await,
@@ -226,7 +226,7 @@ impl Calls {
         }
     }
 
-    fn beside(&self, path: &str) -> Option<&ExtraService> {
+    fn extra_service(&self, path: &str) -> Option<&ExtraService> {
         match (path.split('/').nth(1)?, &self.reflection) {
             ("grpc.health.v1.Health", _) => Some(&self.health),
             ("grpc.reflection.v1.ServerReflection", Some((today, _))) => Some(today),

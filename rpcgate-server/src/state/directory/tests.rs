@@ -452,7 +452,7 @@ fn a_change_finds_its_keys_while_others_come() {
 }
 
 /// Returns a contract of the tenant of caller 7, in force from `from` to `until` seconds after `now`.
-fn contract(now: Time, (from, until): (u64, u64), figures: &[(&str, u64)]) -> TenantContract {
+fn contract(now: Time, from: u64, until: u64, figures: &[(&str, u64)]) -> TenantContract {
     let at = |secs| now.plus(Duration::from_secs(secs));
     let mut agreed = Figures::default();
     for (name, value) in figures {
@@ -475,8 +475,7 @@ async fn figures_of_a_contract_begin_and_end_with_the_time_without_the_database(
     let key = fixture.key(7);
     let now = fixture.clock.now();
     let figures = [("per_minute", 77), ("cu_per_day", 5)];
-    fixture
-        .change(&key, |stored| stored.terms = Terms::of(None, vec![contract(now, (10, 20), &figures)], now));
+    fixture.change(&key, |stored| stored.terms = Terms::of(None, vec![contract(now, 10, 20, &figures)], now));
     let figures = async || {
         let Ok(KeyLookup::Known(caller)) = fixture.ask(&key).await else { panic!("it is known") };
         (caller.plan.per_minute, caller.quota.cu_per_day)
@@ -510,7 +509,7 @@ async fn the_quota_of_a_project_of_its_own_outlasts_a_contract_and_a_revoked_key
     let own = ProjectQuota { cu_per_day: 3, has_row: true, ..ProjectQuota::default() };
     fixture.change(&key, |stored| {
         stored.terms =
-            Terms::of(None, vec![contract(now, (10, 20), &[("cu_per_day", 5), ("members", 4)])], now);
+            Terms::of(None, vec![contract(now, 10, 20, &[("cu_per_day", 5), ("members", 4)])], now);
         stored.caller.quota = own;
         stored.revoked = true;
     });

@@ -124,8 +124,8 @@ impl Fixture {
         let stored = StoredKey { caller: suite::caller(7), terms: Terms::default(), revoked: false };
         office.inner.lock().keys.insert(KeyHash::of(&key), stored);
         let directory = Arc::new(StoreDirectory::new(None, Plans::default(), clock.clone()));
-        let (overlay_watch, reported) =
-            (Arc::new(OverlayWatch::new(clock.clone())), Arc::<Mutex<Vec<Overlay>>>::default());
+        let overlay_watch = Arc::new(OverlayWatch::new(clock.clone()));
+        let reported = Arc::<Mutex<Vec<Overlay>>>::default();
         let ear = reported.clone();
         overlay_watch.attach(Box::new(move |overlay| ear.lock().push(overlay.clone())));
         Fixture { clock, office, directory, reported, overlay_watch, key }
