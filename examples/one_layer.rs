@@ -75,7 +75,7 @@ fn export(request: &Request) -> Option<(CallerRef<'_>, CallView<'_>)> {
 
 /// The body of `POST /reports`.
 #[derive(serde::Deserialize)]
-struct Wanted {
+struct EventFilter {
     year: u16,
     /// Print page by page, which is expensive.
     #[serde(default)]
@@ -85,7 +85,7 @@ struct Wanted {
 /// An order of a report.
 struct Order {
     user: Arc<Caller>,
-    wanted: Wanted,
+    wanted: EventFilter,
 }
 
 /// The response to an order.
@@ -130,7 +130,7 @@ impl IntoResponse for Slip {
 
 /// The innermost service, which prints reports.
 async fn press(order: Order) -> Result<Slip, Infallible> {
-    let Wanted { year, full } = order.wanted;
+    let EventFilter { year, full } = order.wanted;
     let body = json!({"report": year, "pages": if full { 800 } else { 2 }});
     Ok(Slip { status: StatusCode::CREATED, body, retry_after: None, windows: None })
 }
@@ -164,7 +164,7 @@ fn library(clock: Arc<dyn Clock>) -> Router {
 async fn report(
     State(press): State<BoxCloneSyncService<Order, Slip, Infallible>>,
     Extension(user): Extension<Arc<Caller>>,
-    Json(wanted): Json<Wanted>,
+    Json(wanted): Json<EventFilter>,
 ) -> Slip {
     let Ok(slip) = press.oneshot(Order { user, wanted }).await;
     slip
