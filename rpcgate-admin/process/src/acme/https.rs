@@ -66,7 +66,7 @@ impl AcmeHttp {
         let is_json = parts.headers.get(CONTENT_TYPE).is_some_and(|kind| {
             kind.to_str().is_ok_and(|kind| kind.starts_with("application/") && kind.contains("json"))
         });
-        if let Some(pause) = requested(parts.status, &parts.headers) {
+        if let Some(pause) = retry_after(parts.status, &parts.headers) {
             self.requested.store(pause, Relaxed);
         }
         // Intermediaries answer in HTML.
@@ -126,11 +126,11 @@ mod tests {
     fn only_an_answer_that_refuses_asks_for_a_pause() {
         let with =
             |value: &'static str| HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_static(value))]);
-        assert_eq!(requested(StatusCode::TOO_MANY_REQUESTS, &with("3600")), Some(3_600));
-        assert_eq!(requested(StatusCode::SERVICE_UNAVAILABLE, &with(" 7 ")), Some(7));
-        assert_eq!(requested(StatusCode::OK, &with("3600")), None, "it tells when to look again");
-        assert_eq!(requested(StatusCode::TOO_MANY_REQUESTS, &with("soon")), None);
-        assert_eq!(requested(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new()), None);
+        assert_eq!(retry_after(StatusCode::TOO_MANY_REQUESTS, &with("3600")), Some(3_600));
+        assert_eq!(retry_after(StatusCode::SERVICE_UNAVAILABLE, &with(" 7 ")), Some(7));
+        assert_eq!(retry_after(StatusCode::OK, &with("3600")), None, "it tells when to look again");
+        assert_eq!(retry_after(StatusCode::TOO_MANY_REQUESTS, &with("soon")), None);
+        assert_eq!(retry_after(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new()), None);
     }
 
     #[test]
@@ -139,7 +139,7 @@ mod tests {
         let requested = |date: Option<&'static str>| {
             let date = date.map(|date| (DATE, HeaderValue::from_static(date)));
             let until = (RETRY_AFTER, HeaderValue::from_static(until));
-            requested(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::from_iter([until].into_iter().chain(date)))
+            retry_after(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::from_iter([until].into_iter().chain(date)))
         };
         assert_eq!(requested(Some("Wed, 21 Oct 2026 06:27:30 GMT")), Some(3_630));
         assert_eq!(requested(Some("Wed, 21 Oct 2026 07:28:01 GMT")), None, "it is over");
