@@ -31,7 +31,7 @@ pub struct ImportNote {
     pub text: String,
 }
 
-/// Reports whether the setting at `path` is the one at `complete`, or one in its table or list.
+/// Reports whether the setting at `path` is the one at `whole`, or one in its table or list.
 pub(super) fn is_within(path: &str, whole: &str) -> bool {
     let below = path.strip_prefix(whole).filter(|_| !whole.is_empty());
     below.is_some_and(|below| below.is_empty() || below.starts_with(['.', '[']))

@@ -72,7 +72,7 @@ impl CachedAllowances {
         tenants: impl IntoIterator<Item = TenantId>,
         now: Duration,
     ) -> BTreeMap<TenantId, u64> {
-        self.known.retain(|_, (_, queries)| now.saturating_sub(*queries) < FRESH);
+        self.known.retain(|_, (_, queried)| now.saturating_sub(*queried) < FRESH);
         let tenants: BTreeSet<TenantId> = tenants.into_iter().collect();
         let unknown: BTreeSet<TenantId> =
             tenants.iter().copied().filter(|tenant| !self.known.contains_key(tenant)).collect();
@@ -144,21 +144,21 @@ pub(super) mod tests {
         let b = TenantId(2);
         let reported = Arc::new(CountedAllowances::default());
         *reported.allowed.lock() = [(a, 10)].into();
-        let mut queries = CachedAllowances::default();
-        assert_eq!(queries.of([a], secs(1)).await, [].into());
-        assert!(!queries.is_open());
-        queries.ask(reported.clone());
-        assert_eq!(queries.of([a, b, a], secs(1)).await, [(a, 10)].into());
+        let mut allowances = CachedAllowances::default();
+        assert_eq!(allowances.of([a], secs(1)).await, [].into());
+        assert!(!allowances.is_open());
+        allowances.ask(reported.clone());
+        assert_eq!(allowances.of([a, b, a], secs(1)).await, [(a, 10)].into());
         *reported.allowed.lock() = [(a, 20), (b, 5)].into();
-        assert_eq!(queries.of([a], secs(1)).await, [(a, 10)].into());
-        assert_eq!(queries.of([a, b], secs(1)).await, [(a, 10), (b, 5)].into());
-        assert_eq!(queries.of([a], secs(2)).await, [(a, 20)].into());
+        assert_eq!(allowances.of([a], secs(1)).await, [(a, 10)].into());
+        assert_eq!(allowances.of([a, b], secs(1)).await, [(a, 10), (b, 5)].into());
+        assert_eq!(allowances.of([a], secs(2)).await, [(a, 20)].into());
         *reported.away.lock() = true;
-        assert_eq!(queries.of([a], secs(3)).await, [].into());
+        assert_eq!(allowances.of([a], secs(3)).await, [].into());
         *reported.away.lock() = false;
-        assert_eq!(queries.of([a], secs(7)).await, [].into());
-        assert_eq!(queries.of([], secs(8)).await, [].into());
-        assert_eq!(queries.of([b], secs(8)).await, [(b, 5)].into());
+        assert_eq!(allowances.of([a], secs(7)).await, [].into());
+        assert_eq!(allowances.of([], secs(8)).await, [].into());
+        assert_eq!(allowances.of([b], secs(8)).await, [(b, 5)].into());
         let all: Vec<_> = reported.queries.lock().iter().map(BTreeSet::len).collect();
         assert_eq!(all, [2, 1, 1, 1, 1]);
     }
