@@ -75,7 +75,7 @@ fn export(request: &Request) -> Option<(CallerRef<'_>, CallView<'_>)> {
 
 /// The body of `POST /reports`.
 #[derive(serde::Deserialize)]
-struct EventFilter {
+struct ReportRequest {
     year: u16,
     /// Print page by page, which is expensive.
     #[serde(default)]
@@ -85,7 +85,7 @@ struct EventFilter {
 /// An order of a report.
 struct Order {
     user: Arc<Caller>,
-    wanted: EventFilter,
+    report: ReportRequest,
 }
 
 /// The response to an order.
@@ -99,7 +99,7 @@ struct Slip {
 impl RejectWith<Slip> for Order {
     /// The refusal can name the year, because it is created from the order.
     fn refuse(self, refusal: Refusal) -> Slip {
-        let text = format!("No report of {} now: {refusal}.", self.wanted.year);
+        let text = format!("No report of {} now: {refusal}.", self.report.year);
         Slip {
             status: refusal.status(),
             body: json!({"problem": text}),
@@ -130,7 +130,7 @@ impl IntoResponse for Slip {
 
 /// The innermost service, which prints reports.
 async fn press(order: Order) -> Result<Slip, Infallible> {
-    let EventFilter { year, full } = order.wanted;
+    let ReportRequest { year, full } = order.report;
     let body = json!({"report": year, "pages": if full { 800 } else { 2 }});
     Ok(Slip { status: StatusCode::CREATED, body, retry_after: None, windows: None })
 }
@@ -152,7 +152,7 @@ fn library(clock: Arc<dyn Clock>) -> Router {
     let windows =
         WindowLayer::new(counters).with_caller(clock.clone(), |order: &Order| Some((&order.user).into()));
     let heavy = HeavyLayer::by(budget).with_call(clock, |order: &Order| {
-        let rule = if order.wanted.full { HEAVY } else { MethodRule::UNLISTED };
+        let rule = if order.report.full { HEAVY } else { MethodRule::UNLISTED };
         Some(((&order.user).into(), CallView::new(LIBRARY, "report", rule)))
     });
     let press = BoxCloneSyncService::new((windows, heavy).layer(service_fn(press)));
@@ -164,9 +164,9 @@ fn library(clock: Arc<dyn Clock>) -> Router {
 async fn report(
     State(press): State<BoxCloneSyncService<Order, Slip, Infallible>>,
     Extension(user): Extension<Arc<Caller>>,
-    Json(wanted): Json<EventFilter>,
+    Json(report): Json<ReportRequest>,
 ) -> Slip {
-    let Ok(slip) = press.oneshot(Order { user, wanted }).await;
+    let Ok(slip) = press.oneshot(Order { user, report }).await;
     slip
 }
 
