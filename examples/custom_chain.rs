@@ -55,8 +55,8 @@ impl Adapter for Marina {
     }
 
     /// The programs of the marina send their key in this header; `apikey` works everywhere.
-    fn key_places(&self) -> KeyPlaces {
-        KeyPlaces::default().with_header("x-marina-pass")
+    fn key_sources(&self) -> KeySources {
+        KeySources::default().with_header("x-marina-pass")
     }
 
     /// The call by which the gateway reads the height of the ledger.

@@ -48,7 +48,8 @@ fn maps(
 #[tokio::main]
 async fn main() -> Result<(), Infallible> {
     let sink = Arc::new(MemoryUsageSink::default());
-    let (maps, ann) = (maps(Arc::new(SystemClock::new()), sink.clone()), customer(1));
+    let maps = maps(Arc::new(SystemClock::new()), sink.clone());
+    let ann = customer(1);
     for size in [400, 6_000, 600, 10] {
         println!("{size:>5} pixels: {:?}", maps.clone().oneshot(Order(ann.clone(), size)).await?);
     }
@@ -66,7 +67,9 @@ mod tests {
     async fn only_drawn_maps_are_charged_and_every_order_leaves_a_record() {
         let sink = Arc::new(MemoryUsageSink::default());
         let clock = Arc::new(ManualClock::at(Time::from_secs(1_800_000_000)));
-        let (maps, ann, ben) = (maps(clock.clone(), sink.clone()), customer(1), customer(2));
+        let maps = maps(clock.clone(), sink.clone());
+        let ann = customer(1);
+        let ben = customer(2);
         let order = async |customer: &Arc<Caller>, size| {
             let Ok(map) = maps.clone().oneshot(Order(customer.clone(), size)).await;
             map

@@ -32,8 +32,8 @@ impl Adapter for Algorand {
     fn settled(&self, _: CallView<'_>, _: &[u8], _: &Finality) -> Permanence {
         Permanence::Yes // A block is final as soon as it exists.
     }
-    fn key_places(&self) -> KeyPlaces {
-        KeyPlaces::default().with_header("x-algo-api-token")
+    fn key_sources(&self) -> KeySources {
+        KeySources::default().with_header("x-algo-api-token")
     }
     fn probe(&self) -> Probe {
         Probe::Rest { target: "/v2/status", body: None }

@@ -1,6 +1,6 @@
 //! The addresses that a transaction involves, with their roles and amounts.
 
-use rpcgate_core::event::{ChainEvent, Wanted};
+use rpcgate_core::event::{ChainEvent, EventFilter};
 use std::collections::{BTreeMap, HashMap};
 
 /// The amounts of one token that an address received and sent; `None` for a sum that is unknown or exceeds 128 bits.
@@ -23,7 +23,7 @@ struct Party {
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
     parties: Vec<Party>,
-    places: HashMap<String, usize>,
+    positions: HashMap<String, usize>,
 }
 
 impl Activity {
@@ -59,28 +59,28 @@ impl Activity {
     }
 
     fn change(&mut self, address: &str, change: impl FnOnce(&mut Party)) {
-        let place = match self.places.get(address) {
-            Some(place) => *place,
+        let position = match self.positions.get(address) {
+            Some(position) => *position,
             None => {
-                let place = self.parties.len();
-                self.places.insert(address.to_owned(), place);
+                let position = self.parties.len();
+                self.positions.insert(address.to_owned(), position);
                 self.parties.push(Party {
                     address: address.to_owned(),
                     sends: false,
                     receives: false,
                     amounts: BTreeMap::new(),
                 });
-                place
+                position
             }
         };
-        if let Some(party) = self.parties.get_mut(place) {
+        if let Some(party) = self.parties.get_mut(position) {
             change(party);
         }
     }
 
     /// Adds an event per watched address: `event` with `address`, `direction`, and the amount if only one token moved.
-    pub(crate) fn events(self, event: &ChainEvent, wanted: &Wanted, out: &mut Vec<ChainEvent>) {
-        let watched = self.parties.into_iter().filter(|party| wanted.watches(&party.address));
+    pub(crate) fn events(self, event: &ChainEvent, filter: &EventFilter, out: &mut Vec<ChainEvent>) {
+        let watched = self.parties.into_iter().filter(|party| filter.watches(&party.address));
         out.extend(watched.map(|party| party.event(event.clone())));
     }
 }
@@ -129,14 +129,14 @@ mod tests {
     use serde_json::{Value, json};
     use std::sync::Arc;
 
-    fn shown(activity: Activity, wanted: &Wanted) -> Vec<Value> {
+    fn shown(activity: Activity, filter: &EventFilter) -> Vec<Value> {
         let mut out = Vec::new();
-        activity.events(&ChainEvent::new(EventType::AddressActivity), wanted, &mut out);
+        activity.events(&ChainEvent::new(EventType::AddressActivity), filter, &mut out);
         out.into_iter().map(|event| event.data.into()).collect()
     }
 
-    fn every() -> Wanted {
-        Wanted::new([EventType::AddressActivity])
+    fn every() -> EventFilter {
+        EventFilter::new([EventType::AddressActivity])
     }
 
     // Shows (Events of chains): Activity of addresses is reported in the same way on every chain: once per address,
@@ -173,7 +173,8 @@ mod tests {
         activity.is_paid("a", "", Some(u128::MAX));
         activity.is_paid("b", "t", Some(7));
         activity.sends("b");
-        let (most, difference) = (u128::MAX.to_string(), (u128::MAX - 5).to_string());
+        let most = u128::MAX.to_string();
+        let difference = (u128::MAX - 5).to_string();
         assert_eq!(
             shown(activity, &every()),
             [
@@ -213,7 +214,7 @@ mod tests {
         let mut activity = Activity::default();
         activity.sends("a");
         activity.sends("b");
-        let wanted = every().with_addresses(Arc::new(|address| address == "b"));
-        assert_eq!(shown(activity, &wanted), [json!({"address": "b", "direction": "out"})]);
+        let filter = every().with_addresses(Arc::new(|address| address == "b"));
+        assert_eq!(shown(activity, &filter), [json!({"address": "b", "direction": "out"})]);
     }
 }

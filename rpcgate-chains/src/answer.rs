@@ -48,12 +48,12 @@ impl Visitor<'_> for Digits {
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<u128, E> {
-        whole(text).ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
+        integer(text).ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
     }
 }
 
 /// Parses a text that has only digits.
-pub(crate) fn whole(text: &str) -> Option<u128> {
+pub(crate) fn integer(text: &str) -> Option<u128> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| is_plain)
 }

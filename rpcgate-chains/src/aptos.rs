@@ -67,7 +67,8 @@ impl Adapter for Aptos {
     }
 
     fn narrow(&self, call: CallView<'_>) -> MethodRule {
-        let (mut rule, line) = (call.rule, RestLine::read(call.params));
+        let mut rule = call.rule;
+        let line = RestLine::read(call.params);
         if line.verb == "POST" && SUBMITTED.contains(&line.path) {
             rule.flags = rule.flags.and(Flags::BROADCAST);
         }

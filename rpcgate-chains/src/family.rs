@@ -16,10 +16,10 @@ pub(crate) use unserved::UnservedErrors;
 /// Merges a chain's changes into its family's table: rows of `own` replace rows of the same name or are added, and the
 /// methods of `lacking` are left out.
 pub(crate) fn table(family: &[Method], own: &[Method], lacking: &[&str]) -> Vec<Method> {
-    let kept = family
+    let inherited = family
         .iter()
         .filter(|row| !lacking.contains(&row.name) && own.iter().all(|other| other.name != row.name));
-    kept.chain(own).copied().collect()
+    inherited.chain(own).copied().collect()
 }
 
 /// Reports whether a pattern equals `method` or, if it ends in `*`, is a prefix of it.

@@ -19,7 +19,7 @@ use crate::family::params::{at, may_have, member, number};
 use crate::family::{UnservedErrors, says};
 use http::Method as Verb;
 use rpcgate_core::adapter::{
-    Adapter, KeyPlaces, NetworkProbe, NodeError, NodeStatus, Permanence, Probe, Surface, Unserved,
+    Adapter, KeySources, NetworkProbe, NodeError, NodeStatus, Permanence, Probe, Surface, Unserved,
 };
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
@@ -123,8 +123,8 @@ impl Adapter for Ton {
         may_have(answer, "\"ok\"") && member(answer, "ok") == Some(b"false")
     }
 
-    fn key_places(&self) -> KeyPlaces {
-        KeyPlaces::default().with_query("api_key")
+    fn key_sources(&self) -> KeySources {
+        KeySources::default().with_query("api_key")
     }
 
     /// The words of lite servers.

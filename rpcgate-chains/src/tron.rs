@@ -14,7 +14,7 @@ use crate::family::params::{at, is_hash, may_have, member, number};
 use crate::family::{Closing, UnservedErrors, listed, marks, says};
 use http::Method as Verb;
 use rpcgate_core::adapter::{
-    Adapter, ClosedMethods, KeyPlaces, NetworkProbe, NodeError, NodeStatus, Permanence, Probe, Surface,
+    Adapter, ClosedMethods, KeySources, NetworkProbe, NodeError, NodeStatus, Permanence, Probe, Surface,
     Unserved,
 };
 use rpcgate_core::cache_rule::CacheRule;
@@ -141,8 +141,8 @@ impl Adapter for Tron {
     }
 
     /// TronGrid's clients send their key in this header.
-    fn key_places(&self) -> KeyPlaces {
-        KeyPlaces::default().with_header("tron-pro-api-key")
+    fn key_sources(&self) -> KeySources {
+        KeySources::default().with_header("tron-pro-api-key")
     }
 
     fn settled(&self, call: CallView<'_>, body: &[u8], finality: &Finality) -> Permanence {

@@ -84,7 +84,7 @@ const CLOSED: &[Closing] = &[
     Closing::new(&["feature"], "It sets the node's vote on an amendment")
         .only("with parameters of its own", has_parameters),
     Closing::new(&["ledger"], "It reads the whole state of the ledger")
-        .only("with `full` or `accounts`", is_whole),
+        .only("with `full` or `accounts`", is_full),
 ];
 
 /// Reports whether a call of `feature` has parameters except the API version. Streams put them next to the command.
@@ -103,7 +103,7 @@ fn has_parameters(call: &CallView<'_>) -> bool {
 }
 
 /// Reports whether a call of `ledger` requests the full content.
-fn is_whole(call: &CallView<'_>) -> bool {
+fn is_full(call: &CallView<'_>) -> bool {
     let asks = |object: &[u8]| {
         any_member(object, |name, value| {
             matches!(name, "full" | "accounts") && !matches!(value, b"false" | b"null")

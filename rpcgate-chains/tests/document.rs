@@ -170,7 +170,8 @@ fn alike() -> Vec<(String, Vec<ClosedMethods>)> {
     let families: [&[&str]; 2] =
         [&["eth", "bsc", "polygon", "avax"], &["btc", "ltc", "bch", "doge", "dash", "liquid"]];
     for adapter in catalog() {
-        let (path, closed) = (adapter.facts().name.as_str(), adapter.closed());
+        let path = adapter.facts().name.as_str();
+        let closed = adapter.closed();
         let family = families.iter().find(|family| family.contains(&path));
         let shared = family.map_or_else(Vec::new, |family| {
             let all: Vec<_> = family.iter().map(|path| by_path(path).unwrap().closed()).collect();

@@ -13,7 +13,9 @@ const NOW: Time = Time::from_secs(1_800_000_000);
 
 /// Returns the answer of a chain's simulated node to this probe: the `result`, or the body of a REST answer.
 fn answered(adapter: &dyn Adapter, probe: Probe) -> Vec<u8> {
-    let (facts, get, post) = (adapter.facts(), http::Method::GET, http::Method::POST);
+    let facts = adapter.facts();
+    let get = http::Method::GET;
+    let post = http::Method::POST;
     let mut node = node(facts.name.as_str(), 7).expect("every chain is simulated");
     let mut ask = |method: &http::Method, path: &str, body: &[u8]| {
         node.handle(&SimulatedRequest { method, path, body }, NOW).body
@@ -57,7 +59,8 @@ fn a_node_of_another_network_of_the_same_software_is_distinguished() {
     {
         for own in family {
             for other in family.iter().filter(|other| *other != own) {
-                let (own, other) = (by_path(own).expect("a chain"), by_path(other).expect("a chain"));
+                let own = by_path(own).expect("a chain");
+                let other = by_path(other).expect("a chain");
                 let network = network(&*own);
                 let found = network.shown(&answered(&*other, network.probe));
                 assert!(matches!(found, Err(Some(_))), "{}: {found:?}", own.facts().name);

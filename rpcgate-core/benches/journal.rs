@@ -34,7 +34,7 @@ fn lines(count: usize) -> Vec<Line<'static>> {
 fn record<'a>(number: u128, lines: &'a [Line<'a>]) -> Record<'a> {
     let caller = number % CALLERS;
     Record {
-        phase: Phase::Whole,
+        phase: Phase::Complete,
         request: RequestId(0x0190_163d_8694_7000_8000_0000_0000_0000 | number),
         key: KeyId(caller),
         project: ProjectId(caller << 32),
@@ -52,7 +52,8 @@ fn record<'a>(number: u128, lines: &'a [Line<'a>]) -> Record<'a> {
 
 /// Returns a writer that has written a record of every caller and method, and its output.
 fn begun(lines: &[Line<'_>]) -> (Writer, Vec<u8>) {
-    let (mut writer, mut out) = (Writer::new(), Vec::new());
+    let mut writer = Writer::new();
+    let mut out = Vec::new();
     for number in 0..CALLERS {
         writer.frame(&record(number, lines), &mut out);
     }
@@ -86,7 +87,8 @@ fn reading(criterion: &mut Criterion) {
         let (mut writer, before) = begun(&lines);
         let mut frame = Vec::new();
         writer.frame(&record(1, &lines), &mut frame);
-        let (mut reader, mut at) = (Reader::new(), 0);
+        let mut reader = Reader::new();
+        let mut at = 0;
         while let Some((length, _)) = reader.frame(&before[at..]).unwrap() {
             at += length;
         }

@@ -86,7 +86,8 @@ fn matching(criterion: &mut Criterion) {
     {
         eprintln!("a subscription takes {bytes} bytes");
     }
-    let (block, events) = (BlockRef::new(20_000_000, "0xb", "0xa", 1_700_000_000), events());
+    let block = BlockRef::new(20_000_000, "0xb", "0xa", 1_700_000_000);
+    let events = events();
     let mut group = criterion.benchmark_group("a million subscriptions");
     group.sample_size(20).throughput(Throughput::Elements(events.len() as u64));
     group.bench_function("a block of 400 transactions and 1,500 logs", |bencher| {

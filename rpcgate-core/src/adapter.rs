@@ -145,8 +145,8 @@ pub trait Adapter: Send + Sync + Debug + 'static {
 
     /// Returns further places for a key. On every chain, a key may be in the headers `apikey` and `x-api-key`, the
     /// query parameter `apikey`, and Basic or Bearer credentials in `authorization`.
-    fn key_places(&self) -> KeyPlaces {
-        KeyPlaces::default()
+    fn key_sources(&self) -> KeySources {
+        KeySources::default()
     }
 
     /// Returns the call that queries a node's status.
@@ -382,21 +382,21 @@ impl Permanence {
 /// Additional places for a key, for chains whose own clients send it elsewhere. Empty by default.
 ///
 /// ```
-/// use rpcgate_core::adapter::KeyPlaces;
+/// use rpcgate_core::adapter::KeySources;
 ///
-/// let places = KeyPlaces::default().with_header("x-chain-token");
-/// assert_eq!((places.header, places.query), (Some("x-chain-token"), None));
+/// let sources = KeySources::default().with_header("x-chain-token");
+/// assert_eq!((sources.header, sources.query), (Some("x-chain-token"), None));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
-pub struct KeyPlaces {
+pub struct KeySources {
     /// A header, in lower case.
     pub header: Option<&'static str>,
     /// A query parameter.
     pub query: Option<&'static str>,
 }
 
-impl KeyPlaces {
+impl KeySources {
     /// Adds a header, in lower case.
     #[must_use]
     pub const fn with_header(mut self, header: &'static str) -> Self {
@@ -564,7 +564,8 @@ mod tests {
             assert_eq!(rows.iter().filter(|row| row.name == name).count(), 1, "{name}");
             rows.into_iter().find(|row| row.name == name).expect(name).rule
         };
-        let (tx, both) = (row("/tx"), row("both"));
+        let tx = row("/tx");
+        let both = row("both");
         assert_eq!((tx.cu, tx.cache, tx.flags), (5, CacheRule::Never, Flags::BROADCAST));
         assert_eq!((both.cu, both.cache), (1, kept));
         assert_eq!((row("/own/{x}").cu, row("/own/{x}").flags), (9, Flags::NONE));

@@ -61,11 +61,11 @@ id! {
 pub(crate) fn uuid_text(id: u128) -> [u8; 36] {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     /// The position of each byte's two digits.
-    const PLACES: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
+    const OFFSETS: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
     let mut text = [b'-'; 36];
-    for (byte, place) in id.to_be_bytes().into_iter().zip(PLACES) {
-        text[place] = HEX[usize::from(byte >> 4)];
-        text[place + 1] = HEX[usize::from(byte & 15)];
+    for (byte, offset) in id.to_be_bytes().into_iter().zip(OFFSETS) {
+        text[offset] = HEX[usize::from(byte >> 4)];
+        text[offset + 1] = HEX[usize::from(byte & 15)];
     }
     text
 }

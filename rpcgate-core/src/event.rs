@@ -34,7 +34,7 @@ mod shape;
 
 pub use bound::MAX_EVENT_BODY;
 pub use matching::{IndexedSubscription, SubscriptionIndex, SubscriptionMatch};
-pub use read::{BlockEvents, BlockReader, HeadSubscription, NodeCalls, ReadError, Wanted};
+pub use read::{BlockEvents, BlockReader, EventFilter, HeadSubscription, NodeCalls, ReadError};
 pub use shape::{EventMember, EventShape, MemberForm};
 
 use serde::Serialize;
@@ -146,19 +146,19 @@ pub struct BlockRef {
     /// The time, in seconds since 1970.
     pub timestamp: i64,
     /// Additional data to find the block again, such as the slot of a Cardano block; otherwise empty.
-    pub place: String,
+    pub position: String,
 }
 
 impl BlockRef {
     /// Creates a reference to a block that height and hash suffice to find.
     pub fn new(height: u64, hash: impl Into<String>, parent: impl Into<String>, timestamp: i64) -> Self {
-        BlockRef { height, hash: hash.into(), parent: parent.into(), timestamp, place: String::new() }
+        BlockRef { height, hash: hash.into(), parent: parent.into(), timestamp, position: String::new() }
     }
 
     /// Sets the additional data.
     #[must_use]
-    pub fn with_place(self, place: impl Into<String>) -> Self {
-        BlockRef { place: place.into(), ..self }
+    pub fn with_position(self, position: impl Into<String>) -> Self {
+        BlockRef { position: position.into(), ..self }
     }
 }
 

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GrpcPath<'a> {
-    whole: &'a str,
+    full: &'a str,
     package: &'a str,
     service: &'a str,
     method: &'a str,
@@ -34,12 +34,13 @@ impl<'a> GrpcPath<'a> {
     /// Parses the path of a request; `None` if it has another form.
     pub fn parse(path: &'a str) -> Option<Self> {
         // This runs twice for each call, so it searches bytes and not characters.
-        let place = |text: &str, byte| text.bytes().position(|found| found == byte);
+        let find = |text: &str, byte| text.bytes().position(|found| found == byte);
         let last = |text: &str, byte| text.bytes().rposition(|found| found == byte);
         let named = path.strip_prefix('/')?;
-        let (service, method) = named.split_at_checked(place(named, b'/')?)?;
+        let (service, method) = named.split_at_checked(find(named, b'/')?)?;
         let (package, service) = service.split_at_checked(last(service, b'.')?)?;
-        let (method, service) = (method.get(1..)?, service.get(1..)?);
+        let method = method.get(1..)?;
+        let service = service.get(1..)?;
         let is_sound = path.len() <= LONGEST
             && package.starts_with(|first: char| first.is_ascii_lowercase())
             && package.as_bytes().split(|byte| *byte == b'.').all(is_word)
@@ -47,12 +48,12 @@ impl<'a> GrpcPath<'a> {
                 .map(str::as_bytes)
                 .iter()
                 .all(|name| is_word(name) && name[0].is_ascii_uppercase());
-        is_sound.then_some(GrpcPath { whole: path, package, service, method })
+        is_sound.then_some(GrpcPath { full: path, package, service, method })
     }
 
     /// Returns the whole path.
     pub const fn as_str(&self) -> &'a str {
-        self.whole
+        self.full
     }
 
     /// Returns the proto package, such as `cosmos.bank.v1beta1`.
@@ -95,8 +96,8 @@ impl GrpcCall {
     /// Creates the call of `path`. `received` counts the bytes of its messages as they arrive from the client.
     pub fn new(path: GrpcPath<'_>, received: Arc<AtomicUsize>) -> Self {
         GrpcCall {
-            path: path.whole.into(),
-            method: path.whole.len() - path.method.len(),
+            path: path.full.into(),
+            method: path.full.len() - path.method.len(),
             name: metered(path).into(),
             received,
         }

@@ -96,7 +96,8 @@ mod tests {
     fn calls_that_began_before_the_oldest_one_in_flight_are_over() {
         let calls = Arc::new(InFlight::default());
         assert_eq!(calls.advance(1), 1);
-        let (long, short) = (calls.enter(), calls.enter());
+        let long = calls.enter();
+        let short = calls.enter();
         assert_eq!(calls.advance(2), 1);
         let later = calls.enter();
         drop(short);

@@ -23,11 +23,11 @@ static LISTS: Mutex<BTreeSet<&'static [&'static str]>> = Mutex::new(BTreeSet::ne
 pub fn intern(text: &str) -> &'static str {
     let mut texts = TEXTS.lock();
     match texts.get(text) {
-        Some(kept) => kept,
+        Some(interned) => interned,
         None => {
-            let kept: &'static str = Box::leak(Box::<str>::from(text));
-            texts.insert(kept);
-            kept
+            let interned: &'static str = Box::leak(Box::<str>::from(text));
+            texts.insert(interned);
+            interned
         }
     }
 }
@@ -37,11 +37,11 @@ pub fn intern_all(texts: &[&str]) -> &'static [&'static str] {
     let list: Vec<&'static str> = texts.iter().map(|text| intern(text)).collect();
     let mut lists = LISTS.lock();
     match lists.get(list.as_slice()) {
-        Some(kept) => kept,
+        Some(interned) => interned,
         None => {
-            let kept: &'static [&'static str] = Box::leak(list.into_boxed_slice());
-            lists.insert(kept);
-            kept
+            let interned: &'static [&'static str] = Box::leak(list.into_boxed_slice());
+            lists.insert(interned);
+            interned
         }
     }
 }

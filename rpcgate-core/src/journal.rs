@@ -23,7 +23,7 @@
 //! # use rpcgate_core::{caller::*, chain::ChainName, clock::Time, plan::*, tally::Transport};
 //! # let lines = [Line { method: b"toy_read", cu: 5, status: 200, outcome: Outcome::Answered, cached: false,
 //! #     calls: 1, bytes_in: 10, bytes_out: 20 }];
-//! # let record = Record { phase: Phase::Whole, request: RequestId(7), key: KeyId(1), project: ProjectId(2),
+//! # let record = Record { phase: Phase::Complete, request: RequestId(7), key: KeyId(1), project: ProjectId(2),
 //! #     tenant: TenantId(3), chain: ChainName::new("toy"), transport: Transport::Http, tier: Tier::Free,
 //! #     price: Price(0), arrival: Time::from_secs(1), latency: std::time::Duration::ZERO, windowed: 1, lines: &lines };
 //! let mut bytes = Vec::new();

@@ -28,7 +28,7 @@ impl MemoryBudget {
 /// A part of a [`MemoryBudget`], returned on drop. The default has no budget and no limit.
 #[derive(Debug, Default)]
 pub struct MemoryPermit {
-    room: Option<Arc<MemoryBudget>>,
+    budget: Option<Arc<MemoryBudget>>,
     project: Option<ProjectId>,
     bytes: usize,
     shared: usize,
@@ -36,25 +36,25 @@ pub struct MemoryPermit {
 
 impl MemoryPermit {
     /// Creates an empty permit that counts in no project's share.
-    pub fn of(room: Arc<MemoryBudget>) -> Self {
-        MemoryPermit { room: Some(room), project: None, bytes: 0, shared: 0 }
+    pub fn of(budget: Arc<MemoryBudget>) -> Self {
+        MemoryPermit { budget: Some(budget), project: None, bytes: 0, shared: 0 }
     }
 
     /// Creates an empty permit that counts in the project's share.
-    pub fn of_project(room: Arc<MemoryBudget>, project: ProjectId) -> Self {
-        let mut held = MemoryPermit::of(room);
+    pub fn of_project(budget: Arc<MemoryBudget>, project: ProjectId) -> Self {
+        let mut held = MemoryPermit::of(budget);
         held.project = Some(project);
         held
     }
 
     /// Creates another empty permit of the same budget and share.
     pub fn sibling(&self) -> Self {
-        MemoryPermit { room: self.room.clone(), project: self.project, bytes: 0, shared: 0 }
+        MemoryPermit { budget: self.budget.clone(), project: self.project, bytes: 0, shared: 0 }
     }
 
     /// Creates another empty permit of the same budget without a share, for data that calls of several projects share.
     pub fn unshared(&self) -> Self {
-        MemoryPermit { room: self.room.clone(), project: None, bytes: 0, shared: 0 }
+        MemoryPermit { budget: self.budget.clone(), project: None, bytes: 0, shared: 0 }
     }
 
     /// Returns the project in whose share this permit counts.
@@ -73,10 +73,10 @@ impl MemoryPermit {
     /// # Errors
     /// Returns [`Full`] if the budget has less left for this project. Nothing more is held then.
     pub fn take(&mut self, bytes: usize) -> Result<(), Full> {
-        let (Some(room), Some(project)) = (&self.room, self.project) else {
+        let (Some(budget), Some(project)) = (&self.budget, self.project) else {
             return self.take_unshared(bytes);
         };
-        room.0.take_for(project, bytes)?;
+        budget.0.take_for(project, bytes)?;
         self.bytes += bytes;
         self.shared += bytes;
         Ok(())
@@ -87,13 +87,13 @@ impl MemoryPermit {
     ///
     /// # Errors
     /// Returns the errors of [`take`](MemoryPermit::take).
-    pub fn take_whole(&mut self, bytes: usize) -> Result<(), Full> {
+    pub fn take_complete(&mut self, bytes: usize) -> Result<(), Full> {
         if bytes <= SMALL { self.take_unshared(bytes) } else { self.take(bytes) }
     }
 
     fn take_unshared(&mut self, bytes: usize) -> Result<(), Full> {
-        if let Some(room) = &self.room {
-            room.0.take(bytes)?;
+        if let Some(budget) = &self.budget {
+            budget.0.take(bytes)?;
         }
         self.bytes += bytes;
         Ok(())
@@ -111,13 +111,13 @@ impl MemoryPermit {
     pub fn keep(&mut self, bytes: usize) {
         let rest = self.bytes.saturating_sub(bytes);
         let shared = rest.min(self.shared);
-        if let Some(room) = &self.room {
+        if let Some(budget) = &self.budget {
             match self.project {
                 Some(project) if shared > 0 => {
-                    room.0.give_for(project, shared);
-                    room.0.give(rest - shared);
+                    budget.0.give_for(project, shared);
+                    budget.0.give(rest - shared);
                 }
-                _ => room.0.give(rest),
+                _ => budget.0.give(rest),
             }
         }
         self.bytes -= rest;
@@ -139,49 +139,50 @@ mod tests {
 
     #[test]
     fn a_permit_is_refused_beyond_the_limit_and_returned_when_dropped() {
-        let room = MemoryBudget::new(10);
-        let mut one = MemoryPermit::of(room.clone());
-        let mut two = MemoryPermit::of(room.clone());
+        let budget = MemoryBudget::new(10);
+        let mut one = MemoryPermit::of(budget.clone());
+        let mut two = MemoryPermit::of(budget.clone());
         assert_eq!((one.take(6), two.take(5), two.take(4)), (Ok(()), Err(Full), Ok(())));
-        assert_eq!(room.held(), 10);
+        assert_eq!(budget.held(), 10);
         drop(one);
-        assert_eq!(room.held(), 4);
+        assert_eq!(budget.held(), 4);
         let mut three = two.sibling();
         assert_eq!(three.take(5), Ok(()));
         two.absorb(three);
-        assert_eq!(room.held(), 9);
-        assert_eq!((two.take_up_to(8), room.held()), (Ok(()), 9), "it holds more already");
-        assert_eq!((two.take_up_to(11), room.held()), (Err(Full), 9));
-        assert_eq!((two.take_up_to(10), room.held()), (Ok(()), 10));
+        assert_eq!(budget.held(), 9);
+        assert_eq!((two.take_up_to(8), budget.held()), (Ok(()), 9), "it holds more already");
+        assert_eq!((two.take_up_to(11), budget.held()), (Err(Full), 9));
+        assert_eq!((two.take_up_to(10), budget.held()), (Ok(()), 10));
         two.keep(11);
-        assert_eq!(room.held(), 10);
+        assert_eq!(budget.held(), 10);
         two.keep(3);
-        assert_eq!(room.held(), 3);
+        assert_eq!(budget.held(), 3);
         drop(two);
-        assert_eq!(room.held(), 0);
+        assert_eq!(budget.held(), 0);
     }
 
     #[test]
     fn the_bytes_of_a_project_return_to_its_share() {
-        let room = MemoryBudget::new(1_000);
-        let held = || MemoryPermit::of_project(room.clone(), ProjectId(1));
-        let (mut one, mut two) = (held(), held());
+        let budget = MemoryBudget::new(1_000);
+        let held = || MemoryPermit::of_project(budget.clone(), ProjectId(1));
+        let mut one = held();
+        let mut two = held();
         assert_eq!((one.take(700), two.take(100)), (Ok(()), Err(Full)), "a quarter stays free");
-        assert_eq!((two.take_unshared(100), room.held()), (Ok(()), 800));
-        let mut other = MemoryPermit::of_project(room.clone(), ProjectId(2));
+        assert_eq!((two.take_unshared(100), budget.held()), (Ok(()), 800));
+        let mut other = MemoryPermit::of_project(budget.clone(), ProjectId(2));
         assert_eq!((other.take(125), other.take(1)), (Ok(()), Err(Full)));
         one.keep(20);
         assert_eq!((other.take(1), two.sibling().project()), (Ok(()), Some(ProjectId(1))));
         two.absorb(one);
-        assert_eq!(room.held(), 246);
+        assert_eq!(budget.held(), 246);
         let mut more = two.sibling();
         assert_eq!(more.take(504), Ok(()));
         assert_eq!((two.take(1), two.take_unshared(1)), (Err(Full), Ok(())));
         drop(more);
         two.keep(10);
-        assert_eq!(room.held(), 136);
+        assert_eq!(budget.held(), 136);
         drop((two, other));
-        assert_eq!(room.held(), 0);
+        assert_eq!(budget.held(), 0);
         assert_eq!(held().take(750), Ok(()), "its share is empty again");
     }
 }

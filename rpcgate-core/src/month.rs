@@ -35,7 +35,8 @@ impl CalendarMonth {
         const CENTURIES: u64 = 146_097;
         // Years start on the first of March of the year 0, so that a leap day is the last day of its year.
         let day = now.day().saturating_add(719_468);
-        let (centuries, day) = (day / CENTURIES, day % CENTURIES);
+        let centuries = day / CENTURIES;
+        let day = day % CENTURIES;
         let year = (day - day / 1_460 + day / 36_524 - day / (CENTURIES - 1)) / 365;
         let day = day - (365 * year + year / 4 - year / 100);
         let since_march = (5 * day + 2) / 153;
@@ -69,7 +70,7 @@ impl CalendarMonth {
     }
 
     /// Returns the month of the year; January is 0.
-    const fn place(self) -> u64 {
+    const fn index(self) -> u64 {
         self.0 as u64 % 12
     }
 
@@ -79,7 +80,7 @@ impl CalendarMonth {
     }
 
     const fn days(self) -> u64 {
-        match self.place() {
+        match self.index() {
             1 if self.is_in_leap_year() => 29,
             1 => 28,
             3 | 5 | 8 | 10 => 30,
@@ -94,14 +95,14 @@ impl CalendarMonth {
         const FORMER: u64 = 1_969 / 4 - 1_969 / 100 + 1_969 / 400;
         let past = self.year() - 1;
         let leap_days = past / 4 - past / 100 + past / 400 - FORMER;
-        let own = if self.place() > 1 && self.is_in_leap_year() { 1 } else { 0 };
-        (self.year() - 1_970) * 365 + leap_days + BEFORE[self.place() as usize] + own
+        let own = if self.index() > 1 && self.is_in_leap_year() { 1 } else { 0 };
+        (self.year() - 1_970) * 365 + leap_days + BEFORE[self.index() as usize] + own
     }
 }
 
 impl fmt::Display for CalendarMonth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:04}-{:02}", self.year(), self.place() + 1)
+        write!(f, "{:04}-{:02}", self.year(), self.index() + 1)
     }
 }
 
@@ -148,7 +149,8 @@ mod tests {
         let mut month = CalendarMonth::default();
         assert_eq!(month.begin(), Time::from_secs(0));
         while month < CalendarMonth(1_200 * 4) {
-            let (begin, end) = (month.begin(), month.end());
+            let begin = month.begin();
+            let end = month.end();
             let last = Time::from_micros(end.micros() - 1);
             assert_eq!((CalendarMonth::of(begin), CalendarMonth::of(last)), (month, month), "{month}");
             assert_eq!((CalendarMonth::of(end), month.next().begin()), (month.next(), end), "{month}");

@@ -40,7 +40,7 @@ pub enum NodeChoice {
     /// The alternatives cost more, or use up their monthly budgets too fast.
     Cheaper,
     /// The alternatives had reached their rate limits.
-    Room,
+    Capacity,
     /// No node was healthy, and this one was the least behind.
     LeastBehind,
     /// All nodes were in backoff, and this one's backoff ended first.
@@ -71,7 +71,7 @@ impl NodeChoice {
         NodeChoice::Turn,
         NodeChoice::Sooner,
         NodeChoice::Cheaper,
-        NodeChoice::Room,
+        NodeChoice::Capacity,
         NodeChoice::LeastBehind,
         NodeChoice::FirstBack,
         NodeChoice::Again,
@@ -92,7 +92,7 @@ impl NodeChoice {
             NodeChoice::Turn => "turn",
             NodeChoice::Sooner => "sooner",
             NodeChoice::Cheaper => "cheaper",
-            NodeChoice::Room => "room",
+            NodeChoice::Capacity => "room",
             NodeChoice::LeastBehind => "least_behind",
             NodeChoice::FirstBack => "first_back",
             NodeChoice::Again => "again",
@@ -180,9 +180,9 @@ impl NodeTries {
     }
 
     /// Sets the indices of the calls that the next tries are for.
-    pub fn set_calls(&mut self, places: impl IntoIterator<Item = usize>) {
+    pub fn set_calls(&mut self, indexes: impl IntoIterator<Item = usize>) {
         self.calls = Mask::default();
-        places.into_iter().for_each(|place| self.calls.set(place));
+        indexes.into_iter().for_each(|index| self.calls.set(index));
     }
 
     /// Records that a try at the node `(pool, node)` is about to be made.
@@ -193,7 +193,8 @@ impl NodeTries {
             return;
         }
         let node = u16::try_from(node).unwrap_or(u16::MAX);
-        let (calls, end) = (self.calls, TryEnd::Running);
+        let calls = self.calls;
+        let end = TryEnd::Running;
         let span = self.trace.is_some().then(SpanId::random);
         self.list.push(NodeTry { calls, pool, node, choice, end, began: None, took: None, span });
     }
@@ -242,9 +243,9 @@ impl NodeTries {
 
     /// Appends the tries of other calls of the same set.
     pub fn append(&mut self, other: &NodeTries) {
-        let room = MOST_TRIES.saturating_sub(self.list.len()).min(other.list.len());
-        let (kept, others) = other.list.split_at(room);
-        self.list.extend_from_slice(kept);
+        let capacity = MOST_TRIES.saturating_sub(self.list.len()).min(other.list.len());
+        let (fitting, others) = other.list.split_at(capacity);
+        self.list.extend_from_slice(fitting);
         let others = u32::try_from(others.len()).unwrap_or(u32::MAX);
         self.left_out = self.left_out.saturating_add(other.left_out).saturating_add(others);
         self.is_listed = false;
@@ -356,7 +357,7 @@ mod tests {
         tries.push((1, 0), NodeChoice::Turn);
         tries.set_calls([2]);
         tries.push((1, 0), NodeChoice::Turn);
-        let of = |n: usize| (0..5).filter(|place| tries.as_slice()[n].calls.has(*place)).collect::<Vec<_>>();
+        let of = |n: usize| (0..5).filter(|index| tries.as_slice()[n].calls.has(*index)).collect::<Vec<_>>();
         assert_eq!((of(0), of(1)), (vec![1, 3], vec![2]));
     }
 }

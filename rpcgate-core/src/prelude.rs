@@ -7,7 +7,7 @@
 //! assert_eq!(caller.plan.per_minute, 10);
 //! ```
 
-pub use crate::adapter::{Adapter, KeyPlaces, NodeStatus, Permanence, Probe, method_table};
+pub use crate::adapter::{Adapter, KeySources, NodeStatus, Permanence, Probe, method_table};
 pub use crate::backend::counters::MemoryCounters;
 pub use crate::backend::directory::{Directory, KeyLookup};
 pub use crate::backend::usage_sink::{MemoryUsageSink, OwnedRecord, Record, UsageSink};

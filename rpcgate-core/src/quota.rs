@@ -48,8 +48,8 @@ impl Rolling {
     /// Counts `units` in the hour of `now`. Hours more than 23 before the newest are ignored.
     pub fn add(&mut self, units: u64, now: Time) {
         self.roll(now.hour());
-        if let Some(place) = self.place(now.hour()) {
-            *place = place.saturating_add(units);
+        if let Some(slot) = self.slot(now.hour()) {
+            *slot = slot.saturating_add(units);
         }
     }
 
@@ -67,16 +67,16 @@ impl Rolling {
                 grant.units = grant.units.saturating_add(u64::from(*cost));
             }
         }
-        if let Some(place) = self.place(grant.hour) {
-            *place = place.saturating_add(grant.units);
+        if let Some(slot) = self.slot(grant.hour) {
+            *slot = slot.saturating_add(grant.units);
         }
         (mask, grant)
     }
 
     /// Refunds `units` of a grant to its hour. Does nothing if that hour has left the window.
     pub fn refund(&mut self, hour: u64, units: u64) {
-        if let Some(place) = self.place(hour) {
-            *place = place.saturating_sub(units);
+        if let Some(slot) = self.slot(hour) {
+            *slot = slot.saturating_sub(units);
         }
     }
 
@@ -95,7 +95,7 @@ impl Rolling {
         self.hour = to;
     }
 
-    fn place(&mut self, hour: u64) -> Option<&mut u64> {
+    fn slot(&mut self, hour: u64) -> Option<&mut u64> {
         (hour <= self.hour && self.hour - hour < 24).then(|| &mut self.units[(hour % 24) as usize])
     }
 }

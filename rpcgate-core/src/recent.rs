@@ -22,11 +22,13 @@
 //! # let clock = Arc::new(ManualClock::at(Time::from_secs(1_000)));
 //! # let chain = Arc::new(Chain::deployed(Arc::new(Still(Facts::json_rpc("still", "Still")))));
 //! # let caller = Arc::new(Caller::new(KeyId(1), ProjectId(2), TenantId(3), Plan::of(Tier::Free)));
-//! # let (counters, sink) = (Arc::<MemoryCounters>::default(), Arc::<MemoryUsageSink>::default());
+//! # let counters = Arc::<MemoryCounters>::default();
+//! # let sink = Arc::<MemoryUsageSink>::default();
 //! let recent = Arc::new(RecentRequests::new(1_000, 1));
 //! let accounting = Accounting::new(clock.clone(), counters, sink).remembering(recent.clone());
-//! # let now = (clock.now(), clock.elapsed());
-//! let mut tally = Tally::new(RequestId(7), Transport::Http, chain, caller, now, Arc::new(accounting));
+//! # let arrival = clock.now();
+//! # let started = clock.elapsed();
+//! let mut tally = Tally::new(RequestId(7), Transport::Http, chain, caller, arrival, started, Arc::new(accounting));
 //! tally.entries.push(Entry::refused(Call::unread(Payload::Unread), Refusal::Suspended));
 //! drop(tally);
 //! let request = recent.find(RequestId(7)).unwrap();

@@ -44,7 +44,7 @@ pub enum Source {
 pub enum Form {
     /// A node's own answer to a set of one, forwarded with the client's id and the headers in
     /// [`Tally::passing`](crate::tally::Tally::passing).
-    Whole(Whole),
+    Complete(CompleteReply),
     /// The raw `result`.
     Result(Bytes),
     /// A raw `result` that the adapter takes as a failure, and the answer's HTTP status if the call was sent alone.
@@ -74,7 +74,7 @@ pub struct Rest {
 
 impl Rest {
     /// Encodes status, headers and body as one byte string for a store.
-    pub fn kept(&self) -> Bytes {
+    pub fn stored(&self) -> Bytes {
         let lengths: usize =
             self.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 8).sum();
         let mut out = Vec::with_capacity(6 + lengths + self.body.len());
@@ -90,26 +90,26 @@ impl Rest {
         out.into()
     }
 
-    /// Decodes the bytes that [`kept`](Rest::kept) wrote. `None` for any other bytes.
-    pub fn restored(mut kept: Bytes) -> Option<Self> {
-        fn part(kept: &mut Bytes, len: usize) -> Option<Bytes> {
-            (len <= kept.len()).then(|| kept.split_to(len))
+    /// Decodes the bytes that [`stored`](Rest::stored) wrote. `None` for any other bytes.
+    pub fn restored(mut stored: Bytes) -> Option<Self> {
+        fn part(stored: &mut Bytes, len: usize) -> Option<Bytes> {
+            (len <= stored.len()).then(|| stored.split_to(len))
         }
-        fn number(kept: &mut Bytes) -> Option<usize> {
-            let bytes = part(kept, 4)?;
+        fn number(stored: &mut Bytes) -> Option<usize> {
+            let bytes = part(stored, 4)?;
             usize::try_from(u32::from_be_bytes(bytes.as_ref().try_into().ok()?)).ok()
         }
-        let status = part(&mut kept, 2)?;
+        let status = part(&mut stored, 2)?;
         let status = StatusCode::from_u16(u16::from_be_bytes(status.as_ref().try_into().ok()?)).ok()?;
-        let count = number(&mut kept)?;
+        let count = number(&mut stored)?;
         let mut headers = HeaderMap::new();
         for _ in 0..count {
-            let len = number(&mut kept)?;
-            let name = HeaderName::from_bytes(&part(&mut kept, len)?).ok()?;
-            let len = number(&mut kept)?;
-            headers.append(name, HeaderValue::from_maybe_shared(part(&mut kept, len)?).ok()?);
+            let len = number(&mut stored)?;
+            let name = HeaderName::from_bytes(&part(&mut stored, len)?).ok()?;
+            let len = number(&mut stored)?;
+            headers.append(name, HeaderValue::from_maybe_shared(part(&mut stored, len)?).ok()?);
         }
-        Some(Rest { status, headers, body: kept, is_error: false })
+        Some(Rest { status, headers, body: stored, is_error: false })
     }
 }
 
@@ -151,7 +151,7 @@ impl fmt::Debug for Streamed {
 
 /// A node's own answer, unchanged.
 #[derive(Clone, Debug)]
-pub struct Whole {
+pub struct CompleteReply {
     /// Its HTTP status.
     pub status: StatusCode,
     /// The body.
@@ -188,15 +188,17 @@ impl Form {
     /// Returns the raw result, if there is one.
     pub fn result(&self) -> Option<&Bytes> {
         match self {
-            Form::Whole(Whole { inner: Inner::Result(result), .. }) | Form::Result(result) => Some(result),
+            Form::Complete(CompleteReply { inner: Inner::Result(result), .. }) | Form::Result(result) => {
+                Some(result)
+            }
             _ => None,
         }
     }
 
     /// Returns the bytes for a reply store: the raw result, or a whole REST answer that is not an error.
-    pub fn kept(&self) -> Option<Bytes> {
+    pub fn stored(&self) -> Option<Bytes> {
         match self {
-            Form::Rest(rest) if !rest.is_error => Some(rest.kept()),
+            Form::Rest(rest) if !rest.is_error => Some(rest.stored()),
             other => other.result().cloned(),
         }
     }
@@ -212,7 +214,7 @@ impl Form {
     /// Reports whether the node answered with an error.
     pub fn is_error(&self) -> bool {
         match self {
-            Form::Whole(whole) => !matches!(whole.inner, Inner::Result(_)),
+            Form::Complete(complete) => !matches!(complete.inner, Inner::Result(_)),
             Form::Failure(..) | Form::Error(..) => true,
             Form::Rest(rest) => rest.is_error,
             Form::Stream(streamed) => streamed.is_error,
@@ -224,7 +226,7 @@ impl Form {
     #[must_use]
     pub fn shared(&self) -> Form {
         match self {
-            Form::Whole(Whole { inner, status, .. }) => inner.clone().form(*status),
+            Form::Complete(CompleteReply { inner, status, .. }) => inner.clone().form(*status),
             other => other.clone(),
         }
     }
@@ -246,13 +248,13 @@ mod tests {
             body: Bytes::from_static(b"\x00\xff"),
             is_error: false,
         };
-        let kept = rest.kept();
-        assert_eq!(Rest::restored(kept.clone()), Some(rest));
-        for cut in 0..kept.len() - 2 {
-            assert_eq!(Rest::restored(kept.slice(..cut)), None, "{cut}");
+        let stored = rest.stored();
+        assert_eq!(Rest::restored(stored.clone()), Some(rest));
+        for cut in 0..stored.len() - 2 {
+            assert_eq!(Rest::restored(stored.slice(..cut)), None, "{cut}");
         }
-        let failed = Rest { is_error: true, ..Rest::restored(kept).unwrap() };
+        let failed = Rest { is_error: true, ..Rest::restored(stored).unwrap() };
         let failed = Form::Rest(Box::new(failed));
-        assert!(failed.kept().is_none() && failed.is_error());
+        assert!(failed.stored().is_none() && failed.is_error());
     }
 }

@@ -25,7 +25,8 @@ pub(crate) fn random() -> u64 {
 impl RequestId {
     /// Creates an id for a request that arrived at `now`.
     pub fn new(now: Time) -> Self {
-        let (high, low) = (random(), random());
+        let high = random();
+        let low = random();
         let time = u128::from(now.millis() & 0xffff_ffff_ffff) << 80;
         let version = 7 << 76 | u128::from(high & 0xfff) << 64;
         let variant = 0b10 << 62 | u128::from(low >> 2);

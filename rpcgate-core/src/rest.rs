@@ -152,7 +152,7 @@ pub fn query_without<'q>(query: &'q str, names: &[&str]) -> Cow<'q, str> {
         let name = pair.split('=').next().unwrap_or_default();
         // An invalid escape is taken literally.
         decoded(name)
-            .is_some_and(|name| names.iter().any(|wanted| wanted.as_bytes().eq_ignore_ascii_case(&name)))
+            .is_some_and(|name| names.iter().any(|expected| expected.as_bytes().eq_ignore_ascii_case(&name)))
     };
     if query.is_empty() || !query.split('&').any(is_named) {
         return Cow::Borrowed(query);
@@ -185,7 +185,9 @@ const LONGEST_NAME: usize = 256;
 impl RestCall {
     /// Creates the call of a non-empty `path`. `None` if path and query are too long for a request target.
     pub fn new(verb: Method, path: &Path, query: &str, headers: HeaderMap) -> Option<Self> {
-        let (verb_text, path, mark) = (verb.as_str(), path.as_str(), if query.is_empty() { "" } else { "?" });
+        let verb_text = verb.as_str();
+        let path = path.as_str();
+        let mark = if query.is_empty() { "" } else { "?" };
         let mut line = Vec::with_capacity(verb_text.len() + path.len() + query.len() + 2);
         for part in [verb_text, " ", path, mark, query] {
             line.extend_from_slice(part.as_bytes());

@@ -113,12 +113,12 @@ impl RestMethod {
     /// Reports whether the path matches the template, for any HTTP method.
     pub fn has_path(&self, path: &Path) -> bool {
         let mut found = path.segments();
-        for wanted in self.template.split('/').skip(1) {
+        for expected in self.template.split('/').skip(1) {
             let Some(segment) = found.next() else { return false };
-            match wanted.strip_prefix('{') {
+            match expected.strip_prefix('{') {
                 Some(parameter) if parameter.ends_with("...}") => return true,
                 Some(_) => {}
-                None if wanted != segment => return false,
+                None if expected != segment => return false,
                 None => {}
             }
         }
@@ -130,7 +130,8 @@ const fn is_template(text: &[u8]) -> bool {
     if text.is_empty() || text[0] != b'/' {
         return false;
     }
-    let (mut start, mut at) = (1, 1);
+    let mut start = 1;
+    let mut at = 1;
     while at <= text.len() {
         if at == text.len() || text[at] == b'/' {
             if !is_template_segment(text, start, at) {
@@ -148,7 +149,8 @@ const fn is_template_segment(text: &[u8], start: usize, end: usize) -> bool {
     if start == end {
         return false;
     }
-    let (mut from, mut to) = (start, end);
+    let mut from = start;
+    let mut to = end;
     if text[start] == b'{' && text[end - 1] == b'}' {
         from += 1;
         to -= 1;
@@ -199,7 +201,8 @@ mod tests {
 
     #[test]
     fn a_row_is_for_its_verb() {
-        let (get, submit) = (RestMethod::get("/tx", 1), RestMethod::submit("/tx", 20));
+        let get = RestMethod::get("/tx", 1);
+        let submit = RestMethod::submit("/tx", 20);
         for (verb, expected) in [
             (Verb::GET, (true, false)),
             (Verb::HEAD, (true, false)),

@@ -103,12 +103,12 @@ impl SafeguardRule {
 
     /// Returns the caller with its plan windows and its project's requests per second scaled down.
     pub fn cool(&self, caller: &Caller) -> Caller {
-        let mut cooled = caller.clone();
-        let Plan { per_minute, per_hour, per_day, .. } = &mut cooled.plan;
-        for limit in [per_minute, per_hour, per_day].into_iter().chain(&mut cooled.quota.rps_limit) {
+        let mut throttled = caller.clone();
+        let Plan { per_minute, per_hour, per_day, .. } = &mut throttled.plan;
+        for limit in [per_minute, per_hour, per_day].into_iter().chain(&mut throttled.quota.rps_limit) {
             *limit = self.scale(*limit);
         }
-        cooled
+        throttled
     }
 }
 
@@ -166,7 +166,7 @@ impl RefusalStorm {
     }
 
     /// Reports whether the key was in a cool-down at the last check.
-    pub const fn is_cooled(&self) -> bool {
+    pub const fn is_throttled(&self) -> bool {
         self.end.is_some()
     }
 }
@@ -249,10 +249,10 @@ mod tests {
     fn only_windows_and_requests_per_second_are_scaled() {
         let mut caller = suite::caller(1);
         caller.quota.rps_limit = Some(20);
-        let cooled = RULE.cool(&caller);
+        let throttled = RULE.cool(&caller);
         let plan = Plan { per_minute: 2, per_hour: 125, per_day: 2_500, ..caller.plan };
-        assert_eq!((cooled.plan, cooled.quota.rps_limit), (plan, Some(5)));
-        assert_eq!(Caller { plan: caller.plan, quota: caller.quota, ..cooled }, caller);
+        assert_eq!((throttled.plan, throttled.quota.rps_limit), (plan, Some(5)));
+        assert_eq!(Caller { plan: caller.plan, quota: caller.quota, ..throttled }, caller);
         assert_eq!((RULE.scale(1), RULE.scale(0), RULE.scale(u64::MAX)), (1, 0, u64::MAX / 4));
     }
 
@@ -282,11 +282,12 @@ mod tests {
         fn a_storm_agrees_with_a_list_of_all_refusals(steps in proptest::collection::vec(0u64..40, 1..300)) {
             let mut storm = RefusalStorm::default();
             let mut refused: Vec<u64> = Vec::new();
-            let (mut secs, mut end) = (1_000_000, 0);
+            let mut secs = 1_000_000;
+            let mut end = 0;
             for step in steps {
                 secs += step;
                 let now = Time::from_secs(secs);
-                if storm.end(now).is_none() && storm.is_cooled() {
+                if storm.end(now).is_none() && storm.is_throttled() {
                     storm = RefusalStorm::default();
                 }
                 prop_assert_eq!(storm.end(now).is_some(), secs < end);

@@ -191,7 +191,8 @@ mod tests {
     #[test]
     fn keys_differ_and_have_the_stated_form() {
         let forge = KeyForge::new(b"s");
-        let (a, b) = (forge.make().unwrap(), forge.make().unwrap());
+        let a = forge.make().unwrap();
+        let b = forge.make().unwrap();
         assert_ne!(a, b);
         assert_eq!((a.len(), shown(&a).len()), (50, 12));
         assert_eq!(shown("something else"), "");
@@ -199,7 +200,8 @@ mod tests {
 
     #[test]
     fn keys_of_a_former_secret_pass_next_to_those_of_the_current_one() {
-        let (first, second) = (KeyForge::new(b"first"), KeyForge::new(b"second"));
+        let first = KeyForge::new(b"first");
+        let second = KeyForge::new(b"second");
         let both = KeyForge::new(b"third").accepting([b"second".as_slice(), b"first"]);
         let new = both.make().unwrap();
         for key in [first.make().unwrap(), second.make().unwrap(), new.clone()] {

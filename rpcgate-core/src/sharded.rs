@@ -17,7 +17,7 @@ pub struct Sharded<K, V> {
 #[derive(Debug)]
 struct Shard<K, V> {
     values: HashMap<K, V, RandomState>,
-    /// The newest epoch of [`Sharded::with_kept`].
+    /// The newest epoch of [`Sharded::with_expiring`].
     epoch: u64,
 }
 
@@ -56,7 +56,7 @@ impl<K: Hash + Eq + Copy, V: Default> Sharded<K, V> {
     /// Calls `act` like [`with`](Sharded::with), for values that expire. The first call per shard with a new `epoch`,
     /// which only grows, removes the values for which `keep` is false, instead of a sweep. Neither function may use
     /// this map.
-    pub fn with_kept<T>(
+    pub fn with_expiring<T>(
         &self,
         key: K,
         epoch: u64,

@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// use rpcgate_core::share::{Full, Shares};
 ///
 /// let places = Shares::new(16).with_share(2).with_reserve(4);
-/// let (one, other) = (ProjectId(1), ProjectId(2));
+/// let one = ProjectId(1);
+/// let other = ProjectId(2);
 /// assert_eq!((places.take_for(one, 12), places.take_for(one, 1)), (Ok(()), Err(Full)));
 /// assert_eq!((places.take_for(other, 2), places.take_for(other, 1)), (Ok(()), Err(Full)));
 /// places.give_for(one, 11);

@@ -34,8 +34,9 @@
 //! # let caller = Arc::new(Caller::new(KeyId(1), ProjectId(2), TenantId(3), Plan::of(Tier::Free)));
 //! let sink = Arc::new(MemoryUsageSink::default());
 //! # let accounting = Accounting::new(clock.clone(), Arc::<MemoryCounters>::default(), sink.clone());
-//! # let now = (clock.now(), clock.elapsed());
-//! let handshake = Tally::new(RequestId(7), Transport::Ws, chain, caller, now, Arc::new(accounting));
+//! # let arrival = clock.now();
+//! # let started = clock.elapsed();
+//! let handshake = Tally::new(RequestId(7), Transport::Ws, chain, caller, arrival, started, Arc::new(accounting));
 //! let mut stream = StreamTally::begin(Box::new(handshake)).map_err(|_| "it was refused")?;
 //! stream.push(120);
 //! stream.push(130);
@@ -219,11 +220,14 @@ impl StreamTally {
     /// [settled](StreamTally::settle) one is recorded together with others.
     pub fn message(&self) -> Box<Tally> {
         let clock = &self.accounting.clock;
-        let (arrival, started) = (clock.now(), clock.elapsed());
-        let (id, accounting) = (RequestId::new(arrival), self.accounting.clone());
-        let (chain, caller) = (self.chain.clone(), self.caller.clone());
-        let mut tally = Tally::new(id, self.transport, chain, caller, (arrival, started), accounting);
-        tally.phase = Phase::Whole;
+        let arrival = clock.now();
+        let started = clock.elapsed();
+        let id = RequestId::new(arrival);
+        let accounting = self.accounting.clone();
+        let chain = self.chain.clone();
+        let caller = self.caller.clone();
+        let mut tally = Tally::new(id, self.transport, chain, caller, arrival, started, accounting);
+        tally.phase = Phase::Complete;
         tally.stream = Some(self.bytes.clone());
         let tracing = self.accounting.tracing.as_ref();
         tally.tries.set_trace(tracing.and_then(|tracing| tracing.sampling.root(id)));
@@ -292,7 +296,7 @@ impl StreamTally {
             };
             let request = RequestId::new(sum.arrival);
             let latency = sum.latency / sum.calls.max(1);
-            self.append(request, (Phase::Whole, latency), sum.arrival, 0, &[line]);
+            self.append(request, Phase::Complete, latency, sum.arrival, 0, &[line]);
         }
         // Keeps the allocation for the next calls.
         self.calls = calls;
@@ -326,7 +330,8 @@ impl StreamTally {
         let mut lines = Vec::with_capacity(1);
         let mut calls = 1;
         while calls == 1 || to_node > 0 || to_client > 0 {
-            let (bytes_in, bytes_out) = (part(&mut to_node), part(&mut to_client));
+            let bytes_in = part(&mut to_node);
+            let bytes_out = part(&mut to_client);
             lines.push(Line { calls, bytes_in, bytes_out, ..self.line(DISCONNECT, outcome) });
             calls = 0;
         }
@@ -383,13 +388,14 @@ impl StreamTally {
             Phase::End => self.accounting.clock.elapsed().saturating_sub(self.started),
             _ => Duration::ZERO,
         };
-        self.append(self.request, (phase, latency), arrival, windowed, lines);
+        self.append(self.request, phase, latency, arrival, windowed, lines);
     }
 
     fn append(
         &self,
         request: RequestId,
-        (phase, latency): (Phase, Duration),
+        phase: Phase,
+        latency: Duration,
         arrival: Time,
         windowed: u32,
         lines: &[Line<'_>],
@@ -454,7 +460,8 @@ mod tests {
     impl Fixture {
         fn new() -> Self {
             let clock = Arc::new(ManualClock::at(Time::from_secs(1_000_000)));
-            let (counters, sink) = (Arc::<MemoryCounters>::default(), Arc::<MemoryUsageSink>::default());
+            let counters = Arc::<MemoryCounters>::default();
+            let sink = Arc::<MemoryUsageSink>::default();
             let accounting = Accounting::new(clock.clone(), counters.clone(), sink.clone());
             Fixture { clock, counters, sink, accounting: Arc::new(accounting) }
         }
@@ -462,8 +469,17 @@ mod tests {
         fn tally(&self, transport: Transport) -> Box<Tally> {
             let caller = Caller::new(KeyId(1), ProjectId(2), TenantId(3), Plan::of(Tier::Standard));
             let chain = Arc::new(Chain::deployed(Arc::new(Toy)));
-            let now = (self.clock.now(), self.clock.elapsed());
-            Box::new(Tally::new(ID, transport, chain, Arc::new(caller), now, self.accounting.clone()))
+            let arrival = self.clock.now();
+            let started = self.clock.elapsed();
+            Box::new(Tally::new(
+                ID,
+                transport,
+                chain,
+                Arc::new(caller),
+                arrival,
+                started,
+                self.accounting.clone(),
+            ))
         }
 
         /// Returns a tally with one call of five Compute Units.
@@ -549,7 +565,7 @@ mod tests {
         assert_eq!(fixture.seen().len(), 1, "nothing is due yet");
         assert!(stream.due().is_some());
         stream.flush();
-        let call = |calls: u32| (Phase::Whole, "a".to_owned(), calls, 21 * calls, 30 * calls);
+        let call = |calls: u32| (Phase::Complete, "a".to_owned(), calls, 21 * calls, 30 * calls);
         assert_eq!(fixture.seen()[1..], [call(2), call(1)]);
         let records = fixture.sink.records();
         assert_eq!((records[1].latency.as_millis(), records[1].lines[0].outcome), (20, Outcome::Answered));
@@ -620,7 +636,7 @@ mod tests {
             fixture.seen(),
             [
                 (Phase::Begin, "WS:connect".into(), 1, 0, 0),
-                (Phase::Whole, "a".into(), 1, 21, 30),
+                (Phase::Complete, "a".into(), 1, 21, 30),
                 (Phase::Pushed, "WS:message".into(), 1, 0, 500),
                 (Phase::End, "WS:disconnect".into(), 1, 21, 530),
             ]
@@ -658,7 +674,7 @@ mod tests {
         let message = fixture.call(stream.message());
         stream.end(Outcome::Answered);
         drop(message);
-        assert_eq!(fixture.seen().last().unwrap().0, Phase::Whole);
+        assert_eq!(fixture.seen().last().unwrap().0, Phase::Complete);
     }
 
     #[test]
@@ -705,7 +721,7 @@ mod tests {
         tally.entries[0].state = CallState::Failed(Fault::unsent(Cause::Connect));
         drop(StreamTally::begin(tally).unwrap_err());
         let records = fixture.sink.records();
-        assert_eq!((records[0].phase, records[0].lines[0].outcome), (Phase::Whole, Outcome::Failed));
+        assert_eq!((records[0].phase, records[0].lines[0].outcome), (Phase::Complete, Outcome::Failed));
     }
 
     #[test]

@@ -98,7 +98,7 @@ pub struct Tally {
     /// The caller.
     pub caller: Arc<Caller>,
     /// The end of the cool-down, if the key is in one: `caller` then has the scaled limits.
-    pub cooled: Option<Time>,
+    pub throttled_until: Option<Time>,
     /// The arrival, which decides the minute and hour of the request.
     pub arrival: Time,
     /// The request's body, which the spans of the entries refer to.
@@ -118,9 +118,9 @@ pub struct Tally {
     /// Headers of a node's answer to a set of one that the client gets.
     pub passing: HeaderMap,
     /// Its slot in the chain's load, until its answer begins to leave.
-    pub place: Option<LoadSlot>,
+    pub load_slot: Option<LoadSlot>,
     /// Memory held for its bodies.
-    pub room: crate::memory::MemoryPermit,
+    pub memory: crate::memory::MemoryPermit,
     /// The deadline of its calls, by [`Clock::elapsed`], if they waited for other callers' calls before.
     pub deadline: Option<Duration>,
     /// The client's head consistency, if requested.
@@ -148,7 +148,8 @@ impl Tally {
         transport: Transport,
         chain: Arc<Chain>,
         caller: Arc<Caller>,
-        (arrival, started): (Time, Duration),
+        arrival: Time,
+        started: Duration,
         accounting: Arc<Accounting>,
     ) -> Self {
         Tally {
@@ -156,7 +157,7 @@ impl Tally {
             transport,
             chain,
             caller,
-            cooled: None,
+            throttled_until: None,
             arrival,
             body: Bytes::new(),
             batch: false,
@@ -166,14 +167,14 @@ impl Tally {
             counted: 0,
             grant: None,
             passing: HeaderMap::new(),
-            place: None,
-            room: crate::memory::MemoryPermit::default(),
+            load_slot: None,
+            memory: crate::memory::MemoryPermit::default(),
             deadline: None,
             consistency: None,
             tries: NodeTries::default(),
             started,
             accounting,
-            phase: if transport == Transport::Ws { Phase::Begin } else { Phase::Whole },
+            phase: if transport == Transport::Ws { Phase::Begin } else { Phase::Complete },
             stream: None,
             is_closed: false,
             in_flight: None,
@@ -210,25 +211,25 @@ impl Tally {
     /// Releases its slot in the chain's load, because its answer begins to leave or will not come. The duration counts
     /// if exactly one node was tried and that try answered or timed out.
     pub fn leave_load(&mut self) {
-        let Some(place) = self.place.take() else { return };
+        let Some(load_slot) = self.load_slot.take() else { return };
         let now = self.accounting.clock.elapsed();
-        let [only] = self.tries.as_slice() else { return place.passed(now) };
+        let [only] = self.tries.as_slice() else { return load_slot.passed(now) };
         let kind = || {
             let method = self.entries.first().map(|entry| entry.call.method(&self.body)).unwrap_or_default();
             // Sets of 2, 4 or 8 calls take different times.
             let size = self.entries.len().checked_ilog2().unwrap_or_default();
-            place.kind(&(method, size, only.pool, only.node))
+            load_slot.kind(&(method, size, only.pool, only.node))
         };
         match only.end {
             TryEnd::Answered => {
                 let kind = kind();
-                place.answered(kind, now);
+                load_slot.answered(kind, now);
             }
             TryEnd::Running | TryEnd::Stopped | TryEnd::Failed(Fault { cause: Cause::Timeout, .. }) => {
                 let kind = kind();
-                place.given_up(kind, now);
+                load_slot.abandoned(kind, now);
             }
-            TryEnd::IdleClosed | TryEnd::Failed(_) => place.passed(now),
+            TryEnd::IdleClosed | TryEnd::Failed(_) => load_slot.passed(now),
         }
     }
 
@@ -263,14 +264,16 @@ impl Tally {
         let charged = u64::from(begin.cu);
         if self.accounting.recent.is_some() {
             let latency = self.accounting.clock.elapsed().saturating_sub(self.started);
-            let (cu, status, outcome) = (begin.cu, begin.status, begin.outcome);
+            let cu = begin.cu;
+            let status = begin.status;
+            let outcome = begin.outcome;
             let call = |entry: &Entry| CallFacts { cu, status, outcome, ..self.call_facts(entry, 0) };
             let calls = self.entries.iter().take(1).map(|entry| (call(entry), begin.method));
-            self.remember(calls, latency, (self.grant, charged), true);
+            self.remember(calls, latency, self.grant, charged, true);
         }
         for observer in self.observers() {
             let latency = self.accounting.clock.elapsed().saturating_sub(self.started);
-            self.show(observer, &[*begin], latency, (self.grant, charged), true);
+            self.show(observer, &[*begin], latency, self.grant, charged, true);
         }
         self.refund(charged);
     }
@@ -311,7 +314,8 @@ impl Tally {
 
     fn settle<T>(&mut self, give: impl FnOnce(&Arc<dyn UsageSink>, &Record<'_>) -> T) -> Option<T> {
         self.leave_load();
-        let (charged, grant) = (self.charged(), self.grant);
+        let charged = self.charged();
+        let grant = self.grant;
         self.refund(charged);
         if self.entries.is_empty() {
             return None;
@@ -360,14 +364,17 @@ impl Tally {
         };
         // A stream message has no id that its client knows.
         if self.accounting.recent.is_some() && self.stream.is_none() {
-            let calls = lines.iter().zip(self.entries.iter()).enumerate().map(|(place, (line, entry))| {
-                let (cu, status, outcome) = (line.cu, line.status, line.outcome);
-                (CallFacts { cu, status, outcome, ..self.call_facts(entry, place) }, line.method)
-            });
-            self.remember(calls, record.latency, (grant, charged), false);
+            let calls =
+                lines.iter().zip(self.entries.iter()).enumerate().map(|(load_slot, (line, entry))| {
+                    let cu = line.cu;
+                    let status = line.status;
+                    let outcome = line.outcome;
+                    (CallFacts { cu, status, outcome, ..self.call_facts(entry, load_slot) }, line.method)
+                });
+            self.remember(calls, record.latency, grant, charged, false);
         }
         for observer in self.observers() {
-            self.show(observer, &lines, record.latency, (grant, charged), false);
+            self.show(observer, &lines, record.latency, grant, charged, false);
         }
         Some(give(&self.accounting.sink, &record))
     }
@@ -392,7 +399,7 @@ fn status(entry: &Entry, dialect: Dialect) -> StatusCode {
         CallState::Refused(refusal) => refusal.status(),
         CallState::Failed(_) => BackendFailure.status(dialect),
         CallState::Answered(reply) => match &reply.form {
-            Form::Whole(whole) => whole.status,
+            Form::Complete(complete) => complete.status,
             Form::Rest(rest) => rest.status,
             Form::Stream(streamed) => streamed.status,
             Form::Failure(_, status) | Form::Error(_, status) => *status,
@@ -436,13 +443,22 @@ mod tests {
 
     fn fixture(body: &'static [u8]) -> Fixture {
         let clock = Arc::new(ManualClock::at(Time::from_secs(1_000_000)));
-        let (counters, sink) = (Arc::new(MemoryCounters::default()), Arc::new(MemoryUsageSink::default()));
+        let counters = Arc::new(MemoryCounters::default());
+        let sink = Arc::new(MemoryUsageSink::default());
         let accounting = Accounting::new(clock.clone(), counters.clone(), sink.clone());
         let chain = Arc::new(Chain::deployed(Arc::new(Toy)));
         let caller = Caller::new(KeyId(1), ProjectId(2), TenantId(3), Plan::of(Tier::Standard));
-        let now = (clock.now(), clock.elapsed());
-        let mut tally =
-            Tally::new(RequestId(9), Transport::Http, chain, Arc::new(caller), now, Arc::new(accounting));
+        let arrival = clock.now();
+        let started = clock.elapsed();
+        let mut tally = Tally::new(
+            RequestId(9),
+            Transport::Http,
+            chain,
+            Arc::new(caller),
+            arrival,
+            started,
+            Arc::new(accounting),
+        );
         tally.body = Bytes::from_static(body);
         let items = match parse(body, &Limits::default()) {
             Ok(ParsedBody::Single(item)) => vec![item],

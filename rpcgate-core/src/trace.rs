@@ -48,7 +48,7 @@ const RANDOM: u8 = 2;
 /// The number of random bits that decide whether a trace is recorded. Request ids end in at least this many.
 const RANDOM_BITS: u32 = 56;
 
-const WHOLE: u32 = 1_000_000;
+const MILLION: u32 = 1_000_000;
 
 /// The number of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -107,7 +107,7 @@ impl TraceContext {
     pub fn parse(text: &[u8]) -> Option<Self> {
         let (head, rest) = text.split_at_checked(LENGTH)?;
         let [version, trace, span, flags] = fields(head)?;
-        let is_whole = match version {
+        let is_complete = match version {
             0 => rest.is_empty(),
             0xff => false,
             _ => rest.is_empty() || rest[0] == b'-' && text.len() <= LONGEST,
@@ -115,7 +115,7 @@ impl TraceContext {
         let trace = TraceId(NonZeroU128::new(trace)?);
         let span = SpanId::new(u64::try_from(span).ok()?)?;
         let flags = u8::try_from(flags).ok()? & (SAMPLED | RANDOM);
-        is_whole.then_some(TraceContext { trace, span, flags })
+        is_complete.then_some(TraceContext { trace, span, flags })
     }
 
     /// Reports whether the trace is recorded.
@@ -150,8 +150,8 @@ fn fields(head: &[u8]) -> Option<[u128; 4]> {
     const WIDTHS: [usize; 4] = [2, 32, 16, 2];
     let mut numbers = [0; 4];
     let mut rest = head;
-    for (place, (number, width)) in numbers.iter_mut().zip(WIDTHS).enumerate() {
-        if place > 0 {
+    for (index, (number, width)) in numbers.iter_mut().zip(WIDTHS).enumerate() {
+        if index > 0 {
             rest = rest.strip_prefix(b"-")?;
         }
         let (digits, after) = rest.split_at_checked(width)?;
@@ -207,14 +207,14 @@ pub struct TraceSampling {
 impl TraceSampling {
     /// Creates a sampling of `millionths` calls in a million, at most all of them.
     pub const fn of_millionths(millionths: u32) -> Self {
-        let left = WHOLE.saturating_sub(millionths);
-        TraceSampling { least: (((left as u128) << RANDOM_BITS) / WHOLE as u128) as u64 }
+        let left = MILLION.saturating_sub(millionths);
+        TraceSampling { least: (((left as u128) << RANDOM_BITS) / MILLION as u128) as u64 }
     }
 
     /// Returns the client's trace or a new one; `None` without a trace. A client's trace is recorded if the client asks
     /// for it and this request is sampled.
     pub fn begin(self, request: RequestId, headers: &HeaderMap) -> Option<CallTrace> {
-        let mut trace = self.begin_as_asked(request, headers)?;
+        let mut trace = self.begin_as_requested(request, headers)?;
         if !self.records(request) {
             trace.context.flags &= !SAMPLED;
         }
@@ -223,9 +223,9 @@ impl TraceSampling {
 
     /// Begins like [`begin`](TraceSampling::begin), but the client's sampling flag alone decides. Only for known
     /// clients.
-    pub fn begin_as_asked(self, request: RequestId, headers: &HeaderMap) -> Option<CallTrace> {
-        let mut given = headers.get_all(&TRACEPARENT).iter();
-        let (Some(parent), None) = (given.next(), given.next()) else { return self.root(request) };
+    pub fn begin_as_requested(self, request: RequestId, headers: &HeaderMap) -> Option<CallTrace> {
+        let mut parents = headers.get_all(&TRACEPARENT).iter();
+        let (Some(parent), None) = (parents.next(), parents.next()) else { return self.root(request) };
         let Some(parent) = TraceContext::parse(parent.as_bytes()) else { return self.root(request) };
         let context = parent.with_span(SpanId::random());
         Some(CallTrace { context, parent: Some(parent.span), state: read_state(headers) })
@@ -240,7 +240,8 @@ impl TraceSampling {
     /// Returns a new trace for the request, if it is sampled.
     pub fn root(self, request: RequestId) -> Option<CallTrace> {
         self.records(request).then(|| {
-            let (trace, span) = (request.into(), SpanId::random());
+            let trace = request.into();
+            let span = SpanId::random();
             let context = TraceContext { trace, span, flags: SAMPLED | RANDOM };
             CallTrace { context, parent: None, state: None }
         })

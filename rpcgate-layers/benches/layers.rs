@@ -132,9 +132,18 @@ impl Fixture {
     }
 
     fn tally(&self) -> Box<Tally> {
-        let now = (Time::from_secs(1_700_000_000), Duration::ZERO);
-        let (chain, caller) = (self.chain.clone(), self.caller.clone());
-        Box::new(Tally::new(RequestId(1), Transport::Http, chain, caller, now, self.accounting.clone()))
+        let arrival = Time::from_secs(1_700_000_000);
+        let chain = self.chain.clone();
+        let caller = self.caller.clone();
+        Box::new(Tally::new(
+            RequestId(1),
+            Transport::Http,
+            chain,
+            caller,
+            arrival,
+            Duration::ZERO,
+            self.accounting.clone(),
+        ))
     }
 
     fn calls(&self, body: &Bytes) -> Calls<Parsed> {
@@ -206,7 +215,8 @@ where
 /// Returns loads that limit the toy chain, with nothing in flight.
 fn overloaded() -> Arc<ChainLoads> {
     let loads = Arc::new(ChainLoads::new(LoadRules::default()));
-    let (chain, caller) = (ChainName::new("toy"), suite::caller(1));
+    let chain = ChainName::new("toy");
+    let caller = suite::caller(1);
     let mut now = Duration::ZERO;
     for millis in [[100; 20].as_slice(), &[2_000; 4]].concat() {
         let places: Vec<_> = (0..100).filter_map(|_| loads.enter(chain, &caller, now).ok()).collect();

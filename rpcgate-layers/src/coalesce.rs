@@ -115,7 +115,8 @@ impl Waiting {
     fn take(waker: &Waker, is_prompt: bool) -> Self {
         let queue = HERE.with(Arc::clone);
         let mut here = queue.lock();
-        let (group, leads) = (here.resumed, here.leader.is_none());
+        let group = here.resumed;
+        let leads = here.leader.is_none();
         let relies = !leads && is_prompt && here.is_prompt;
         if leads {
             here.leader = Some(waker.clone());
@@ -282,7 +283,8 @@ mod tests {
         for _ in 0..YIELDS {
             second.goes();
         }
-        let (mut third, fourth) = (Waits::came(), Waits::came());
+        let mut third = Waits::came();
+        let fourth = Waits::came();
         drop(first);
         assert!(!fourth.was_woken());
         assert!(!third.goes() && third.goes() && fourth.was_woken());
@@ -318,7 +320,8 @@ mod tests {
     #[test]
     fn a_prompt_follower_of_a_prompt_leader_waits_for_it_without_yielding() {
         for is_dropped in [false, true] {
-            let (mut leader, mut follower) = (Coalesce::prompt(), Coalesce::prompt());
+            let mut leader = Coalesce::prompt();
+            let mut follower = Coalesce::prompt();
             assert_eq!(polled(&mut leader), (false, true));
             let wakes = Arc::<WakeCount>::default();
             let waker = Waker::from(wakes.clone());
@@ -341,7 +344,8 @@ mod tests {
     fn a_follower_of_any_other_leader_and_any_other_follower_yield() {
         for (leads, follows) in [(false, true), (true, false)] {
             let of = |is_prompt| if is_prompt { Coalesce::prompt() } else { Coalesce::default() };
-            let (mut leader, mut follower) = (of(leads), of(follows));
+            let mut leader = of(leads);
+            let mut follower = of(follows);
             assert_eq!(polled(&mut leader), (false, true));
             for _ in 0..YIELDS {
                 assert_eq!(polled(&mut follower), (false, true));

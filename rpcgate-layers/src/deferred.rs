@@ -60,9 +60,11 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn a_deferred_task_runs_after_the_tasks_that_were_ready_before_it() {
-        let (order, wake) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Notify::new()));
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let wake = Arc::new(Notify::new());
         let deferred = tokio::spawn(Deferred::new({
-            let (order, wake) = (order.clone(), wake.clone());
+            let order = order.clone();
+            let wake = wake.clone();
             async move {
                 wake.notified().await;
                 order.lock().push("connection");
@@ -76,7 +78,8 @@ mod tests {
                 tokio::task::yield_now().await;
                 let calls: Vec<_> = (0..3)
                     .map(|_| {
-                        let (order, wake) = (order.clone(), wake.clone());
+                        let order = order.clone();
+                        let wake = wake.clone();
                         tokio::spawn(async move {
                             order.lock().push("call");
                             wake.notify_one();

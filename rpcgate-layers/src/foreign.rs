@@ -108,24 +108,24 @@ pub fn caller_of<B>(request: &http::Request<B>) -> Option<CallerRef<'_>> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Native;
 
-/// Marks a layer of a foreign stack. `tell` reads the layer's data from a request, `clock` is a clock if the layer
+/// Marks a layer of a foreign stack. `extract` reads the layer's data from a request, `clock` is a clock if the layer
 /// needs one and `()` otherwise, and `reject` answers refused requests.
 #[derive(Clone)]
 pub struct Foreign<F, C = Arc<dyn Clock>, J = RejectAsRequest> {
-    pub(crate) tell: F,
+    pub(crate) extract: F,
     pub(crate) clock: C,
     pub(crate) reject: J,
 }
 
 impl<F, C> Foreign<F, C> {
-    pub(crate) fn new(tell: F, clock: C) -> Self {
-        Foreign { tell, clock, reject: RejectAsRequest }
+    pub(crate) fn new(extract: F, clock: C) -> Self {
+        Foreign { extract, clock, reject: RejectAsRequest }
     }
 }
 
 impl<F, C, J> Foreign<F, C, J> {
     pub(crate) fn rejecting<K>(self, reject: K) -> Foreign<F, C, K> {
-        Foreign { tell: self.tell, clock: self.clock, reject }
+        Foreign { extract: self.extract, clock: self.clock, reject }
     }
 
     /// Passes a request on with `pass`, or answers it with the refusal.
@@ -233,7 +233,7 @@ impl<F> fmt::Debug for AcceptFn<F> {
     }
 }
 
-/// Defines `refusing` and `with_refusal_body` for a layer whose marker is [`Foreign`] and which has `map_way`.
+/// Defines `refusing` and `with_refusal_body` for a layer whose marker is [`Foreign`] and which has `map_mode`.
 macro_rules! refusing {
     ($layer:ident) => {
         impl<F, C, J> $layer<$crate::foreign::Foreign<F, C, J>> {
@@ -245,7 +245,7 @@ macro_rules! refusing {
             where
                 G: Fn(R, rpcgate_core::refusal::Refusal) -> Res,
             {
-                self.map_way(|way| way.rejecting($crate::foreign::RejectFn(refusing)))
+                self.map_mode(|mode| mode.rejecting($crate::foreign::RejectFn(refusing)))
             }
 
             /// Answers refused HTTP requests as the gateway does, with a body that `body` builds from its bytes.
@@ -256,7 +256,7 @@ macro_rules! refusing {
             where
                 G: Fn(bytes::Bytes) -> B,
             {
-                self.map_way(|way| way.rejecting($crate::foreign::RejectBody(body)))
+                self.map_mode(|mode| mode.rejecting($crate::foreign::RejectBody(body)))
             }
         }
     };

@@ -2,7 +2,7 @@
 //! cargo-fuzz sets.
 
 use crate::transport::ws::incoming::ReadError;
-use crate::transport::ws::read_all::{Whole, read_all};
+use crate::transport::ws::read_all::{CompleteMessage, read_all};
 use crate::transport::ws::wire::Role;
 use bytes::Bytes;
 
@@ -26,15 +26,15 @@ pub struct FramesRead {
     pub left: usize,
 }
 
-/// Reads frames of a client or a node from `pieces`, with `room` bytes of memory for bodies.
-pub fn frames_read(pieces: &[Bytes], is_client: bool, max_message: usize, room: usize) -> FramesRead {
+/// Reads frames of a client or a node from `pieces`, with `memory` bytes of memory for bodies.
+pub fn frames_read(pieces: &[Bytes], is_client: bool, max_message: usize, memory: usize) -> FramesRead {
     let role = if is_client { Role::Server } else { Role::Client };
-    let all = read_all(pieces, role, max_message, room);
-    let messages = all.wholes().0.into_iter().map(|whole| match whole {
-        Whole::Message(is_text, payload) => (if is_text { 1 } else { 2 }, payload),
-        Whole::Ping(payload) => (9, payload),
-        Whole::Pong(payload) => (10, payload),
-        Whole::Close => (8, Vec::new()),
+    let all = read_all(pieces, role, max_message, memory);
+    let messages = all.complete_messages().0.into_iter().map(|message| match message {
+        CompleteMessage::Message(is_text, payload) => (if is_text { 1 } else { 2 }, payload),
+        CompleteMessage::Ping(payload) => (9, payload),
+        CompleteMessage::Pong(payload) => (10, payload),
+        CompleteMessage::Close => (8, Vec::new()),
     });
     FramesRead {
         messages: messages.collect(),

@@ -44,19 +44,19 @@ pub trait CallPolicy: Send + Sync + 'static {
 pub struct Gate<S, D, W = Native> {
     inner: S,
     decide: Arc<D>,
-    way: W,
+    mode: W,
 }
 
 impl<S, D, W> Gate<S, D, W> {
     /// Creates a gate that checks `decide` before `inner`.
-    pub fn new(inner: S, decide: Arc<D>, way: W) -> Self {
-        Gate { inner, decide, way }
+    pub fn new(inner: S, decide: Arc<D>, mode: W) -> Self {
+        Gate { inner, decide, mode }
     }
 }
 
 impl<S: Clone, D, W: Clone> Clone for Gate<S, D, W> {
     fn clone(&self) -> Self {
-        Gate { inner: self.inner.clone(), decide: self.decide.clone(), way: self.way.clone() }
+        Gate { inner: self.inner.clone(), decide: self.decide.clone(), mode: self.mode.clone() }
     }
 }
 
@@ -107,11 +107,11 @@ where
     }
 
     fn call(&mut self, request: R) -> Self::Future {
-        let decided = match (self.way.tell)(&request) {
-            Some((caller, call)) => self.decide.decide_foreign(call, &caller, self.way.clock.now()),
+        let decided = match (self.mode.extract)(&request) {
+            Some((caller, call)) => self.decide.decide_foreign(call, &caller, self.mode.clock.now()),
             None => Err(Refusal::NoKey),
         };
-        self.way.pass(request, decided, |request, ()| self.inner.call(request))
+        self.mode.pass(request, decided, |request, ()| self.inner.call(request))
     }
 }
 
@@ -122,34 +122,34 @@ macro_rules! gate_layer {
         #[derive(Debug)]
         pub struct $layer<W = $crate::foreign::Native> {
             decide: std::sync::Arc<$decision>,
-            way: W,
+            mode: W,
         }
 
         impl<W: Clone> Clone for $layer<W> {
             fn clone(&self) -> Self {
-                Self { decide: self.decide.clone(), way: self.way.clone() }
+                Self { decide: self.decide.clone(), mode: self.mode.clone() }
             }
         }
 
         impl<W> $layer<W> {
-            fn map_way<V>(self, map: impl FnOnce(W) -> V) -> $layer<V> {
-                $layer { decide: self.decide, way: map(self.way) }
+            fn map_mode<V>(self, map: impl FnOnce(W) -> V) -> $layer<V> {
+                $layer { decide: self.decide, mode: map(self.mode) }
             }
         }
 
         impl $layer {
             /// Creates a layer that decides by `decision`. All services that it wraps share the decision.
             pub fn by(decision: std::sync::Arc<$decision>) -> Self {
-                Self { decide: decision, way: $crate::foreign::Native }
+                Self { decide: decision, mode: $crate::foreign::Native }
             }
 
-            /// Adapts the layer to foreign requests. `tell` returns the caller and the call of a request, and `clock`
-            /// gives the time of its arrival. A request without a call (`None`) is refused with
+            /// Adapts the layer to foreign requests. `extract` returns the caller and the call of a request, and
+            /// `clock` gives the time of its arrival. A request without a call (`None`) is refused with
             /// [`Refusal::NoKey`](rpcgate_core::refusal::Refusal::NoKey).
             pub fn with_call<R, F>(
                 self,
                 clock: std::sync::Arc<dyn rpcgate_core::clock::Clock>,
-                tell: F,
+                extract: F,
             ) -> $layer<$crate::foreign::Foreign<F>>
             where
                 F: for<'r> Fn(
@@ -159,7 +159,7 @@ macro_rules! gate_layer {
                     rpcgate_core::call::CallView<'r>,
                 )>,
             {
-                self.map_way(|_| $crate::foreign::Foreign::new(tell, clock))
+                self.map_mode(|_| $crate::foreign::Foreign::new(extract, clock))
             }
         }
 
@@ -169,7 +169,7 @@ macro_rules! gate_layer {
             type Service = $crate::gate::Gate<S, $decision, W>;
 
             fn layer(&self, inner: S) -> Self::Service {
-                $crate::gate::Gate::new(inner, self.decide.clone(), self.way.clone())
+                $crate::gate::Gate::new(inner, self.decide.clone(), self.mode.clone())
             }
         }
     };

@@ -91,12 +91,12 @@ impl fmt::Debug for RedisSettings {
 #[error("redis.url: {0}")]
 pub struct BadRedis(String);
 
-/// The place in which a gateway's calls are recorded, and the delay of the records.
+/// The store in which a gateway's calls are recorded, and the delay of the records.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Recording {
-    /// The name of the place. Counters are compared with the recorded usage only if all gateways have the same name and
-    /// the place contains the records of all of them.
-    pub place: Arc<str>,
+    /// The name of the store. Counters are compared with the recorded usage only if all gateways have the same name and
+    /// the store contains the records of all of them.
+    pub store: Arc<str>,
     /// Records that are older than this have arrived there.
     pub behind: Duration,
 }
@@ -109,9 +109,9 @@ pub trait Seed: Send + Sync + fmt::Debug {
     }
 
     /// Returns the counts that are still valid.
-    fn tell(&self) -> BoxFuture<'_, Result<Restored, Unavailable>>;
+    fn counts(&self) -> BoxFuture<'_, Result<Restored, Unavailable>>;
 
-    /// Returns the place in which all gateways record their calls. `None` if no such place exists or it is unknown;
+    /// Returns the store in which all gateways record their calls. `None` if no such store exists or it is unknown;
     /// then counters are never compared with the recorded usage.
     fn recording(&self) -> Option<Recording> {
         None
@@ -119,7 +119,7 @@ pub trait Seed: Send + Sync + fmt::Debug {
 
     /// Returns the recorded usage of the hour, the day and the last 24 hours. Minutes may be missing.
     fn recorded(&self) -> BoxFuture<'_, Result<Restored, Unavailable>> {
-        self.tell()
+        self.counts()
     }
 }
 
@@ -128,7 +128,7 @@ pub trait Seed: Send + Sync + fmt::Debug {
 pub struct NoSeed;
 
 impl Seed for NoSeed {
-    fn tell(&self) -> BoxFuture<'_, Result<Restored, Unavailable>> {
+    fn counts(&self) -> BoxFuture<'_, Result<Restored, Unavailable>> {
         Box::pin(std::future::ready(Ok(Restored::default())))
     }
 }
@@ -175,8 +175,8 @@ impl RedisCounters {
     }
 
     /// Returns the current state of the counters.
-    pub fn standing(&self) -> CounterState {
-        self.shared.standing()
+    pub fn state(&self) -> CounterState {
+        self.shared.state()
     }
 
     /// Waits until all gateways count together.
@@ -185,7 +185,7 @@ impl RedisCounters {
             let mut changed = pin!(self.shared.changed.notified());
             // No change is missed after this point.
             changed.as_mut().enable();
-            if self.standing() == CounterState::Together {
+            if self.state() == CounterState::Together {
                 return;
             }
             changed.await;
@@ -237,7 +237,9 @@ impl RedisCounters {
     fn ask_for_units(
         &self,
         digests: &Digests,
-        (project, ceiling, now): (ProjectId, u64, Time),
+        project: ProjectId,
+        ceiling: u64,
+        now: Time,
         costs: &[u32],
         want: Want,
     ) -> oneshot::Receiver<Unclaimed> {
@@ -250,7 +252,9 @@ impl RedisCounters {
             command.arg(*cost);
         }
         let (sender, receiver) = oneshot::channel();
-        let (shared, costs, hour) = (shared.clone(), SmallVec::<[u32; 4]>::from_slice(costs), now.hour());
+        let shared = shared.clone();
+        let costs = SmallVec::<[u32; 4]>::from_slice(costs);
+        let hour = now.hour();
         self.ask(command, move |answered| match answered.filter(|answered| answered.code == Code::Done) {
             None => shared.units.with(project, |units| units.unreported(want, hour)),
             Some(answered) => {
@@ -295,7 +299,8 @@ impl Drop for Unclaimed {
 }
 
 fn reserved(answered: &Answered, costs: &[u32], hour: u64) -> (Mask, Grant) {
-    let (mut mask, mut grant) = (Mask::default(), Grant { hour, units: 0, used: 0 });
+    let mut mask = Mask::default();
+    let mut grant = Grant { hour, units: 0, used: 0 };
     for (index, cost) in costs.iter().enumerate() {
         if answered.text(0).get(index) == Some(&b'1') {
             mask.set(index);
@@ -316,7 +321,8 @@ impl Counters for RedisCounters {
     }
 
     fn take(&self, caller: &Caller, weight: u32, now: Time) -> Answer<WindowCount> {
-        let (shared, weight) = (&self.shared, u64::from(weight));
+        let shared = &self.shared;
+        let weight = u64::from(weight);
         let doubts = shared.doubts.load(Relaxed);
         let (before, numbers, is_doubted) = shared.keys.look(caller.key, |known| match known {
             Some(known) => (known.peek(&caller.plan, now), known.numbers(now), known.is_doubted()),
@@ -355,11 +361,12 @@ impl Counters for RedisCounters {
         });
         // Copying the whole caller would be expensive.
         let lean = Caller::new(caller.key, caller.project, caller.tenant, caller.plan);
-        let (shared, caller) = (shared.clone(), lean.with_quota(caller.quota));
+        let shared = shared.clone();
+        let caller = lean.with_quota(caller.quota);
         Answer::Pending(Box::pin(async move {
             match receiver.await.ok().flatten() {
                 Some(answered) if !matches!(answered.code, Code::Late | Code::OtherEra) => {
-                    taken(&shared, &caller, weight, (now, numbers, doubts), &answered)
+                    taken(&shared, &caller, weight, now, numbers, doubts, &answered)
                 }
                 _ => shared.take_alone(&caller, weight, now),
             }
@@ -374,7 +381,9 @@ impl Counters for RedisCounters {
     }
 
     fn reserve(&self, caller: &Caller, costs: &[u32], now: Time) -> Answer<(Mask, Grant)> {
-        let (shared, project, ceiling) = (&self.shared, caller.project, caller.quota.cu_per_day);
+        let shared = &self.shared;
+        let project = caller.project;
+        let ceiling = caller.quota.cu_per_day;
         let Some(digests) = shared.together() else {
             return Answer::Now(shared.reserve_alone(project, costs, ceiling, now));
         };
@@ -384,8 +393,9 @@ impl Counters for RedisCounters {
             (units.spend(total, slice, ceiling, now), units.spent(now.hour()).saturating_sub(total))
         });
         if let Spent::No(want) = spent {
-            let reported = self.ask_for_units(&digests, (project, ceiling, now), costs, want);
-            let (shared, costs) = (shared.clone(), SmallVec::<[u32; 4]>::from_slice(costs));
+            let reported = self.ask_for_units(&digests, project, ceiling, now, costs, want);
+            let shared = shared.clone();
+            let costs = SmallVec::<[u32; 4]>::from_slice(costs);
             return Answer::Pending(Box::pin(async move {
                 match reported.await {
                     Ok(unclaimed) => unclaimed.claim(),
@@ -395,7 +405,7 @@ impl Counters for RedisCounters {
         }
         if let Spent::Low(want) = spent {
             // No call waits for it: the answer goes into the slice.
-            drop(self.ask_for_units(&digests, (project, ceiling, now), &[], want));
+            drop(self.ask_for_units(&digests, project, ceiling, now, &[], want));
         }
         let mut mask = Mask::default();
         (0..costs.len()).for_each(|index| mask.set(index));
@@ -415,7 +425,9 @@ fn taken(
     shared: &Shared,
     caller: &Caller,
     weight: u64,
-    (now, numbers, doubts): (Time, [u64; 3], u64),
+    now: Time,
+    numbers: [u64; 3],
+    doubts: u64,
     answered: &Answered,
 ) -> WindowCount {
     let mut counts = answered.numbers(0);

@@ -20,15 +20,15 @@ use std::task::{Context, Poll, ready};
 pub struct ReplyBody(Content);
 
 enum Content {
-    Whole(Bytes),
+    Complete(Bytes),
     Pieces(VecDeque<Bytes>),
     Flowing { flow: Flow, account: Option<Box<Tally>>, sent: u64 },
 }
 
 impl ReplyBody {
     /// Creates a complete body.
-    pub const fn whole(body: Bytes) -> Self {
-        ReplyBody(Content::Whole(body))
+    pub const fn complete(body: Bytes) -> Self {
+        ReplyBody(Content::Complete(body))
     }
 
     /// Creates a complete body in pieces. A large body keeps the memory in `held` until its last piece was written or
@@ -36,13 +36,13 @@ impl ReplyBody {
     pub(crate) fn held(first: Bytes, mut rest: Vec<Bytes>, held: &mut MemoryPermit) -> Self {
         let length = first.len() + bytes(&rest);
         if length < HELD && rest.is_empty() {
-            return ReplyBody(Content::Whole(first));
+            return ReplyBody(Content::Complete(first));
         }
         if length >= HELD {
             let mut held = std::mem::take(held);
             held.keep(length);
             let Some(last) = rest.pop() else {
-                return ReplyBody(Content::Whole(HeldBytes::hold(first, held)));
+                return ReplyBody(Content::Complete(HeldBytes::hold(first, held)));
             };
             rest.push(HeldBytes::hold(last, held));
         }
@@ -83,7 +83,7 @@ impl AsRef<[u8]> for HeldBytes {
 impl fmt::Debug for ReplyBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Content::Whole(body) => f.debug_tuple("Whole").field(body).finish(),
+            Content::Complete(body) => f.debug_tuple("Complete").field(body).finish(),
             Content::Pieces(pieces) => f.debug_struct("Pieces").field("left", &bytes(pieces)).finish(),
             Content::Flowing { sent, .. } => {
                 f.debug_struct("Flowing").field("sent", sent).finish_non_exhaustive()
@@ -121,8 +121,8 @@ impl Body for ReplyBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
         match &mut self.0 {
-            Content::Whole(body) if body.is_empty() => Poll::Ready(None),
-            Content::Whole(body) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(body))))),
+            Content::Complete(body) if body.is_empty() => Poll::Ready(None),
+            Content::Complete(body) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(body))))),
             Content::Pieces(pieces) => Poll::Ready(pieces.pop_front().map(|piece| Ok(Frame::data(piece)))),
             Content::Flowing { flow, account, sent } => {
                 let next = ready!(flow.as_mut().poll_frame(cx));
@@ -143,7 +143,7 @@ impl Body for ReplyBody {
 
     fn is_end_stream(&self) -> bool {
         match &self.0 {
-            Content::Whole(body) => body.is_empty(),
+            Content::Complete(body) => body.is_empty(),
             Content::Pieces(pieces) => pieces.is_empty(),
             Content::Flowing { flow, .. } => flow.is_end_stream(),
         }
@@ -151,7 +151,7 @@ impl Body for ReplyBody {
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
-            Content::Whole(body) => SizeHint::with_exact(body.len() as u64),
+            Content::Complete(body) => SizeHint::with_exact(body.len() as u64),
             Content::Pieces(pieces) => SizeHint::with_exact(bytes(pieces) as u64),
             Content::Flowing { flow, .. } => flow.size_hint(),
         }

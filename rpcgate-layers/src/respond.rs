@@ -174,7 +174,8 @@ where
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.as_mut().project();
-        let (mut state, writes) = (this.state, *this.writes);
+        let mut state = this.state;
+        let writes = *this.writes;
         match state.as_mut().project() {
             At::Inside { inner, id } => {
                 let pending = match ready!(inner.poll(cx)) {
@@ -241,7 +242,7 @@ fn finish(pending: PendingResponse, id: RequestId, writes: Writes) -> (Response<
         }
         None => {
             let body = match &mut tally {
-                Some(tally) => ReplyBody::held(body, rest, &mut tally.room),
+                Some(tally) => ReplyBody::held(body, rest, &mut tally.memory),
                 None => ReplyBody::held(body, rest, &mut MemoryPermit::default()),
             };
             (body, tally.and_then(Tally::close))
@@ -350,7 +351,7 @@ mod tests {
 
         fn hold(&self, _: &Record<'_>) -> Option<Ticket> {
             let number = self.held.fetch_add(1, Relaxed) + 1;
-            Some(Ticket { place: 0, number })
+            Some(Ticket { slot: 0, number })
         }
 
         fn write(&self, ticket: Ticket) {
@@ -361,7 +362,8 @@ mod tests {
     type Answer = Pin<Box<dyn Future<Output = Response<ReplyBody>> + Send>>;
 
     fn patient() -> (Arc<Patient>, impl Fn() -> Answer) {
-        let (fixture, sink) = (Fixture::new(), Arc::<Patient>::default());
+        let fixture = Fixture::new();
+        let sink = Arc::<Patient>::default();
         let accounting = Arc::new((*fixture.accounting()).clone().with_sink(sink.clone()));
         let answer = move || {
             let pending =

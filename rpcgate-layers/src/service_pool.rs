@@ -14,7 +14,7 @@ pub struct ServicePool<S> {
 }
 
 /// The maximum number of idle clones; more are dropped.
-const KEPT: usize = 8;
+const IDLE_LIMIT: usize = 8;
 
 impl<S: Clone> ServicePool<S> {
     /// Creates a pool of clones of `service`.
@@ -81,7 +81,7 @@ impl<S> Drop for PooledService<S> {
             && self.is_idle
         {
             let mut idle = self.home.lock();
-            if idle.len() < KEPT {
+            if idle.len() < IDLE_LIMIT {
                 idle.push(service);
             }
         }

@@ -76,7 +76,7 @@ pub struct Parts {
     /// The executor of calls that other clients wait for when their own client has left.
     pub spawn: Arc<dyn Spawn>,
     /// The memory budget of all bodies together.
-    pub room: Arc<MemoryBudget>,
+    pub memory_budget: Arc<MemoryBudget>,
     /// Limits of a request's head.
     pub head: HeadLimits,
     /// Limits of a request's body.
@@ -123,7 +123,7 @@ impl Parts {
             accounting,
             replies: Arc::new(BoundedReplies::new(64 << 20)),
             spawn: Arc::new(TokioSpawn),
-            room: MemoryBudget::new(256 << 20),
+            memory_budget: MemoryBudget::new(256 << 20),
             head: HeadLimits::default(),
             body: BodyLimits::default(),
             envelope: Limits::default(),
@@ -176,7 +176,7 @@ pub fn http_stack(parts: &Parts) -> HttpStack {
             .with_body(parts.body)
             .with_envelope(parts.envelope)
             .with_answer(parts.reply.max)
-            .with_room(parts.room.clone()),
+            .with_memory_budget(parts.memory_budget.clone()),
     );
     layers.layer(call_stack(parts, upstream))
 }
@@ -205,12 +205,13 @@ pub fn websocket_stack(parts: &Parts) -> WebSocketStack {
         rules: MessageRules {
             chains: parts.chains.clone(),
             envelope: parts.envelope,
-            room: parts.room.clone(),
+            memory_budget: parts.memory_budget.clone(),
             calls_per_second: parts.stream_limits.calls_per_second,
             clock: parts.accounting.clock.clone(),
         },
     };
-    let (handshakes, messages) = (handshake_stack(parts, Admitted), message_stack(parts, Forward));
+    let handshakes = handshake_stack(parts, Admitted);
+    let messages = message_stack(parts, Forward);
     let layers = (
         // The reasons are those of `http_stack`. A handshake has no body.
         RespondLayer::new(parts.accounting.clock.clone()),
@@ -223,9 +224,10 @@ pub fn websocket_stack(parts: &Parts) -> WebSocketStack {
 /// writes refusals in the format of gRPC, and sends calls to nodes that take gRPC.
 pub fn grpc_stack(parts: &Parts) -> GrpcStack {
     let admission = admission_stack(parts, Entrance::GRPC, Admit);
-    let (pools, clock) = (parts.pools.clone(), parts.accounting.clock.clone());
+    let pools = parts.pools.clone();
+    let clock = parts.accounting.clock.clone();
     let streams = parts.streams.clone();
-    GrpcService::new((admission, call_stack(parts, Pass)), pools, clock, parts.room.clone(), streams)
+    GrpcService::new(admission, call_stack(parts, Pass), pools, clock, parts.memory_budget.clone(), streams)
         .with_limits(parts.grpc)
         .with_counts(parts.grpc_counts.clone())
 }

@@ -129,7 +129,8 @@ impl Fixture {
             Transport::Http,
             self.chain.clone(),
             self.caller.clone(),
-            (self.now(), self.clock.elapsed()),
+            self.now(),
+            self.clock.elapsed(),
             accounting,
         ))
     }

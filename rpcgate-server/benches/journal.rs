@@ -48,7 +48,7 @@ fn lines(count: usize, outcome: Outcome) -> Vec<Line<'static>> {
 
 fn record<'a>(number: u128, lines: &'a [Line<'a>], clock: &dyn Clock) -> Record<'a> {
     Record {
-        phase: Phase::Whole,
+        phase: Phase::Complete,
         request: RequestId(number),
         key: KeyId(number % 16),
         project: ProjectId(2),
@@ -132,7 +132,8 @@ fn appending(criterion: &mut Criterion) {
 
 /// Returns a frame whose names are all defined already.
 fn frame(lines: &[Line<'_>], clock: &dyn Clock) -> Vec<u8> {
-    let (mut writer, mut bytes) = (Writer::new(), Vec::new());
+    let mut writer = Writer::new();
+    let mut bytes = Vec::new();
     for number in 0..100 {
         bytes.clear();
         writer.frame(&record(number, lines, clock), &mut bytes);
@@ -161,7 +162,8 @@ fn beside_another(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("record a call beside another thread");
     for shards in [2, 3] {
         let journal = open(shards);
-        let (stop, others) = (AtomicBool::new(false), AtomicU64::new(0));
+        let stop = AtomicBool::new(false);
+        let others = AtomicU64::new(0);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {

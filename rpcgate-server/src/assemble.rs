@@ -93,7 +93,7 @@ pub(crate) fn parts(
     accounting.tracing = backends.tracing;
     let mut parts = Parts::new(chains, pools, backends.directory, Arc::new(accounting));
     parts.replies = backends.replies;
-    parts.room = MemoryBudget::new(size(limits.bodies_total));
+    parts.memory_budget = MemoryBudget::new(size(limits.bodies_total));
     parts.head = HeadLimits::default()
         .with_uri(size(limits.uri))
         .with_fields(limits.header_count as usize)
@@ -102,7 +102,7 @@ pub(crate) fn parts(
         .with_bytes(size(limits.body))
         .with_patience(limits.body_grace)
         .with_pace(size(limits.body_rate))
-        .with_whole(limits.body_timeout);
+        .with_total(limits.body_timeout);
     parts.batch = config.plans.batch_counts;
     parts.reply = ReplyLimits::default()
         .with_buffer(size(config.gateway.reply_buffer))

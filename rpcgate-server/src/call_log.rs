@@ -43,7 +43,9 @@ impl CallLog {
         let output = if file == Path::new("-") { Output::Standard } else { Output::file(file)? };
         let counts = Arc::<LogCounts>::default();
         let queue = LogQueue::start(output, counts.clone())?;
-        let (one_in, errors, slow) = (settings.one_in.max(1).into(), settings.errors, settings.slow);
+        let one_in = settings.one_in.max(1).into();
+        let errors = settings.errors;
+        let slow = settings.slow;
         Ok(Some(CallLog { one_in, errors, slow, queue, counts }))
     }
 

@@ -184,7 +184,7 @@ impl TracedRequest {
             KeyValue::new("rpcgate.try", word),
         ];
         if self.calls.len() > 1 {
-            let calls = (0..self.calls.len()).filter(|place| one.calls.has(*place)).count();
+            let calls = (0..self.calls.len()).filter(|index| one.calls.has(*index)).count();
             attributes.push(KeyValue::new("rpcgate.calls", number(calls)));
         }
         // In a newer pool the same index may belong to another node.

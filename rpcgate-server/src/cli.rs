@@ -160,7 +160,8 @@ mod tests {
     fn an_import_takes_a_file_and_its_form() {
         let line = "import --from dshackle d.yaml --out r.toml --chain eth";
         let ServerCommand::Import(args) = parse(line).unwrap() else { panic!("import") };
-        let (file, out) = ("d.yaml".into(), Some("r.toml".into()));
+        let file = "d.yaml".into();
+        let out = Some("r.toml".into());
         let chain = Some("eth".to_owned());
         assert_eq!(args, ImportArgs { file, from: Some(SourceForm::Dshackle), out, chain });
         for wrong in ["import", "import --from nginx n.conf"] {

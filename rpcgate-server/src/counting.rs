@@ -64,10 +64,10 @@ impl Counting {
     }
 
     /// Returns the status of the counters in Redis; `None` without Redis.
-    pub(crate) fn standing(&self) -> Option<CounterState> {
+    pub(crate) fn state(&self) -> Option<CounterState> {
         match self {
             Counting::Here(_) => None,
-            Counting::Together(counters) => Some(counters.standing()),
+            Counting::Together(counters) => Some(counters.state()),
         }
     }
 
@@ -100,7 +100,7 @@ mod tests {
     #[tokio::test]
     async fn counters_are_in_the_process_unless_a_redis_is_named() {
         let here = Counting::open(&Config::default(), Arc::new(NoSeed)).unwrap();
-        assert!(matches!(here, Counting::Here(_)) && here.standing().is_none());
+        assert!(matches!(here, Counting::Here(_)) && here.state().is_none());
         let config = config("[redis]\nurl = \"redis://127.0.0.1:1\"\nprefix = \"p:\"\ntimeout = \"20ms\"\n");
         let expected = RedisSettings {
             url: "redis://127.0.0.1:1".into(),
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(settings(&config), Some(expected));
         let together = Counting::open(&config, Arc::new(NoSeed)).unwrap();
         together.joined(Duration::from_millis(1)).await;
-        assert_eq!(together.standing(), Some(CounterState::Alone), "it continues without a server");
+        assert_eq!(together.state(), Some(CounterState::Alone), "it continues without a server");
         together.close().await;
     }
 

@@ -215,7 +215,9 @@ impl Prepared {
         }
         let simulated = listeners.iter().map(|(adapter, http, grpc)| {
             let facts = adapter.facts();
-            let (url, ws, grpc) = (http.url(), http.ws_url(), grpc.as_ref().map(GrpcNodeListener::url));
+            let url = http.url();
+            let ws = http.ws_url();
+            let grpc = grpc.as_ref().map(GrpcNodeListener::url);
             let chain = facts.name.as_str();
             if facts.https {
                 SimulatedNode { chain, url, ws: facts.ws.then_some(ws), grpc }
@@ -230,7 +232,8 @@ impl Prepared {
             return Err(DemoError::AdminAcme);
         }
         let step = step_watch::Sender::new("reading what clients submitted");
-        let (plan, echo) = (options.plan, options.webhook_echo);
+        let plan = options.plan;
+        let echo = options.webhook_echo;
         Ok(Prepared { dir, state, plan, listeners, settings, config, step, echo })
     }
 
@@ -252,13 +255,15 @@ impl Prepared {
     pub async fn start(self, options: StartOptions) -> Result<Demo, DemoError> {
         let Prepared { dir, mut state, plan, listeners, settings, config, step, echo } = self;
         let clock = options.clock.clone();
-        let (mut nodes, mut grpc_nodes) = (Vec::new(), Vec::new());
+        let mut nodes = Vec::new();
+        let mut grpc_nodes = Vec::new();
         for (adapter, listener, grpc) in listeners {
             let chain = adapter.facts().name.as_str();
             if let Some(mut node) = rpcgate_simulate::node(chain, state.seed) {
                 let (submissions, past) = Submissions::open(&dir, chain, state.seed)?;
                 node.replay(&past);
-                let server = listener.serve_kept(node, submissions, Dial::new(state.seed), clock.clone());
+                let server =
+                    listener.serve_with_submissions(node, submissions, Dial::new(state.seed), clock.clone());
                 grpc_nodes.extend(grpc.map(|grpc| server.serve_grpc(chain, grpc)));
                 nodes.push(server);
             }
@@ -280,8 +285,8 @@ impl Prepared {
         let gateway = serve(&config, options).await?;
         step.send_replace("starting the management side");
         // The gateway is ready, so it does not create or migrate the databases that are opened here at the same time.
-        let place = GatewayAddresses { http: gateway.addr(), grpc: gateway.grpc_addr() };
-        let management = match Management::start(&config, place, clock).await {
+        let addresses = GatewayAddresses { http: gateway.addr(), grpc: gateway.grpc_addr() };
+        let management = match Management::start(&config, addresses, clock).await {
             Ok(management) => management,
             Err(error) => {
                 gateway.drain().await;
@@ -328,16 +333,16 @@ fn of_gateway(config: &Config) -> Config {
 }
 
 async fn serve(config: &Config, options: StartOptions) -> Result<Gateway, DemoError> {
-    let kept = Arc::new(crate::state::State::open(config, options.clock.clone())?);
-    let options = StartOptions { state: Some(kept.clone()), ..options };
+    let state = Arc::new(crate::state::State::open(config, options.clock.clone())?);
+    let options = StartOptions { state: Some(state.clone()), ..options };
     let gateway = match Gateway::start(of_gateway(config), options).await {
         Ok(gateway) => gateway,
         Err(error) => {
-            kept.close().await;
+            state.close().await;
             return Err(error.into());
         }
     };
-    if !kept.ready().await {
+    if !state.ready().await {
         gateway.drain().await;
         return Err(DemoError::Unready);
     }

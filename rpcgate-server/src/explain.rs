@@ -109,7 +109,7 @@ fn node_try(one: &NodeTry, facts: &RequestFacts, calls: usize, pools: &Pools) ->
     let pool = pools.get(facts.chain).filter(|pool| pool.number() == one.pool);
     let address = pool.and_then(|pool| pool.nodes().nth(one.node.into()).map(|node| node.name.to_string()));
     ExplainedTry {
-        calls: (0..calls).filter(|place| one.calls.has(*place)).map(|place| place as u32).collect(),
+        calls: (0..calls).filter(|index| one.calls.has(*index)).map(|index| index as u32).collect(),
         node: u32::from(one.node) + 1,
         address,
         choice: one.choice.name().to_owned(),

@@ -17,7 +17,8 @@ use rpcgate_process::file_handles::{FEW, RAISE};
 pub fn bound(handles: FileHandles, mut options: StartOptions) -> StartOptions {
     let limit = handles.limit();
     options.connections = options.connections.min(handles.connections());
-    let (connections, streams) = (options.connections, options.streams());
+    let connections = options.connections;
+    let streams = options.streams();
     tracing::info!(limit, connections, streams, "open files, and what they allow");
     if limit < FEW {
         tracing::warn!(limit, "few files may be open: {RAISE}");

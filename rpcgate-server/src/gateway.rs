@@ -88,7 +88,7 @@ impl Gateway {
 
     /// Returns the status of the counters in Redis; `None` if they are in the process.
     pub fn counters(&self) -> Option<CounterState> {
-        self.counting.standing()
+        self.counting.state()
     }
 
     /// Returns the number of open client connections.

@@ -91,8 +91,8 @@ impl GrpcReflection {
         B: HttpBody<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>> + Send> + Send + 'static,
     {
         let version = if request.uri().path().starts_with(V1) { &self.v1 } else { &self.v1alpha };
-        let asked = request.map(|body| Body::new(Questions { body, end: Box::pin(sleep(LONGEST)) }));
-        Box::pin(version.clone().oneshot(asked))
+        let questions = request.map(|body| Body::new(Questions { body, end: Box::pin(sleep(LONGEST)) }));
+        Box::pin(version.clone().oneshot(questions))
     }
 }
 
@@ -105,7 +105,8 @@ where
     let refuse = |_: Request<Body>, refusal: Refusal| {
         Status::new(i32::from(refusal.grpc()).into(), refusal.message()).into_http::<Body>()
     };
-    let (clock, counters) = (&parts.accounting.clock, &parts.accounting.counters);
+    let clock = &parts.accounting.clock;
+    let counters = &parts.accounting.counters;
     let layers = (
         AuthenticateLayer::over_http(parts.directory.clone(), clock.clone()).refusing(refuse),
         SuspendLayer::new()
@@ -151,12 +152,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn questions_end_after_a_time() {
         let silent = StreamBody::new(futures_util::stream::pending::<Result<Frame<Bytes>, Infallible>>());
-        let mut asked = Questions { body: silent, end: Box::pin(sleep(LONGEST)) };
+        let mut questions = Questions { body: silent, end: Box::pin(sleep(LONGEST)) };
         let begun = tokio::time::Instant::now();
-        assert!(asked.frame().await.is_none());
+        assert!(questions.frame().await.is_none());
         assert!(begun.elapsed() >= LONGEST);
-        let mut asked =
+        let mut questions =
             Questions { body: Full::new(Bytes::from_static(b"?")), end: Box::pin(sleep(LONGEST)) };
-        assert_eq!(asked.frame().await.unwrap().unwrap().into_data().unwrap(), "?");
+        assert_eq!(questions.frame().await.unwrap().unwrap().into_data().unwrap(), "?");
     }
 }

@@ -226,7 +226,8 @@ impl Journal {
 
     /// Returns the status.
     pub fn status(&self) -> JournalStatus {
-        let (queue, lost) = (&self.shared.queue, self.shared.losses.sum());
+        let queue = &self.shared.queue;
+        let lost = self.shared.losses.sum();
         let segments = self.segments();
         JournalStatus {
             stalled: queue.is_diverted(),

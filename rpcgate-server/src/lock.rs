@@ -23,11 +23,11 @@ pub(crate) enum NotLocked {
 /// be created means that its parent does not allow new entries, so the text names the parent.
 pub(crate) fn unmade(folder: &Path, error: &io::Error) -> String {
     let there = |path: &&Path| path.is_dir();
-    let place = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
-    let place = place.ancestors().skip(1).find(there).unwrap_or(Path::new("/")).display();
+    let ancestor = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+    let ancestor = ancestor.ancestors().skip(1).find(there).unwrap_or(Path::new("/")).display();
     match error.kind() {
-        io::ErrorKind::NotFound => format!("cannot be made: {place} takes no new folders"),
-        _ => format!("cannot be made in {place}: {error}"),
+        io::ErrorKind::NotFound => format!("cannot be made: {ancestor} takes no new folders"),
+        _ => format!("cannot be made in {ancestor}: {error}"),
     }
 }
 

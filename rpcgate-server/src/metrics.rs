@@ -34,8 +34,8 @@ pub(crate) fn counted(
         journal.meter(&names);
         return (sink, Calls::Journal(journal.clone()));
     }
-    let places = Handle::try_current().map_or(1, |runtime| runtime.metrics().num_workers());
-    let counted = Arc::new(Counted::new(&names, places));
+    let threads = Handle::try_current().map_or(1, |runtime| runtime.metrics().num_workers());
+    let counted = Arc::new(Counted::new(&names, threads));
     (Arc::new(ObservedSink::new(sink, counted.clone())), Calls::Counted(counted))
 }
 

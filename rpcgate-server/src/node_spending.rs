@@ -222,7 +222,8 @@ mod tests {
     // Shows (Nodes and cache).
     #[tokio::test]
     async fn counts_survive_a_restart_within_their_month() {
-        let (home, clock) = (tempfile::tempdir().unwrap(), Arc::new(ManualClock::at(NOVEMBER)));
+        let home = tempfile::tempdir().unwrap();
+        let clock = Arc::new(ManualClock::at(NOVEMBER));
         let (first, spendings) = keeper(home.path(), &clock);
         // Simulates sent calls.
         spendings.restore(&[sent(7)], NOVEMBER);
@@ -242,7 +243,8 @@ mod tests {
 
     #[tokio::test]
     async fn counts_are_written_while_the_gateway_runs_and_an_unreadable_file_counts_as_empty() {
-        let (home, clock) = (tempfile::tempdir().unwrap(), Arc::new(ManualClock::at(NOVEMBER)));
+        let home = tempfile::tempdir().unwrap();
+        let clock = Arc::new(ManualClock::at(NOVEMBER));
         std::fs::write(home.path().join("node-spending"), "nonsense").unwrap();
         let (_running, spendings) = keeper(home.path(), &clock);
         assert_eq!(spendings.months(NOVEMBER), []);
@@ -292,7 +294,8 @@ mod tests {
     // Shows (Nodes and cache).
     #[tokio::test]
     async fn a_gateway_keeps_a_nodes_count_over_reloads_and_restarts_until_the_month_ends() {
-        let (home, node) = (tempfile::tempdir().unwrap(), Node::start().await);
+        let home = tempfile::tempdir().unwrap();
+        let node = Node::start().await;
         let clock = Arc::new(ManualClock::at(NOVEMBER));
         let got = |gateway: &Gateway| gateway.nodes()[0].month_calls.unwrap();
         let first = gateway(home.path(), &node, &clock, 1_000).await;

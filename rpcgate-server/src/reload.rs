@@ -122,8 +122,8 @@ impl Reloadable {
             (Some(current), Some(paths)) => Some((current, paths.load()?)),
             _ => None,
         };
-        let whole = in_force.overlay.over(&config);
-        self.put(&mut in_force, whole, true)?;
+        let merged = in_force.overlay.over(&config);
+        self.put(&mut in_force, merged, true)?;
         if let Some((certificate, loaded)) = renewed {
             certificate.replace(loaded);
         }
@@ -144,8 +144,8 @@ impl Reloadable {
     /// Replaces the operators' settings. On an error nothing changes.
     pub(crate) fn overlay(&self, overlay: &Overlay) -> Result<(), StartError> {
         let mut in_force = self.in_force.lock();
-        let whole = overlay.over(&in_force.base);
-        self.put(&mut in_force, whole, false)?;
+        let merged = overlay.over(&in_force.base);
+        self.put(&mut in_force, merged, false)?;
         self.drains.set(overlay.drained.clone());
         in_force.overlay = overlay.clone();
         Ok(())
@@ -175,7 +175,8 @@ impl Reloadable {
         reads_files: bool,
     ) -> Result<(), StartError> {
         let before = self.chains.load_full();
-        let (mut pools, mut authorities) = (PoolMap::new(), HashMap::new());
+        let mut pools = PoolMap::new();
+        let mut authorities = HashMap::new();
         for adapter in rpcgate_chains::catalog() {
             let name = adapter.facts().name;
             let Some(chain) = config.chains.get(name.as_str()) else { continue };
@@ -185,9 +186,9 @@ impl Reloadable {
                 None => NodeAuthorities::read(chain),
             };
             let old = in_force.config.chains.get(name.as_str());
-            let kept = known == Some(&files) && old.is_some_and(|old| is_same_pool(old, chain));
+            let is_same = known == Some(&files) && old.is_some_and(|old| is_same_pool(old, chain));
             authorities.insert(name.as_str(), files);
-            let pool = match in_force.pools.get(name.as_str()).filter(|_| kept) {
+            let pool = match in_force.pools.get(name.as_str()).filter(|_| is_same) {
                 Some(pool) => Some(pool.clone()),
                 None => node_pool(adapter.facts(), chain, &self.clock, &self.drains, &self.spendings)
                     .map_err(|why| StartError::Node { chain: name.as_str(), why })?,
@@ -257,7 +258,8 @@ impl Reloadable {
     }
 
     pub(crate) fn nodes(&self) -> Vec<NodeState> {
-        let (chains, pools) = (self.chains.load(), self.pools.load());
+        let chains = self.chains.load();
+        let pools = self.pools.load();
         let mut states: Vec<_> = pools
             .iter()
             .flat_map(|pool| nodes::states(pool, chains.get(pool.chain().as_str()).map(Arc::as_ref)))
@@ -268,7 +270,7 @@ impl Reloadable {
     }
 
     pub(crate) fn status(&self) -> GatewayStatus {
-        GatewayStatus { nodes: self.nodes(), cooled: self.safeguard.cooled_keys(self.clock.now()) }
+        GatewayStatus { nodes: self.nodes(), throttled: self.safeguard.throttled_keys(self.clock.now()) }
     }
 
     pub(crate) fn stop(&self) {

@@ -34,7 +34,7 @@ use overlay_watch::OverlayWatch;
 use parking_lot::Mutex;
 use report::StatusSource;
 use restore::{OpenStores, Work};
-use retain::Kept;
+use retain::StoredRetention;
 use rpcgate_config::{Config, Overlay, Retention};
 use rpcgate_core::backend::usage_sink::UsageSink;
 use rpcgate_core::caller::{RequestId, TenantId};
@@ -57,7 +57,7 @@ pub struct State {
     directory: Arc<StoreDirectory>,
     counters: Counting,
     overlay_watch: Arc<OverlayWatch>,
-    kept: Arc<Kept>,
+    retention: Arc<StoredRetention>,
     status_source: Arc<StatusSource>,
     explanation_source: Arc<ExplanationSource>,
     shipping: Arc<Shipping>,
@@ -104,8 +104,10 @@ impl State {
         let shipping = Arc::<Shipping>::default();
         let seed = Arc::new(UsageSeed::new(clock.clone(), shipping.clone()));
         let overlay_watch = Arc::new(OverlayWatch::new(clock.clone()));
-        let (counters, relay) = (Counting::open(config, seed.clone())?, Counting::relay(config)?);
-        let (kept, status_source) = (Arc::new(Kept::new(&config.retention)), Arc::<StatusSource>::default());
+        let counters = Counting::open(config, seed.clone())?;
+        let relay = Counting::relay(config)?;
+        let retention = Arc::new(StoredRetention::new(&config.retention));
+        let status_source = Arc::<StatusSource>::default();
         let explanation_source = Arc::<ExplanationSource>::default();
         let (recorder, recording) = ConfigRecorder::new();
         let (stage_sender, stage) = watch::channel(Stage::Starting);
@@ -120,7 +122,7 @@ impl State {
             relay,
             seed,
             overlay_watch: overlay_watch.clone(),
-            kept: kept.clone(),
+            retention: retention.clone(),
             status_source: status_source.clone(),
             explanation_source: explanation_source.clone(),
             shipping: shipping.clone(),
@@ -134,7 +136,7 @@ impl State {
             directory,
             counters,
             overlay_watch,
-            kept,
+            retention,
             status_source,
             explanation_source,
             shipping,
@@ -242,7 +244,7 @@ impl State {
     }
 
     pub(crate) fn keep_for(&self, retention: &Retention) {
-        self.kept.set(retention);
+        self.retention.set(retention);
     }
 
     /// Closes the state after the last call. It ships the journal if the database takes it within a few seconds; the

@@ -235,8 +235,10 @@ mod tests {
     // Shows (Streams).
     #[tokio::test]
     async fn listeners_share_one_limit_of_connections() {
-        let (one, other) = (any(), any());
-        let (first, second) = (one.addr(), other.addr());
+        let one = any();
+        let other = any();
+        let first = one.addr();
+        let second = other.addr();
         let bound = ConnectionBound::new(1);
         let tasks = TaskTracker::new();
         let greet = |mut stream: TcpStream, _, permit| async move {
@@ -264,7 +266,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_stopped_acceptor_closes_its_socket_and_its_connections_continue() {
-        let (acceptor, tasks) = (any(), TaskTracker::new());
+        let acceptor = any();
+        let tasks = TaskTracker::new();
         let addr = acceptor.addr();
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let tracked = tasks.clone();

@@ -86,7 +86,7 @@ pub struct CertificateOrders {
     client: Arc<AcmeClient>,
     clock: Arc<dyn Clock>,
     counts: Arc<OrderCounts>,
-    told: AtomicU64,
+    reported: AtomicU64,
 }
 
 impl fmt::Debug for CertificateOrders {
@@ -109,7 +109,7 @@ impl CertificateOrders {
         let bad =
             |error: io::Error| BadAcme { key: "dir", why: format!("{}: {error}", settings.dir.display()) };
         client.folder.make().map_err(bad)?;
-        Ok(CertificateOrders { client: Arc::new(client), clock, counts, told: AtomicU64::new(0) })
+        Ok(CertificateOrders { client: Arc::new(client), clock, counts, reported: AtomicU64::new(0) })
     }
 
     /// Checks these settings and the files that they name, without changes.
@@ -155,7 +155,8 @@ impl CertificateOrders {
 
     /// Checks the folder now, and orders a certificate if due.
     pub async fn step(&self) -> OrderStep {
-        let (client, now) = (self.client.clone(), self.clock.now());
+        let client = self.client.clone();
+        let now = self.clock.now();
         let order = match in_background(move || begin(&client, now)).await {
             Ok(Ok(order)) => order,
             Ok(Err(idle)) => {
@@ -176,7 +177,8 @@ impl CertificateOrders {
             Ok(Err(error)) => Err(bounded(&format!("the order ended unexpectedly: {error}"))),
             Err(_) => Err("it was not done within 10 minutes".to_owned()),
         };
-        let (client, now) = (self.client.clone(), self.clock.now());
+        let client = self.client.clone();
+        let now = self.clock.now();
         let step = in_background(move || Ok(end(&client, order, ordered, now))).await;
         let step = step.unwrap_or_else(|error: io::Error| OrderStep::Unusable(error.to_string()));
         match &step {
@@ -187,7 +189,7 @@ impl CertificateOrders {
             OrderStep::Failed { failures, next, .. } => {
                 self.counts.failed.fetch_add(1, Relaxed);
                 self.counts.failures.store((*failures).into(), Relaxed);
-                self.told.store(next.secs(), Relaxed);
+                self.reported.store(next.secs(), Relaxed);
             }
             OrderStep::Nothing | OrderStep::Unusable(_) => {}
         }
@@ -201,10 +203,11 @@ impl CertificateOrders {
             IdleOrders::Paused { reason, last, next } => {
                 self.counts.failures.store(last.failures.into(), Relaxed);
                 // The program that failed has already logged it, and logs it once.
-                if self.told.swap(next.secs(), Relaxed) == next.secs() {
+                if self.reported.swap(next.secs(), Relaxed) == next.secs() {
                     return;
                 }
-                let (failures, next) = (last.failures, moment_text(*next));
+                let failures = last.failures;
+                let next = moment_text(*next);
                 let why = if failures == 0 {
                     "one was signed lately".to_owned()
                 } else {
@@ -243,9 +246,10 @@ async fn in_background<T: Send + 'static>(
 
 /// Returns the order that is due at `now`, stored as begun, or the reason why no order begins.
 fn begin(client: &AcmeClient, now: Time) -> io::Result<Result<DueOrder, IdleOrders>> {
-    let (folder, domains) = (&client.folder, &client.settings.domains);
+    let folder = &client.folder;
+    let domains = &client.settings.domains;
     let directory = client.settings.directory_url();
-    let wanted = |state: &OrderState| -> Result<OrderReason, IdleOrders> {
+    let order_reason = |state: &OrderState| -> Result<OrderReason, IdleOrders> {
         let held = HeldCertificate::read(&folder.certificate());
         let reason = reason(&held, state, directory, domains, now).ok_or(IdleOrders::NotDue)?;
         let next = pause(state, directory, domains, &reason, now);
@@ -256,7 +260,7 @@ fn begin(client: &AcmeClient, now: Time) -> io::Result<Result<DueOrder, IdleOrde
             _ => Ok(reason),
         }
     };
-    if let Err(idle) = wanted(&folder.state()) {
+    if let Err(idle) = order_reason(&folder.state()) {
         let may_run = matches!(&idle, IdleOrders::Paused { last, .. } if last.is_unfinished());
         let runs = may_run && folder.lock()?.is_none();
         return Ok(Err(if runs { IdleOrders::Elsewhere } else { idle }));
@@ -265,7 +269,7 @@ fn begin(client: &AcmeClient, now: Time) -> io::Result<Result<DueOrder, IdleOrde
     let Some(lock) = folder.lock()? else { return Ok(Err(IdleOrders::Elsewhere)) };
     // Another program may have ordered until now.
     let state = folder.state();
-    let reason = match wanted(&state) {
+    let reason = match order_reason(&state) {
         Ok(reason) => reason,
         Err(idle) => return Ok(Err(idle)),
     };
@@ -278,14 +282,14 @@ fn begin(client: &AcmeClient, now: Time) -> io::Result<Result<DueOrder, IdleOrde
 
 fn end(client: &AcmeClient, due: DueOrder, ordered: Result<String, String>, now: Time) -> OrderStep {
     let folder = &client.folder;
-    let kept = ordered.and_then(|pem| {
+    let stored = ordered.and_then(|pem| {
         let until = usable(&pem, &client.settings.domains, now)?;
         folder
             .set_certificate(&pem)
             .map_err(|error| format!("{}: {error}", folder.certificate().display()))?;
         Ok(until)
     });
-    let (step, state) = match kept {
+    let (step, state) = match stored {
         Ok(until) => {
             let state = due.state.with(done(due.order, now), now);
             let directory = client.settings.directory_url();
@@ -295,7 +299,7 @@ fn end(client: &AcmeClient, due: DueOrder, ordered: Result<String, String>, now:
             (OrderStep::Done { until }, OrderState { signed_by: Some(directory.to_owned()), ..state })
         }
         Err(why) => {
-            let order = failed(due.order, why.clone(), client.http.asked_pause(), now);
+            let order = failed(due.order, why.clone(), client.http.requested_pause(), now);
             let step = OrderStep::Failed { why, failures: order.failures, next: order.next() };
             (step, due.state.with(order, now))
         }

@@ -15,7 +15,7 @@ const USUAL: u64 = 1_024;
 
 /// The minimum and maximum of the handles that are reserved for databases, the journal, listeners and idle connections
 /// to nodes.
-const KEPT: (u64, u64) = (128, 512);
+const RESERVED: (u64, u64) = (128, 512);
 
 /// The limit on open files and sockets ("file handles") of a gateway.
 ///
@@ -69,8 +69,8 @@ impl FileHandles {
 
     /// Returns the number of client connections for which there are handles, at most [`MAX_CONNECTIONS`].
     pub fn connections(self) -> usize {
-        let kept = (self.limit / 16).clamp(KEPT.0, KEPT.1).min(self.limit / 2);
-        let connections = (self.limit - kept) / self.each.max(1);
+        let reserved = (self.limit / 16).clamp(RESERVED.0, RESERVED.1).min(self.limit / 2);
+        let connections = (self.limit - reserved) / self.each.max(1);
         usize::try_from(connections)
             .map_or(MAX_CONNECTIONS, |connections| connections.clamp(1, MAX_CONNECTIONS))
     }
@@ -93,7 +93,7 @@ mod tests {
                 let connections = FileHandles::new(limit).with_each(each).connections();
                 let used = connections as u64 * each;
                 assert!((1..=MAX_CONNECTIONS).contains(&connections), "{limit}");
-                assert!(limit < 64 || used <= limit - (limit / 4).min(KEPT.0), "{limit}: {used}");
+                assert!(limit < 64 || used <= limit - (limit / 4).min(RESERVED.0), "{limit}: {used}");
             }
         }
         let connections = |limit| FileHandles::new(limit).connections();

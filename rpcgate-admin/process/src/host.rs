@@ -14,8 +14,8 @@ pub fn host_name() -> String {
 pub fn origin(host: &str, file: Option<&Path>) -> String {
     match file {
         Some(file) => {
-            let whole = std::fs::canonicalize(file);
-            format!("{host}: {}", whole.as_deref().unwrap_or(file).display())
+            let canonical = std::fs::canonicalize(file);
+            format!("{host}: {}", canonical.as_deref().unwrap_or(file).display())
         }
         None => host.to_owned(),
     }
@@ -49,8 +49,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("a.toml");
         std::fs::write(&file, "").unwrap();
-        let whole = file.canonicalize().unwrap();
-        assert_eq!(origin("web-1", Some(&file)), format!("web-1: {}", whole.display()));
+        let canonical = file.canonicalize().unwrap();
+        assert_eq!(origin("web-1", Some(&file)), format!("web-1: {}", canonical.display()));
         assert_eq!(origin("web-1", Some(Path::new("/none/b.toml"))), "web-1: /none/b.toml");
         assert_eq!(origin("web-1", None), "web-1");
     }

@@ -38,7 +38,9 @@ impl LocalAccount {
 fn named(user: u32, accounts: &str) -> Option<&str> {
     accounts.lines().find_map(|line| {
         let mut fields = line.split(':');
-        let (name, _, number) = (fields.next()?, fields.next()?, fields.next()?);
+        let name = fields.next()?;
+        let _ = fields.next()?;
+        let number = fields.next()?;
         number.parse::<u32>().is_ok_and(|number| number == user).then_some(name)
     })
 }

@@ -43,7 +43,8 @@ pub fn node_pool(
             if node.allowance.is_none() {
                 return node;
             }
-            let (allowance, spending) = (node.allowance, spendings.of(facts.name, &counted));
+            let allowance = node.allowance;
+            let spending = spendings.of(facts.name, &counted);
             node.with_allowance(allowance, spending)
         })
     };
@@ -84,10 +85,10 @@ pub fn has_lost_node(old: &ChainSettings, new: &ChainSettings) -> bool {
         let login = (node.user.as_deref(), node.password.as_ref());
         (addresses, login, &node.headers, chain.network_of(node))
     }
-    let is_kept = |node: &NodeSettings| {
+    let is_unchanged = |node: &NodeSettings| {
         new.enabled && new.nodes.iter().any(|other| identity(new, other) == identity(old, node))
     };
-    old.enabled && !old.nodes.iter().all(is_kept)
+    old.enabled && !old.nodes.iter().all(is_unchanged)
 }
 
 /// The contents of the authority files of a chain's nodes; `None` for a file that cannot be read.
@@ -128,7 +129,7 @@ fn node(chain: &ChainSettings, settings: &NodeSettings) -> Result<Option<NodeCon
         ("grpc", &settings.grpc, Transport::Grpc),
     ] {
         let Some(url) = url else { continue };
-        let address = address(settings, (key, url), transport)?;
+        let address = address(settings, key, url, transport)?;
         node = Some(match node {
             Some(node) => NodeConfig::with_address(node, address),
             None => NodeConfig::new(address),
@@ -159,11 +160,7 @@ fn node(chain: &ChainSettings, settings: &NodeSettings) -> Result<Option<NodeCon
 }
 
 /// Returns an address of a node, the value of `key`, with the node's user and password.
-fn address(
-    settings: &NodeSettings,
-    (key, url): (&str, &Url),
-    transport: Transport,
-) -> Result<NodeUrl, String> {
+fn address(settings: &NodeSettings, key: &str, url: &Url, transport: Transport) -> Result<NodeUrl, String> {
     let url = url.expose();
     let url = match (&settings.user, url.split_once("://")) {
         (Some(user), Some((scheme, rest))) => {
@@ -279,7 +276,8 @@ mod tests {
     #[test]
     fn a_nodes_count_outlasts_its_pool_and_nodes_of_one_name_count_separately() {
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(Time::from_secs(1_793_491_200)));
-        let (drains, spendings) = (NodeDrains::default(), NodeSpendings::default());
+        let drains = NodeDrains::default();
+        let spendings = NodeSpendings::default();
         let facts = rpcgate_chains::eth::adapter();
         let pool = |text: &str| {
             node_pool(facts.facts(), &chain(text), &clock, &drains, &spendings).unwrap().unwrap()

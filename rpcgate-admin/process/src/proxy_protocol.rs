@@ -134,11 +134,11 @@ async fn read(stream: &mut TcpStream) -> Result<Option<Option<SocketAddr>>, BadP
         if seen == taken {
             return if taken == 0 { Ok(None) } else { Err(BadProxyHeader::Cut) };
         }
-        let whole = header_len(&header[..seen])?;
-        let until = whole.unwrap_or(seen);
+        let length = header_len(&header[..seen])?;
+        let until = length.unwrap_or(seen);
         stream.read_exact(&mut header[taken..until]).await.map_err(unreadable)?;
         taken = until;
-        if whole.is_some() {
+        if length.is_some() {
             return client_of(&header[..taken]).map(Some);
         }
     }

@@ -65,10 +65,10 @@ pub fn load_noting(file: &Path) -> (Result<Config, LoadError>, Vec<PathBuf>) {
 
 /// Adds the position of the key, file and line or a variable, to a failure that begins with a configuration key.
 pub fn placed(file: Option<&Path>, failure: impl Into<Failure>) -> Failure {
-    let place = |text: String| with_sources(file, &[], &[], |sources| sources.placed(&text));
+    let location = |text: String| with_sources(file, &[], &[], |sources| sources.placed(&text));
     match failure.into() {
-        Failure::Configuration(text) => Failure::Configuration(place(text)),
-        Failure::Other(text) => Failure::Other(place(text)),
+        Failure::Configuration(text) => Failure::Configuration(location(text)),
+        Failure::Other(text) => Failure::Other(location(text)),
         failure => failure,
     }
 }
@@ -80,8 +80,8 @@ pub fn warnings(file: &Path, config: &Config) -> Vec<String> {
     with_sources(Some(file), &[], &[], |sources| {
         let line = |warning: String| {
             let placed = sources.placed(&warning);
-            let place = placed.strip_suffix(&warning).unwrap_or_default();
-            format!("{place}warning: {warning}")
+            let location = placed.strip_suffix(&warning).unwrap_or_default();
+            format!("{location}warning: {warning}")
         };
         let now = SystemClock::new().now();
         config.warnings(&adapters, now).iter().map(|warning| line(warning.to_string())).collect()
@@ -188,7 +188,8 @@ mod tests {
     #[test]
     fn the_files_that_a_configuration_names_for_its_secrets_are_noted() {
         let dir = tempfile::tempdir().unwrap();
-        let (file, secret) = (dir.path().join("rpcgate.toml"), dir.path().join("secret"));
+        let file = dir.path().join("rpcgate.toml");
+        let secret = dir.path().join("secret");
         let text = format!("[gateway]\nkey_secret = {{ file = {:?} }}\n", secret.display().to_string());
         std::fs::write(&file, text).unwrap();
         std::fs::write(&secret, "0123456789abcdef\n").unwrap();

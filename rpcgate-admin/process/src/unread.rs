@@ -37,7 +37,8 @@ pub fn read_rest(body: Incoming, bound: UnreadBound) {
         return;
     }
     let mut reading = Box::pin(async move {
-        let (mut body, mut left) = (body, bound.bytes);
+        let mut body = body;
+        let mut left = bound.bytes;
         while let Some(Ok(frame)) = body.frame().await {
             let read = frame.data_ref().map_or(0, Bytes::len) as u64;
             let Some(fewer) = left.checked_sub(read) else { return };

@@ -27,7 +27,7 @@ impl Printable for ClearedCache {
 pub(super) async fn execute(console: &mut Console<'_>, command: &CacheCommand) -> Result<(), CommandError> {
     let CacheCommand::Clear(CacheClearArgs { chain, .. }) = command;
     let chain = chains::clear_cache(&console.app, &console.actor(), chain).await?;
-    Ok(console.printer.whole(&ClearedCache { chain })?)
+    Ok(console.printer.object(&ClearedCache { chain })?)
 }
 
 #[cfg(test)]

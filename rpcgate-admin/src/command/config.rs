@@ -74,7 +74,7 @@ pub(super) async fn execute(console: &mut Console<'_>, command: &ConfigCommand) 
         ConfigCommand::History(args) => history(console, args).await,
         ConfigCommand::Show(args) => {
             let version = config_versions::get(&console.app, args.version).await?;
-            Ok(console.printer.whole(&WholeVersionJson::from(version))?)
+            Ok(console.printer.object(&WholeVersionJson::from(version))?)
         }
         ConfigCommand::Diff(args) => diff(console, args).await,
         ConfigCommand::Rollback(args) => roll_back(console, args).await,
@@ -140,7 +140,7 @@ async fn resolved(
             Some(scope @ (ConfigScope::Service | ConfigScope::Tenant(_))) => {
                 let filter = ConfigVersionFilter {
                     source: Some(scope.source().into()),
-                    place: Some(scope.place()),
+                    place: Some(scope.location()),
                     host: None,
                 };
                 let newest = console.app.store.config_versions(&filter, None, 1).await;
@@ -357,7 +357,7 @@ fn write_out(console: &mut Console<'_>, listed: &ListedVersion, path: &Path) -> 
         )
     };
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all())?;
-    Ok(console.printer.whole(&ConfigVersionJson::from(listed.clone()))?)
+    Ok(console.printer.object(&ConfigVersionJson::from(listed.clone()))?)
 }
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ pub(super) async fn execute(
         ContractCommand::SetEnd(args) => set_end(console, args).await?,
         ContractCommand::End(args) => return end(console, args).await,
     };
-    Ok(console.printer.whole(&ContractJson::from(contract))?)
+    Ok(console.printer.object(&ContractJson::from(contract))?)
 }
 
 async fn named(console: &Console<'_>, args: &ContractArgs) -> Result<(TenantId, ContractId), CommandError> {

@@ -60,7 +60,7 @@ pub(super) async fn execute(
         CustomPlanCommand::Set(args) => set(console, args).await?,
         CustomPlanCommand::Delete(args) => return delete(console, args).await,
     };
-    Ok(console.printer.whole(&CustomPlanJson::from(plan))?)
+    Ok(console.printer.object(&CustomPlanJson::from(plan))?)
 }
 
 async fn set(console: &mut Console<'_>, args: &CustomPlanSetArgs) -> Result<CustomPlan, CommandError> {

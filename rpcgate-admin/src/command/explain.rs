@@ -106,7 +106,7 @@ pub(super) async fn execute(console: &mut Console<'_>, args: &ExplainArgs) -> Re
         .parse()
         .map_err(|_| CommandError::usage("the request is named by the x-request-id of its answer, a UUID"))?;
     let explained = action::explain::explain(&console.app, &console.actor(), request).await?;
-    Ok(console.printer.whole(&ExplanationJson::from(explained))?)
+    Ok(console.printer.object(&ExplanationJson::from(explained))?)
 }
 
 #[cfg(test)]
@@ -160,7 +160,7 @@ mod tests {
         store.put_report(&report, &[]).await.unwrap();
         // It is known because it was asked for before.
         let asked = store.ask_explanation(request, None, now).await.unwrap();
-        store.answer_asked(asked, tenant, &explanation).await.unwrap();
+        store.answer_explanation_request(asked, tenant, &explanation).await.unwrap();
         (request, tenant.to_string())
     }
 

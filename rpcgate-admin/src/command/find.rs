@@ -20,7 +20,7 @@ pub(super) async fn tenant(app: &AppState, given: &str) -> Result<Tenant, Comman
     one(found, "tenant", given, |tenant| format!("{} ({} plan)", tenant.id, names.of(tenant.plan())))
 }
 
-pub(super) async fn tenant_if_given(
+pub(super) async fn optional_tenant(
     app: &AppState,
     given: Option<&String>,
 ) -> Result<Option<Tenant>, CommandError> {
@@ -34,7 +34,7 @@ pub(super) async fn tenant_id(
     app: &AppState,
     given: Option<&String>,
 ) -> Result<Option<TenantId>, CommandError> {
-    Ok(tenant_if_given(app, given).await?.map(|tenant| tenant.id))
+    Ok(optional_tenant(app, given).await?.map(|tenant| tenant.id))
 }
 
 /// Finds a project by its identifier or name, of the tenant `of` if that is given.

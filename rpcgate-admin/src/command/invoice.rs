@@ -132,7 +132,7 @@ pub(super) async fn execute(console: &mut Console<'_>, command: &InvoiceCommand)
         InvoiceCommand::List(args) => list(console, args).await,
         InvoiceCommand::Show(args) => {
             let invoice = invoices::get(&console.app, number(&args.number)?).await?;
-            Ok(console.printer.whole(&InvoiceJson::of(invoice, console.app.now()))?)
+            Ok(console.printer.object(&InvoiceJson::of(invoice, console.app.now()))?)
         }
         InvoiceCommand::Pay(args) => settle(console, args, InvoiceStatus::Paid).await,
         InvoiceCommand::Void(args) => settle(console, args, InvoiceStatus::Void).await,
@@ -177,7 +177,7 @@ async fn settle(
     console.confirm(args.confirmation, &question)?;
     let (actor, note) = (console.actor(), args.note.as_deref());
     let invoice = invoices::settle(&console.app, &actor, number, status, note).await?;
-    Ok(console.printer.whole(&InvoiceJson::of(invoice, console.app.now()))?)
+    Ok(console.printer.object(&InvoiceJson::of(invoice, console.app.now()))?)
 }
 
 async fn credit(console: &mut Console<'_>, args: &InvoiceCreditArgs) -> Result<(), CommandError> {
@@ -186,7 +186,7 @@ async fn credit(console: &mut Console<'_>, args: &InvoiceCreditArgs) -> Result<(
     console.confirm(args.confirmation, &question)?;
     let actor = console.actor();
     let (_, note) = invoices::credit(&console.app, &actor, number, args.cents, &args.reason, None).await?;
-    Ok(console.printer.whole(&CreditNoteJson::from(note))?)
+    Ok(console.printer.object(&CreditNoteJson::from(note))?)
 }
 
 #[cfg(test)]

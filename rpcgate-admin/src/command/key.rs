@@ -45,7 +45,7 @@ pub(super) async fn execute(console: &mut Console<'_>, command: &KeyCommand) -> 
         KeyCommand::List(args) => list(console, args).await,
         KeyCommand::Show(args) => {
             let (_, key) = find::key(&console.app, &args.id).await?;
-            Ok(console.printer.whole(&KeyJson::from(key))?)
+            Ok(console.printer.object(&KeyJson::from(key))?)
         }
         KeyCommand::Create(args) => create(console, args).await,
         KeyCommand::Revoke(args) => revoke(console, args).await,
@@ -58,7 +58,7 @@ async fn list(console: &mut Console<'_>, args: &KeyListArgs) -> Result<(), Comma
         let project = find::project(&console.app, args.tenant.as_ref(), given).await?;
         return list_of(console, &project, args.usable, &mut left).await;
     }
-    let mut tenants = TenantPages::of(find::tenant_if_given(&console.app, args.tenant.as_ref()).await?);
+    let mut tenants = TenantPages::of(find::optional_tenant(&console.app, args.tenant.as_ref()).await?);
     while let Some(tenant) = tenants.next(&console.app).await? {
         let projects = projects::list(&console.app, &console.actor_for(tenant.id), tenant.id).await?;
         for project in projects {
@@ -120,7 +120,7 @@ async fn create(console: &mut Console<'_>, args: &KeyCreateArgs) -> Result<(), C
     let written = match file {
         Some((_, mut file)) => writeln!(file, "{text}")
             .and_then(|()| file.sync_all())
-            .and_then(|()| console.printer.whole(&kept)),
+            .and_then(|()| console.printer.object(&kept)),
         None => print(console, kept, text),
     };
     written.and_then(|()| console.printer.flush()).map_err(|error| {
@@ -144,5 +144,5 @@ async fn revoke(console: &mut Console<'_>, args: &KeyRevokeArgs) -> Result<(), C
     console.confirm(args.confirmation, &question)?;
     keys::revoke(&console.app, &console.actor_for(tenant), key.id).await?;
     let (_, key) = find::key(&console.app, &key.id.to_string()).await?;
-    Ok(console.printer.whole(&KeyJson::from(key))?)
+    Ok(console.printer.object(&KeyJson::from(key))?)
 }

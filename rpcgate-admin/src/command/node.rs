@@ -58,7 +58,7 @@ const fn is_drained(drained: bool) -> &'static str {
 }
 
 pub(super) async fn execute(console: &mut Console<'_>, command: &NodeCommand) -> Result<(), CommandError> {
-    let (NodeArgs { chain, node, .. }, drain) = match command {
+    let (NodeArgs { chain, node, .. }, drained, force) = match command {
         NodeCommand::List(_) => {
             let drained = nodes::drained(&console.app).await?;
             for report in nodes::list(&console.app).await? {
@@ -68,11 +68,11 @@ pub(super) async fn execute(console: &mut Console<'_>, command: &NodeCommand) ->
             }
             return Ok(());
         }
-        NodeCommand::Drain(args) => (&args.one, (true, args.force)),
-        NodeCommand::Resume(args) => (args, (false, false)),
+        NodeCommand::Drain(args) => (&args.one, true, args.force),
+        NodeCommand::Resume(args) => (args, false, false),
     };
-    let done = nodes::drain(&console.app, &console.actor(), (chain, node), drain).await?;
-    Ok(console.printer.whole(&NodeDrainJson::from(done))?)
+    let done = nodes::drain(&console.app, &console.actor(), chain, node, drained, force).await?;
+    Ok(console.printer.object(&NodeDrainJson::from(done))?)
 }
 
 #[cfg(test)]

@@ -79,5 +79,5 @@ pub(super) async fn execute(console: &mut Console<'_>, command: &PlanCommand) ->
             plans::get(&console.app, tier).await?
         }
     };
-    Ok(console.printer.whole(&PlanFigures::from(plan))?)
+    Ok(console.printer.object(&PlanFigures::from(plan))?)
 }

@@ -54,7 +54,7 @@ impl<'p> Printer<'p> {
         writeln!(self.out, "{}", line.trim_end())
     }
 
-    pub(super) fn whole<T: Printable>(&mut self, one: &T) -> io::Result<()> {
+    pub(super) fn object<T: Printable>(&mut self, one: &T) -> io::Result<()> {
         if self.json {
             return self.json(one);
         }
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn one_thing_is_printed_field_by_field() {
-        let shown = |row: &Row| printed(false, |printer| printer.whole(row).unwrap());
+        let shown = |row: &Row| printed(false, |printer| printer.object(row).unwrap());
         assert_eq!(shown(&Row("a", "Bank")), "id: a\nname: Bank\n");
         assert_eq!(shown(&Row("", "one\ntwo")), "id: -\nname:\n  one\n  two\n");
     }
@@ -150,7 +150,7 @@ mod tests {
         let hostile = Row("a", "\u{1b}[2J\u{202e}x\ty\u{61c}");
         let list = printed(false, |printer| printer.entry(&hostile).unwrap());
         assert!(list.ends_with("a     \u{fffd}[2J\u{fffd}x\u{fffd}y\u{fffd}\n"), "{list:?}");
-        let whole = printed(false, |printer| printer.whole(&hostile).unwrap());
+        let whole = printed(false, |printer| printer.object(&hostile).unwrap());
         assert!(!whole.contains('\u{1b}') && !whole.contains('\u{202e}'), "{whole:?}");
         assert!(printed(true, |printer| printer.entry(&hostile).unwrap()).contains("\\u001b[2J"));
     }

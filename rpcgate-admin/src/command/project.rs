@@ -67,7 +67,7 @@ pub(super) async fn execute(console: &mut Console<'_>, command: &ProjectCommand)
 
 async fn list(console: &mut Console<'_>, args: &ProjectListArgs) -> Result<(), CommandError> {
     let mut left = args.length.limit.unwrap_or(u64::MAX);
-    let mut tenants = TenantPages::of(find::tenant_if_given(&console.app, args.tenant.as_ref()).await?);
+    let mut tenants = TenantPages::of(find::optional_tenant(&console.app, args.tenant.as_ref()).await?);
     while let Some(tenant) = tenants.next(&console.app).await? {
         // The plan limits the number of projects of a tenant.
         let projects = projects::list(&console.app, &console.actor_for(tenant.id), tenant.id).await?;
@@ -85,9 +85,9 @@ async fn list(console: &mut Console<'_>, args: &ProjectListArgs) -> Result<(), C
 async fn show(console: &mut Console<'_>, args: &ProjectArgs) -> Result<(), CommandError> {
     let project = find::project(&console.app, args.tenant.as_ref(), &args.project).await?;
     let id = project.id;
-    console.printer.whole(&ProjectJson::from(project))?;
+    console.printer.object(&ProjectJson::from(project))?;
     let quota = quotas::get(&console.app, id).await?;
-    Ok(console.printer.whole(&QuotaJson::of(id, &quota))?)
+    Ok(console.printer.object(&QuotaJson::of(id, &quota))?)
 }
 
 async fn set_quota(console: &mut Console<'_>, args: &ProjectQuotaArgs) -> Result<(), CommandError> {
@@ -95,7 +95,7 @@ async fn set_quota(console: &mut Console<'_>, args: &ProjectQuotaArgs) -> Result
     let QuotaArgs { cu_per_day, cu_per_month, rps_limit } = args.quota;
     let new = NewQuota { cu_per_day, cu_per_month, rps_limit };
     let quota = quotas::put(&console.app, &console.actor(), id, new.into()).await?;
-    Ok(console.printer.whole(&QuotaJson::of(id, &quota))?)
+    Ok(console.printer.object(&QuotaJson::of(id, &quota))?)
 }
 
 async fn clear_quota(console: &mut Console<'_>, args: &ProjectClearArgs) -> Result<(), CommandError> {
@@ -104,5 +104,5 @@ async fn clear_quota(console: &mut Console<'_>, args: &ProjectClearArgs) -> Resu
     console.confirm(args.confirmation, &format!("Remove the quota of {name} ({})?", project.id))?;
     quotas::delete(&console.app, &console.actor(), project.id).await?;
     let quota = quotas::get(&console.app, project.id).await?;
-    Ok(console.printer.whole(&QuotaJson::of(project.id, &quota))?)
+    Ok(console.printer.object(&QuotaJson::of(project.id, &quota))?)
 }

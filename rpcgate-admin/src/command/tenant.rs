@@ -101,5 +101,5 @@ async fn update(console: &mut Console<'_>, id: TenantId, change: TenantChange) -
 
 async fn show(console: &mut Console<'_>, tenant: Tenant) -> Result<(), CommandError> {
     let names = PlanNames::read(&console.app).await?;
-    Ok(console.printer.whole(&TenantJson::of(tenant, &names))?)
+    Ok(console.printer.object(&TenantJson::of(tenant, &names))?)
 }

@@ -73,7 +73,7 @@ pub(super) async fn execute(console: &mut Console<'_>, command: &UserCommand) ->
             users::disable(&console.app, &console.actor(), id, false).await?
         }
     };
-    Ok(console.printer.whole(&AccountJson::from(account))?)
+    Ok(console.printer.object(&AccountJson::from(account))?)
 }
 
 async fn list(console: &mut Console<'_>, args: &UserListArgs) -> Result<(), CommandError> {

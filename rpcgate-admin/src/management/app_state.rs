@@ -162,7 +162,7 @@ impl AppState {
             Arc::new(RequestLimits::new(per_minute, &clock))
         };
         let app = configured.into_app_state(store, usage, clock, config, self.passwords.clone(), limits);
-        let mails = app.mails.clone().in_place_of(&self.mails);
+        let mails = app.mails.clone().replacing(&self.mails);
         let (deliveries, watch_metrics) = (self.deliveries.clone(), self.watch_metrics.clone());
         Ok(AppState {
             cleanup_failures: self.cleanup_failures.clone(),

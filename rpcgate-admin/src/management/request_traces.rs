@@ -90,7 +90,7 @@ impl RequestTraces {
         if route.is_some_and(|route| UNTRACED.contains(&route)) {
             return None;
         }
-        let trace = self.sampling.begin_as_asked(request, headers).filter(CallTrace::is_sampled)?;
+        let trace = self.sampling.begin_as_requested(request, headers).filter(CallTrace::is_sampled)?;
         Some((trace, UserMark::default()))
     }
 

@@ -67,7 +67,7 @@ impl WatchMetrics {
     }
 
     /// Counts stored events.
-    pub(crate) fn told(&self, chain: &'static str, events: &[MatchedEvent]) {
+    pub(crate) fn count_events(&self, chain: &'static str, events: &[MatchedEvent]) {
         events.iter().for_each(|event| self.count(chain, event.event.kind.name()));
     }
 

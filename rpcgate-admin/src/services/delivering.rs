@@ -111,21 +111,21 @@ impl Delivering {
     }
 
     /// Returns the number of deliveries that may be claimed in addition, and the capacity of endpoints and tenants.
-    pub(super) fn room(&self) -> (usize, ClaimCapacity) {
+    pub(super) fn capacity(&self) -> (usize, ClaimCapacity) {
         let ((concurrency, per_endpoint), at) = (self.bounds(), self.moment());
         let mut loads = self.loads.lock();
         if loads.endpoints.len() > REMEMBERED {
             loads.endpoints.retain(|_, load| !load.is_idle(at.now));
         }
         // All endpoints are listed, so that one with an open breaker does not count as unknown.
-        let listed = loads.endpoints.iter().map(|(id, load)| (*id, load.room(per_endpoint, at)));
+        let listed = loads.endpoints.iter().map(|(id, load)| (*id, load.capacity(per_endpoint, at)));
         let listed = listed.filter(|(_, room)| *room != UNKNOWN).collect();
         let places = concurrency.saturating_mul(CLAIMED);
-        let (mut tenants, each_tenant) = loads.claimed.rooms(places);
+        let (mut tenants, each_tenant) = loads.claimed.capacities(places);
         for tenant in loads.bodies.full(HELD_BYTES) {
             tenants.entry(tenant).or_insert_with(|| each_tenant.clone()).all = 0;
         }
-        let bytes = loads.bodies.room(HELD_BYTES).min(CLAIMED_BYTES);
+        let bytes = loads.bodies.capacity(HELD_BYTES).min(CLAIMED_BYTES);
         let most = if bytes == 0 { 0 } else { places.saturating_sub(loads.claimed.taken()) };
         (most, ClaimCapacity { each: UNKNOWN, listed, each_tenant, tenants, bytes })
     }
@@ -178,7 +178,7 @@ impl Delivering {
         while !loads.is_closed {
             let Some(load) = loads.endpoints.get_mut(&webhook) else { break };
             let Some(owner) = load.owner() else { break };
-            if loads.attempts.room(owner, rule, concurrency) == 0 {
+            if loads.attempts.free_slots(owner, rule, concurrency) == 0 {
                 break;
             }
             let Some(delivery) = load.begin(per_endpoint, longest, at) else { break };

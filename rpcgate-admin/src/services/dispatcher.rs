@@ -124,7 +124,7 @@ impl Dispatching {
         let back = self.delivering.proceed();
         self.release(back).await?;
         let app = self.app.load_full();
-        let (most, room) = self.delivering.room();
+        let (most, room) = self.delivering.capacity();
         let most = most.min(BATCH);
         if most == 0 {
             return Ok(false);

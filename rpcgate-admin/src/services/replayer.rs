@@ -1,7 +1,7 @@
 //! The task that makes the deliveries of replays step by step, and notifies users about withheld events.
 
 use super::app_task::{AppTask, CurrentApp};
-use crate::management::action::webhook_failures::tell_withheld;
+use crate::management::action::webhook_failures::notify_of_withheld;
 use crate::management::app_state::AppState;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +34,7 @@ async fn work(app: CurrentApp, leave: CancellationToken) {
         let elapsed = app.clock.elapsed();
         if looked.is_none_or(|last| elapsed.saturating_sub(last) >= NOTICES || elapsed < last) {
             looked = Some(elapsed);
-            if let Err(error) = tell_withheld(&app).await {
+            if let Err(error) = notify_of_withheld(&app).await {
                 tracing::debug!(%error, "users could not be notified of events that are withheld");
             }
         }

@@ -146,7 +146,7 @@ impl Watches {
 
     /// Starts and stops the tasks of chains according to the current subscriptions, configuration and leases.
     async fn arrange(&mut self, app: &AppState) -> Result<(), StoreError> {
-        let wanted = self.wanted(&app.settings.config);
+        let wanted = self.subscribed_chains(&app.settings.config);
         self.running.retain(|_, task| !task.work.is_finished());
         let names: Vec<_> = wanted.iter().map(|(adapter, _)| adapter.facts().name.as_str()).collect();
         let unwanted: Vec<_> = self.running.keys().copied().filter(|name| !names.contains(name)).collect();
@@ -168,7 +168,7 @@ impl Watches {
     }
 
     /// Returns the chains with subscriptions and nodes, and their settings.
-    fn wanted(&self, config: &Config) -> Vec<(Arc<dyn Adapter>, WatchSettings)> {
+    fn subscribed_chains(&self, config: &Config) -> Vec<(Arc<dyn Adapter>, WatchSettings)> {
         let subscribed = self.subscriptions.index().chains();
         let is_subscribed = |name: &str| subscribed.iter().any(|chain| chain == name);
         let watched = |adapter: &Arc<dyn Adapter>| {

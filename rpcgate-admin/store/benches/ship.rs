@@ -76,7 +76,7 @@ fn frames(first: u64) -> Vec<u8> {
             .collect();
         let arrival = Time::from_micros(NOW.micros() + (first + n) * 5);
         let record = Record {
-            phase: if is_stream { Phase::Pushed } else { Phase::Whole },
+            phase: if is_stream { Phase::Pushed } else { Phase::Complete },
             request: RequestId::new(arrival),
             key: KeyId(u128::from(key)),
             project: ProjectId(u128::from(key * 3 / 5)),

@@ -321,7 +321,7 @@ impl Database {
 
     /// Like [`transact`](Self::transact), but does not wait for `lock`: several programs do this work at once and lock
     /// their rows.
-    pub(super) async fn transact_beside<T, E: From<StoreError>>(
+    pub(super) async fn transact_concurrently<T, E: From<StoreError>>(
         &self,
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, E>,
     ) -> Result<T, E> {

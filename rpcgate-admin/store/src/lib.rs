@@ -50,9 +50,6 @@ pub use query::{
     TicketAttachmentId, TicketCategory, TicketComment, TicketCommentId, TicketFilter, TicketId,
     TicketLimitRequest, TicketStatus, UnknownName, User, UserId, Verdict, Version, Versioned,
 };
-pub use query::{
-    ASKED_KEPT, AskedRequest, ExplainedCall, ExplainedTry, Explanation, QuotaShown, RefusalShown, WindowUse,
-};
 pub use query::{AcceptedConfig, ConfigScope, ConfigVersion, ConfigVersionFilter};
 pub use query::{
     AfterAttempt, ClaimCapacity, DueDelivery, EndedAttempt, EndpointTransitions, FailingEndpoint,
@@ -61,7 +58,7 @@ pub use query::{
 pub use query::{AttemptsOfHour, DeliveryFilter, EndpointHealth};
 pub use query::{
     BillingParty, Checkout, CheckoutId, CheckoutOutcome, CheckoutSubject, CreditNote, CreditNoteNumber,
-    Invoice, InvoiceAmounts, InvoiceFilter, InvoiceLine, InvoiceNews, InvoiceNumber, InvoiceSeller,
+    Invoice, InvoiceAmounts, InvoiceEvent, InvoiceFilter, InvoiceLine, InvoiceNumber, InvoiceSeller,
     InvoiceStatus, LineKind, NewCreditNote, NewInvoice, NotInvoiceNumber, PaymentReport, PeriodClosed,
     PlanFee, SettledInvoice, TierChange, UnclosedTenant, UnmatchedPayment, WholeInvoice,
 };
@@ -72,6 +69,10 @@ pub use query::{
 };
 pub use query::{ChainUse, MethodTotal};
 pub use query::{DatabaseCondition, files_of};
+pub use query::{
+    EXPLANATION_REQUEST_TTL, ExplainedCall, ExplainedTry, Explanation, ExplanationRequest, QuotaShown,
+    RefusalShown, WindowUse,
+};
 pub use query::{Followed, MatchedEvent, MatchedSubscription, UnfinishedBlock, WatchLease, WatchOutcome};
 pub use query::{KeyUse, KeysAsk, MethodUse, ProjectUnits, TenantSet, UsageOfAll, UsageOfAllAsk};
 pub use query::{MAX_SCHEDULED_CHANGES, ScheduledChangeId, ScheduledPlanChange};

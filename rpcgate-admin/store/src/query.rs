@@ -166,7 +166,7 @@ pub use email_changes::{EmailChange, EmailChangeOutcome, EmailChanged};
 pub use endpoint_health::{AttemptsOfHour, EndpointHealth};
 pub use event_retention::{DELIVERIES_KEPT, SweptEvents};
 pub use explanation::{ExplainedCall, ExplainedTry, Explanation, QuotaShown, RefusalShown, WindowUse};
-pub use explanations::{ASKED_KEPT, AskedRequest};
+pub use explanations::{EXPLANATION_REQUEST_TTL, ExplanationRequest};
 pub use factors::{FactorUse, Factors, LogInMethod};
 pub use figures::{Figure, Figures};
 pub use followed_blocks::{Followed, UnfinishedBlock};
@@ -178,7 +178,7 @@ pub use id::{
 };
 pub use idempotency::{ANSWER_KEPT, KeyedRequest, Run, RunOutcome};
 pub use invitations::{Invitation, InvitationAcceptance, InviteOutcome};
-pub use invoice_notices::InvoiceNews;
+pub use invoice_notices::InvoiceEvent;
 pub use invoices::{
     BillingParty, Invoice, InvoiceAmounts, InvoiceFilter, InvoiceLine, InvoiceNumber, InvoiceSeller,
     InvoiceStatus, LineKind, NotInvoiceNumber,

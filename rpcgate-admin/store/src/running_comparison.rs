@@ -140,7 +140,7 @@ pub async fn compare_with_running(
             )));
         }
         several => {
-            let places: Vec<_> = several.iter().map(|one| one.version.scope.place()).collect();
+            let places: Vec<_> = several.iter().map(|one| one.version.scope.location()).collect();
             return Err(ComparisonError::NotFound(format!(
                 "there are several processes of {} on {host}, and the configuration names none of them: {}",
                 program.name(),

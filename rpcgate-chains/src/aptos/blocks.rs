@@ -21,7 +21,7 @@ use crate::kinds::{KINDS, wants_transactions};
 use http::Method;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::event::{
-    BlockEvents, BlockReader, BlockRef, ChainEvent, EventShape, EventType, NodeCalls, ReadError, Wanted,
+    BlockEvents, BlockReader, BlockRef, ChainEvent, EventFilter, EventShape, EventType, NodeCalls, ReadError,
 };
 use serde::Deserialize;
 
@@ -63,8 +63,8 @@ impl Block {
 }
 
 /// Returns the block at a height; `None` if it does not exist yet.
-async fn block(node: &dyn NodeCalls, height: u64, is_whole: bool) -> Result<Option<Block>, ReadError> {
-    let path = format!("/v1/blocks/by_height/{height}?with_transactions={is_whole}");
+async fn block(node: &dyn NodeCalls, height: u64, is_full: bool) -> Result<Option<Block>, ReadError> {
+    let path = format!("/v1/blocks/by_height/{height}?with_transactions={is_full}");
     let answer = match node.request(Method::GET, path, String::new()).await {
         Err(ReadError::Refused { code: 404, .. }) => return Ok(None),
         answer => answer?,
@@ -126,22 +126,22 @@ impl BlockReader for Aptos {
         &'a self,
         node: &'a dyn NodeCalls,
         known: &'a BlockRef,
-        wanted: &'a Wanted,
+        filter: &'a EventFilter,
     ) -> BoxFuture<'a, Result<Option<BlockEvents>, ReadError>> {
         Box::pin(async move {
-            let is_whole = wants_transactions(wanted);
+            let is_full = wants_transactions(filter);
             let Some(height) = known.height.checked_add(1) else { return Ok(None) };
-            let Some(mut block) = block(node, height, is_whole).await? else { return Ok(None) };
+            let Some(mut block) = block(node, height, is_full).await? else { return Ok(None) };
             let mut events = Vec::new();
-            if wanted.wants(EventType::NewBlock) {
+            if filter.wants(EventType::NewBlock) {
                 let event = ChainEvent::new(EventType::NewBlock).with("transactions", block.count()?);
                 events.push(
                     event.with("first_version", block.first_version).with("last_version", block.last_version),
                 );
             }
-            if is_whole {
+            if is_full {
                 for tx in transactions(node, &mut block).await? {
-                    tx.events(wanted, &mut events)?;
+                    tx.events(filter, &mut events)?;
                 }
             }
             Ok(Some(BlockEvents { block: block.at(), events }))

@@ -4,7 +4,7 @@ use crate::activity::Activity;
 use crate::answer::{Amount, number, shortened};
 use crate::form::is_hex;
 use crate::moves::Moves;
-use rpcgate_core::event::{ChainEvent, EventType, ReadError, Wanted};
+use rpcgate_core::event::{ChainEvent, EventFilter, EventType, ReadError};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::HashMap;
@@ -98,17 +98,17 @@ impl Stores {
     fn read(changes: &[Change]) -> Self {
         let mut stores = Stores::default();
         for change in changes {
-            let place = change.address.as_deref().and_then(address);
-            let (Some(place), Some(resource)) = (place, &change.data) else { continue };
+            let holder = change.address.as_deref().and_then(address);
+            let (Some(holder), Some(resource)) = (holder, &change.data) else { continue };
             let data = &resource["data"];
             let kind = resource["type"].as_str().unwrap_or_default();
             let named = |value: &Value| value.as_str().and_then(address);
             match kind {
                 "0x1::object::ObjectCore" => {
-                    stores.owners.extend(named(&data["owner"]).map(|owner| (place, owner)));
+                    stores.owners.extend(named(&data["owner"]).map(|owner| (holder, owner)));
                 }
                 "0x1::fungible_asset::FungibleStore" => {
-                    stores.assets.extend(named(&data["metadata"]["inner"]).map(|asset| (place, asset)));
+                    stores.assets.extend(named(&data["metadata"]["inner"]).map(|asset| (holder, asset)));
                 }
                 _ => {
                     let coin = kind.strip_prefix(STORE).and_then(|kind| kind.strip_suffix('>'));
@@ -116,7 +116,7 @@ impl Stores {
                     for handle in ["deposit_events", "withdraw_events"] {
                         let number = &data[handle]["guid"]["id"]["creation_num"];
                         let number = number.as_str().and_then(|text| text.parse().ok());
-                        stores.coins.extend(number.map(|number| ((place.clone(), number), coin.to_owned())));
+                        stores.coins.extend(number.map(|number| ((holder.clone(), number), coin.to_owned())));
                     }
                 }
             }
@@ -160,12 +160,12 @@ impl MoveEvent {
         let is_handle = name.ends_with("Event");
         let amount = Amount::deserialize(&self.data["amount"]);
         let Ok(Amount(amount)) = amount else { return Err(ReadError::Unreadable("an amount of an event")) };
-        let place = |member: &str| {
+        let address_at = |member: &str| {
             let named = self.data[member].as_str();
             read_address(if is_handle { Some(&self.guid.account_address) } else { named })
         };
         let (party, token) = if name.starts_with("0x1::coin::") {
-            let account = place("account")?;
+            let account = address_at("account")?;
             let token = if is_handle {
                 stores.coins.get(&(account.clone(), self.guid.creation_number)).cloned()
             } else {
@@ -174,8 +174,9 @@ impl MoveEvent {
             };
             (Party { account: Some(account), store: None }, token)
         } else {
-            let store = place("store")?;
-            let (owner, asset) = (stores.owners.get(&store).cloned(), stores.assets.get(&store).cloned());
+            let store = address_at("store")?;
+            let owner = stores.owners.get(&store).cloned();
+            let asset = stores.assets.get(&store).cloned();
             (Party { account: owner, store: Some(store) }, asset)
         };
         Ok(Some(Flow { is_deposit, party, token, amount }))
@@ -210,11 +211,11 @@ fn scalar(value: &Value) -> Option<Value> {
 }
 
 impl Transaction {
-    pub(super) fn events(&self, wanted: &Wanted, out: &mut Vec<ChainEvent>) -> Result<(), ReadError> {
+    pub(super) fn events(&self, filter: &EventFilter, out: &mut Vec<ChainEvent>) -> Result<(), ReadError> {
         let event = |kind| ChainEvent::new(kind).with("tx_hash", &*self.hash).with("version", self.version);
-        let wants_activity = wanted.wants(EventType::AddressActivity);
+        let wants_activity = filter.wants(EventType::AddressActivity);
         let mut flows = Vec::new();
-        if wants_activity || wanted.wants(EventType::TokenTransfer) {
+        if wants_activity || filter.wants(EventType::TokenTransfer) {
             let stores = Stores::read(&self.changes);
             for event in &self.events {
                 flows.extend(event.flow(&stores)?);
@@ -222,9 +223,9 @@ impl Transaction {
         }
         if wants_activity {
             let event = event(EventType::AddressActivity).with("success", self.success);
-            self.activity(&flows)?.events(&event, wanted, out);
+            self.activity(&flows)?.events(&event, filter, out);
         }
-        if wanted.wants(EventType::TokenTransfer) && self.success {
+        if filter.wants(EventType::TokenTransfer) && self.success {
             let mut moves = Moves::new();
             for flow in flows {
                 let Some(token) = flow.token else { continue };
@@ -252,15 +253,15 @@ impl Transaction {
                 out.push(event);
             }
         }
-        if wanted.wants(EventType::ContractEvent) {
-            for (index, told) in self.events.iter().enumerate() {
+        if filter.wants(EventType::ContractEvent) {
+            for (index, emitted) in self.events.iter().enumerate() {
                 let event = event(EventType::ContractEvent)
                     .with("index", index)
-                    .with("type", shortened(&told.kind))
-                    .with("account", read_address(Some(&told.guid.account_address))?)
-                    .with("creation_number", told.guid.creation_number)
-                    .with("sequence_number", told.sequence_number);
-                out.push(told.with_data(event));
+                    .with("type", shortened(&emitted.kind))
+                    .with("account", read_address(Some(&emitted.guid.account_address))?)
+                    .with("creation_number", emitted.guid.creation_number)
+                    .with("sequence_number", emitted.sequence_number);
+                out.push(emitted.with_data(event));
             }
         }
         Ok(())
@@ -290,8 +291,8 @@ impl Transaction {
             .changes
             .iter()
             .filter(|change| matches!(change.kind.as_str(), "write_resource" | "delete_resource"));
-        for place in changed.filter_map(|change| change.address.as_deref()) {
-            activity.touches(&read_address(Some(place))?);
+        for holder in changed.filter_map(|change| change.address.as_deref()) {
+            activity.touches(&read_address(Some(holder))?);
         }
         Ok(activity)
     }

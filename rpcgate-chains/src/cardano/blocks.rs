@@ -1,6 +1,6 @@
 //! Blocks of Cardano and their events, by Ogmios over WebSocket.
 //!
-//! Ogmios finds blocks by points (a slot and an id) and returns the blocks after a point. So [`BlockRef::place`] has
+//! Ogmios finds blocks by points (a slot and an id) and returns the blocks after a point. So [`BlockRef::position`] has
 //! the block's slot and the points of its known ancestors, at most [`ANCESTORS`], newest first: `slot,slot:id,slot:id`.
 //! With them a fork is found from any block after it, unless it is deeper. The parent of the head is unknown.
 //!
@@ -26,7 +26,7 @@ use crate::form::{hex_bytes, lower_hex, program_name};
 use crate::kinds::KINDS;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::event::{
-    BlockEvents, BlockReader, BlockRef, EventShape, EventType, NodeCalls, ReadError, Wanted,
+    BlockEvents, BlockReader, BlockRef, EventFilter, EventShape, EventType, NodeCalls, ReadError,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -97,7 +97,7 @@ struct Seconds {
 
 /// Returns the block's own point and those of its ancestors that its place names.
 fn points(known: &BlockRef) -> Result<Vec<Point>, ReadError> {
-    let mut rows = known.place.split(',');
+    let mut rows = known.position.split(',');
     let slot = rows.next().and_then(|slot| slot.parse().ok());
     let own = slot.map(|slot| Point { slot, id: known.hash.clone() });
     let others = rows.map(|row| {
@@ -108,12 +108,12 @@ fn points(known: &BlockRef) -> Result<Vec<Point>, ReadError> {
     points.ok_or(ReadError::Unreadable("the place of a known block"))
 }
 
-fn place(slot: u64, ancestors: &[Point]) -> String {
-    let mut place = slot.to_string();
+fn position(slot: u64, ancestors: &[Point]) -> String {
+    let mut position = slot.to_string();
     for point in ancestors.iter().take(ANCESTORS) {
-        place.push_str(&format!(",{}:{}", point.slot, point.id));
+        position.push_str(&format!(",{}:{}", point.slot, point.id));
     }
-    place
+    position
 }
 
 async fn time(node: &dyn NodeCalls, slot: u64) -> Result<i64, ReadError> {
@@ -168,7 +168,7 @@ impl Reached {
     async fn at(&self, node: &dyn NodeCalls) -> Result<BlockRef, ReadError> {
         let Block { id, ancestor, height, slot, .. } = &self.block;
         let at = BlockRef::new(*height, &**id, &**ancestor, time(node, *slot).await?);
-        Ok(at.with_place(place(*slot, &self.ancestors)))
+        Ok(at.with_position(position(*slot, &self.ancestors)))
     }
 }
 
@@ -176,7 +176,8 @@ impl Reached {
 /// ends before it. `newest` is the height of the first point.
 async fn reach(
     node: &dyn NodeCalls,
-    (points, newest): (&[Point], u64),
+    points: &[Point],
+    newest: u64,
     from: usize,
     height: u64,
 ) -> Result<Option<Reached>, ReadError> {
@@ -190,9 +191,9 @@ async fn reach(
             Direction::Backward => {
                 // The first answer goes back to the intersection. A later one is a fork that the node has just left.
                 let point = Point::deserialize(point.ok_or(WRONG)?).map_err(|_| WRONG)?;
-                let place = ancestors.iter().position(|known| *known == point).ok_or(WRONG)?;
-                ancestors.drain(..place);
-                last = last.checked_sub(place as u64).ok_or(WRONG)?;
+                let position = ancestors.iter().position(|known| *known == point).ok_or(WRONG)?;
+                ancestors.drain(..position);
+                last = last.checked_sub(position as u64).ok_or(WRONG)?;
             }
             Direction::Forward => {
                 let block = block.ok_or(WRONG)?;
@@ -231,7 +232,7 @@ impl BlockReader for Cardano {
             let answer = node.stream_call("findIntersection", params.into()).await?;
             let Intersection { tip, .. } = read(&answer, "the tip of the chain")?;
             let at = BlockRef::new(tip.height, tip.id, "", time(node, tip.slot).await?);
-            Ok(at.with_place(place(tip.slot, &[])))
+            Ok(at.with_position(position(tip.slot, &[])))
         })
     }
 
@@ -246,7 +247,7 @@ impl BlockReader for Cardano {
             match intersect(node, &points).await {
                 Ok((0, _)) => Ok(Some(known.clone())),
                 Ok((_, tip)) if tip.height < known.height => Ok(None),
-                Ok((from, _)) => match reach(node, (&points, known.height), from, known.height).await? {
+                Ok((from, _)) => match reach(node, &points, known.height, from, known.height).await? {
                     Some(reached) => reached.at(node).await.map(Some),
                     None => Ok(None),
                 },
@@ -262,7 +263,7 @@ impl BlockReader for Cardano {
         &'a self,
         node: &'a dyn NodeCalls,
         known: &'a BlockRef,
-        wanted: &'a Wanted,
+        filter: &'a EventFilter,
     ) -> BoxFuture<'a, Result<Option<BlockEvents>, ReadError>> {
         Box::pin(async move {
             let points = points(known)?;
@@ -273,17 +274,17 @@ impl BlockReader for Cardano {
             if tip.height <= known.height {
                 return Ok(None);
             }
-            let Some(reached) = reach(node, (&points, known.height), from, known.height + 1).await? else {
+            let Some(reached) = reach(node, &points, known.height, from, known.height + 1).await? else {
                 return Ok(None);
             };
             let at = reached.at(node).await?;
             let transactions = &reached.block.transactions;
-            let mut told = Vec::new();
-            if wanted.wants(EventType::NewBlock) {
-                told.push(new_block(&at, transactions.len()).with("slot", reached.block.slot));
+            let mut found = Vec::new();
+            if filter.wants(EventType::NewBlock) {
+                found.push(new_block(&at, transactions.len()).with("slot", reached.block.slot));
             }
-            events(transactions, wanted, &mut told);
-            Ok(Some(BlockEvents { block: at, events: told }))
+            events(transactions, filter, &mut found);
+            Ok(Some(BlockEvents { block: at, events: found }))
         })
     }
 
@@ -327,13 +328,13 @@ mod tests {
     fn a_place_names_a_bounded_number_of_ancestors() {
         let point = |slot: u64| Point { slot, id: format!("{slot:x}") };
         let ancestors: Vec<_> = (0..40).rev().map(point).collect();
-        let known = BlockRef::new(7, "28", "27", 0).with_place(place(40, &ancestors));
+        let known = BlockRef::new(7, "28", "27", 0).with_position(position(40, &ancestors));
         let read = points(&known).unwrap();
         assert_eq!(read.len(), 1 + ANCESTORS);
         assert!(read[0] == point(40) && read[1] == point(39) && read[ANCESTORS] == point(40 - 12));
         for wrong in ["", "x", "1,", "1,2", "1,x:2"] {
-            assert!(points(&known.clone().with_place(wrong)).is_err(), "{wrong}");
+            assert!(points(&known.clone().with_position(wrong)).is_err(), "{wrong}");
         }
-        assert_eq!(points(&known.with_place("5")).map(|points| points.len()).ok(), Some(1));
+        assert_eq!(points(&known.with_position("5")).map(|points| points.len()).ok(), Some(1));
     }
 }

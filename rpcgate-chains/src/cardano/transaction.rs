@@ -2,7 +2,7 @@
 
 use crate::activity::Activity;
 use crate::answer::TEXT_BYTES;
-use rpcgate_core::event::{ChainEvent, EventType, Wanted};
+use rpcgate_core::event::{ChainEvent, EventFilter, EventType};
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
 
@@ -91,10 +91,10 @@ impl Output {
 /// The outputs of the block's earlier transactions: transaction and index to address and lovelace.
 type Made<'a> = HashMap<(&'a str, u64), (&'a str, u64)>;
 
-pub(super) fn events(transactions: &[Transaction], wanted: &Wanted, out: &mut Vec<ChainEvent>) {
+pub(super) fn events(transactions: &[Transaction], filter: &EventFilter, out: &mut Vec<ChainEvent>) {
     let mut made = Made::new();
     for tx in transactions {
-        tx.events(wanted, &mut made, out);
+        tx.events(filter, &mut made, out);
     }
 }
 
@@ -113,10 +113,10 @@ impl Transaction {
         }
     }
 
-    fn events<'a>(&'a self, wanted: &Wanted, made: &mut Made<'a>, out: &mut Vec<ChainEvent>) {
+    fn events<'a>(&'a self, filter: &EventFilter, made: &mut Made<'a>, out: &mut Vec<ChainEvent>) {
         let event = |kind| ChainEvent::new(kind).with("tx_hash", &*self.id);
         let (spent, outputs) = self.effects();
-        if wanted.wants(EventType::AddressActivity) {
+        if filter.wants(EventType::AddressActivity) {
             let mut activity = Activity::default();
             for reference in spent {
                 if let Some((address, lovelace)) = made.get(&(&*reference.transaction.id, reference.index)) {
@@ -128,9 +128,9 @@ impl Transaction {
                 made.insert((&*self.id, *index), (&*output.address, output.lovelace()));
             }
             let event = event(EventType::AddressActivity).with("success", self.is_success());
-            activity.events(&event, wanted, out);
+            activity.events(&event, filter, out);
         }
-        if wanted.wants(EventType::TokenTransfer) && self.is_success() {
+        if filter.wants(EventType::TokenTransfer) && self.is_success() {
             for (index, output) in &outputs {
                 for (policy, assets) in &output.value {
                     for (asset, amount) in assets {
@@ -143,7 +143,7 @@ impl Transaction {
                 }
             }
         }
-        if wanted.wants(EventType::ContractEvent) {
+        if filter.wants(EventType::ContractEvent) {
             self.contracts(&event(EventType::ContractEvent).with("success", self.is_success()), out);
         }
     }
@@ -157,9 +157,9 @@ impl Transaction {
             let mut event = event.clone().with("kind", "redeemer").with("purpose", &*validator.purpose);
             event = event.with("index", validator.index);
             // Policies are numbered in their order.
-            let place = usize::try_from(validator.index).unwrap_or(usize::MAX);
+            let index = usize::try_from(validator.index).unwrap_or(usize::MAX);
             if validator.purpose == "mint"
-                && let Some(policy) = self.mint.keys().nth(place)
+                && let Some(policy) = self.mint.keys().nth(index)
             {
                 event = event.with("script", &**policy);
             }

@@ -12,8 +12,8 @@ use base64::engine::general_purpose::STANDARD;
 use http::Method as Verb;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::event::{
-    BlockEvents, BlockReader, BlockRef, ChainEvent, EventShape, EventType, HeadSubscription, NodeCalls,
-    ReadError, Wanted,
+    BlockEvents, BlockReader, BlockRef, ChainEvent, EventFilter, EventShape, EventType, HeadSubscription,
+    NodeCalls, ReadError,
 };
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -98,11 +98,15 @@ fn seconds(time: &str) -> Option<i64> {
         let is_number = text.len() == length && text.bytes().all(|byte| byte.is_ascii_digit());
         is_number.then(|| text.parse::<i64>().ok()).flatten()
     };
-    let (mut date, mut clock) = (date.split('-'), clock.split(':'));
-    let (year, month, day) = (digits(date.next()?, 4)?, digits(date.next()?, 2)?, digits(date.next()?, 2)?);
-    let (hour, minute, second) =
-        (digits(clock.next()?, 2)?, digits(clock.next()?, 2)?, digits(clock.next()?, 2)?);
-    let is_whole = date.next().is_none() && clock.next().is_none();
+    let mut date = date.split('-');
+    let mut clock = clock.split(':');
+    let year = digits(date.next()?, 4)?;
+    let month = digits(date.next()?, 2)?;
+    let day = digits(date.next()?, 2)?;
+    let hour = digits(clock.next()?, 2)?;
+    let minute = digits(clock.next()?, 2)?;
+    let second = digits(clock.next()?, 2)?;
+    let is_exact = date.next().is_none() && clock.next().is_none();
     let in_range = (1..=12).contains(&month)
         && (1..=31).contains(&day)
         && hour < 24
@@ -110,12 +114,13 @@ fn seconds(time: &str) -> Option<i64> {
         && second < 60
         && !fraction.is_empty()
         && fraction.bytes().all(|byte| byte.is_ascii_digit());
-    if !is_whole || !in_range {
+    if !is_exact || !in_range {
         return None;
     }
     // Days since 1970 (Gregorian), with years that begin in March, so that a leap day is the last of its year.
     let (year, month) = if month < 3 { (year - 1, month + 9) } else { (year, month - 3) };
-    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let era = year.div_euclid(400);
+    let of_era = year.rem_euclid(400);
     let of_year = (153 * month + 2) / 5 + day - 1;
     let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468;
     Some(days * 86_400 + hour * 3_600 + minute * 60 + second)
@@ -145,7 +150,8 @@ async fn block_at(node: &dyn NodeCalls, height: u64) -> Result<Block, ReadError>
 
 /// Returns the transactions of a block in order; `None` if the node has not indexed all of them.
 async fn transactions(node: &dyn NodeCalls, block: &Block) -> Result<Option<Vec<TxResponse>>, ReadError> {
-    let (height, count) = (block.reference.height, block.count);
+    let height = block.reference.height;
+    let count = block.count;
     let unreadable = || ReadError::Unreadable(TRANSACTIONS);
     let mut all: Vec<TxResponse> = Vec::new();
     for page in 1..=count.div_ceil(PAGE) {
@@ -168,7 +174,7 @@ async fn transactions(node: &dyn NodeCalls, block: &Block) -> Result<Option<Vec<
 }
 
 /// Adds the events of one transaction. A failed one has only those of its fee.
-fn transaction(tx: &TxResponse, wanted: &Wanted, events: &mut Vec<ChainEvent>) {
+fn transaction(tx: &TxResponse, filter: &EventFilter, events: &mut Vec<ChainEvent>) {
     let tx_hash = tx.txhash.to_ascii_uppercase();
     let mut activity = Activity::default();
     for event in &tx.events {
@@ -177,14 +183,14 @@ fn transaction(tx: &TxResponse, wanted: &Wanted, events: &mut Vec<ChainEvent>) {
     let event = ChainEvent::new(EventType::AddressActivity)
         .with("tx_hash", tx_hash.as_str())
         .with("success", tx.code == 0);
-    activity.events(&event, wanted, events);
+    activity.events(&event, filter, events);
     for (index, event) in tx.events.iter().enumerate() {
-        if wanted.wants(EventType::TokenTransfer) {
+        if filter.wants(EventType::TokenTransfer) {
             events.extend(event.transfers().into_iter().map(|transfer| transfer.event(&tx_hash, index)));
         }
     }
     for (index, event) in tx.events.iter().enumerate() {
-        if wanted.wants(EventType::ContractEvent) {
+        if filter.wants(EventType::ContractEvent) {
             events.push(event.shown(&tx_hash, index));
         }
     }
@@ -219,27 +225,28 @@ impl BlockReader for CosmosBlocks {
         &'a self,
         node: &'a dyn NodeCalls,
         known: &'a BlockRef,
-        wanted: &'a Wanted,
+        filter: &'a EventFilter,
     ) -> BoxFuture<'a, Result<Option<BlockEvents>, ReadError>> {
         Box::pin(async move {
             let newest = block(node, "latest").await?;
-            let (head, height) = (newest.reference.height, known.height.saturating_add(1));
+            let head = newest.reference.height;
+            let height = known.height.saturating_add(1);
             if head < height {
                 return Ok(None);
             }
             let block = if head == height { newest } else { block_at(node, height).await? };
             let mut events = Vec::new();
-            if wanted.wants(EventType::NewBlock) {
+            if filter.wants(EventType::NewBlock) {
                 events.push(new_block(&block.reference, block.count));
             }
-            if wants_transactions(wanted) {
+            if wants_transactions(filter) {
                 let Some(all) = transactions(node, &block).await? else {
                     if head == height {
                         return Ok(None);
                     }
                     return Err(ReadError::Unreadable("the node's index lacks transactions of the block"));
                 };
-                all.iter().for_each(|tx| transaction(tx, wanted, &mut events));
+                all.iter().for_each(|tx| transaction(tx, filter, &mut events));
             }
             Ok(Some(BlockEvents { block: block.reference, events }))
         })

@@ -102,13 +102,15 @@ impl AbciEvent {
         if self.kind != "transfer" {
             return transfers;
         }
-        let (mut from, mut to) = (None, None);
+        let mut from = None;
+        let mut to = None;
         for (key, value) in self.pairs() {
             match key {
                 "sender" => from = address(value),
                 "recipient" => to = address(value),
                 "amount" => {
-                    let (from, to) = (from.take(), to.take());
+                    let from = from.take();
+                    let to = to.take();
                     if is_fee(from.as_deref()) || is_fee(to.as_deref()) || from.is_none() && to.is_none() {
                         continue;
                     }
@@ -128,7 +130,8 @@ impl AbciEvent {
     pub(super) fn concern(&self, activity: &mut Activity) {
         let named = |rows: &[(&str, &str)], key: &str| rows.contains(&(self.kind.as_str(), key));
         for (key, value) in self.pairs() {
-            let (acts, is_acted_on) = (named(SENDERS, key), named(RECEIVERS, key));
+            let acts = named(SENDERS, key);
+            let is_acted_on = named(RECEIVERS, key);
             let address = (acts || is_acted_on).then(|| address(value)).flatten();
             let Some(address) = address.filter(|address| !is_fee(Some(address.as_str()))) else { continue };
             if acts {

@@ -102,10 +102,10 @@ fn skipped(rest: &mut &[u8], length: usize) -> Option<Option<u64>> {
 
 fn varint(rest: &mut &[u8]) -> Option<u64> {
     let mut value = 0;
-    for place in 0..10 {
+    for index in 0..10 {
         let (byte, after) = rest.split_first()?;
         *rest = after;
-        value |= u64::from(byte & 0x7f).wrapping_shl(7 * place);
+        value |= u64::from(byte & 0x7f).wrapping_shl(7 * index);
         if byte & 0x80 == 0 {
             return Some(value);
         }

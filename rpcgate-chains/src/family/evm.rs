@@ -283,9 +283,9 @@ impl Adapter for Evm {
             }
             b"eth_getBlockByHash" => mined(result, "number", finality),
             b"eth_getBlockByNumber" if immutable => {
-                let asked = positional(call.params, 0).and_then(quantity);
+                let requested = positional(call.params, 0).and_then(quantity);
                 let reported = member(result, "number").and_then(quantity);
-                if asked.is_some() && asked == reported {
+                if requested.is_some() && requested == reported {
                     mined(result, "number", finality)
                 } else {
                     Permanence::Unknown

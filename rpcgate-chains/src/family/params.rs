@@ -157,7 +157,7 @@ pub fn is_beyond(raw: &[u8], most: u64) -> bool {
     let text = unescape(raw);
     let digits = text.as_deref().map_or(raw, str::as_bytes);
     let digits = digits.strip_prefix(b"-").unwrap_or(digits);
-    whole(digits).is_none_or(|number| number > most)
+    integer(digits).is_none_or(|number| number > most)
 }
 
 /// Returns the first member `name` of a result, which is read no further; `None` if it has none or is not an object.
@@ -190,8 +190,8 @@ pub fn may_have(text: &[u8], name: &str) -> bool {
 /// Reads a whole number of up to 64 bits in digits, or a string of such digits.
 pub fn number(raw: &[u8]) -> Option<u64> {
     match raw.first() {
-        Some(b'"') => whole(unescape(raw)?.as_bytes()),
-        _ => whole(raw),
+        Some(b'"') => integer(unescape(raw)?.as_bytes()),
+        _ => integer(raw),
     }
 }
 
@@ -208,7 +208,7 @@ pub fn quantity(raw: &[u8]) -> Option<u64> {
 }
 
 /// Reads a whole number in digits alone: no sign, fraction or exponent.
-pub fn whole(raw: &[u8]) -> Option<u64> {
+pub fn integer(raw: &[u8]) -> Option<u64> {
     let digits = raw.trim_ascii();
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
@@ -329,10 +329,10 @@ mod tests {
 
     #[test]
     fn whole_numbers_are_digits() {
-        assert_eq!(whole(b"0"), Some(0));
-        assert_eq!(whole(b" 840000\n"), Some(840_000));
+        assert_eq!(integer(b"0"), Some(0));
+        assert_eq!(integer(b" 840000\n"), Some(840_000));
         for none in ["", "-1", "+1", "1.0", "1e3", "\"1\"", "null", "99999999999999999999"] {
-            assert_eq!(whole(none.as_bytes()), None, "{none}");
+            assert_eq!(integer(none.as_bytes()), None, "{none}");
         }
     }
 }

@@ -21,7 +21,7 @@ mod transaction;
 pub use address::AddressForms;
 pub use closed::{NAMES, PREFIXES};
 
-use super::params::{either, is_hash, whole};
+use super::params::{either, integer, is_hash};
 use super::{Closing, UnservedErrors, listed, mark, marks, narrow, says, submits, table};
 use rpcgate_core::adapter::{
     Adapter, ClosedMethods, NetworkProbe, NodeError, NodeStatus, Permanence, Probe, Unserved,
@@ -250,7 +250,7 @@ impl Adapter for Utxo {
                 // A transaction's id does not commit to its witness; the block that contains it does.
                 b"getrawtransaction" => either(call.params, 2, "blockhash").is_some_and(is_hash),
                 b"getblockhash" => either(call.params, 0, "height")
-                    .and_then(whole)
+                    .and_then(integer)
                     .is_some_and(|height| finality.is_final(height)),
                 _ => false,
             };
@@ -276,7 +276,7 @@ impl Adapter for Utxo {
 
     fn missing_block(&self, call: CallView<'_>, answer: &[u8]) -> Option<u64> {
         let is_missing = call.method == b"getblockhash" && says(answer, &["block height out of range"]);
-        either(call.params, 0, "height").and_then(whole).filter(|_| is_missing)
+        either(call.params, 0, "height").and_then(integer).filter(|_| is_missing)
     }
 
     fn probe(&self) -> Probe {
@@ -284,7 +284,7 @@ impl Adapter for Utxo {
     }
 
     fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
-        whole(answer).map(NodeStatus::at)
+        integer(answer).map(NodeStatus::at)
     }
 
     fn network(&self) -> Option<NetworkProbe> {

@@ -10,7 +10,7 @@ use crate::kinds::{KINDS, wants_transactions};
 use futures_util::stream::{StreamExt, TryStreamExt, iter};
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::event::{
-    BlockEvents, BlockReader, BlockRef, ChainEvent, EventShape, EventType, NodeCalls, ReadError, Wanted,
+    BlockEvents, BlockReader, BlockRef, ChainEvent, EventFilter, EventShape, EventType, NodeCalls, ReadError,
 };
 use serde::Deserialize;
 
@@ -132,7 +132,7 @@ async fn transactions(node: &dyn NodeCalls, block: &Block) -> Result<Vec<Tx>, Re
     Ok(chunks.into_iter().flat_map(|chunk| chunk.transactions).collect())
 }
 
-async fn statuses(node: &dyn NodeCalls, asked: &[Tx]) -> Result<Vec<TxStatus>, ReadError> {
+async fn statuses(node: &dyn NodeCalls, requested: &[Tx]) -> Result<Vec<TxStatus>, ReadError> {
     let status = |tx: &Tx| {
         let params = serde_json::json!({
             "tx_hash": tx.hash, "sender_account_id": tx.signer_id, "wait_until": "NONE",
@@ -141,7 +141,7 @@ async fn statuses(node: &dyn NodeCalls, asked: &[Tx]) -> Result<Vec<TxStatus>, R
         async move {
             let answer = node.call("EXPERIMENTAL_tx_status", params.to_string()).await?;
             let status: TxStatus = read(&answer, STATUS)?;
-            let is_its = status.transaction.as_ref().is_none_or(|told| told.hash == hash);
+            let is_its = status.transaction.as_ref().is_none_or(|named| named.hash == hash);
             if is_its {
                 Ok(status)
             } else {
@@ -149,7 +149,7 @@ async fn statuses(node: &dyn NodeCalls, asked: &[Tx]) -> Result<Vec<TxStatus>, R
             }
         }
     };
-    let calls: Vec<_> = asked.iter().map(status).collect();
+    let calls: Vec<_> = requested.iter().map(status).collect();
     iter(calls).buffered(AT_ONCE).try_collect().await
 }
 
@@ -190,12 +190,12 @@ impl BlockReader for NearBlocks {
         &'a self,
         node: &'a dyn NodeCalls,
         known: &'a BlockRef,
-        wanted: &'a Wanted,
+        filter: &'a EventFilter,
     ) -> BoxFuture<'a, Result<Option<BlockEvents>, ReadError>> {
         Box::pin(async move {
             let top = newest(node).await?;
             let head = top.reference.height;
-            let is_executed = wants_transactions(wanted);
+            let is_executed = wants_transactions(filter);
             let above = if is_executed { SETTLING } else { 0 };
             if head <= known.height.saturating_add(above) {
                 return Ok(None);
@@ -209,7 +209,7 @@ impl BlockReader for NearBlocks {
                 return Ok(None);
             }
             let mut events = Vec::new();
-            if wanted.wants(EventType::NewBlock) {
+            if filter.wants(EventType::NewBlock) {
                 events.push(
                     ChainEvent::new(EventType::NewBlock)
                         .with("chunks", block.chunks.len())
@@ -217,15 +217,15 @@ impl BlockReader for NearBlocks {
                 );
             }
             if is_executed {
-                let mut asked = transactions(node, &block).await?;
-                asked.retain(|tx| tx.is_asked_for(wanted));
-                asked.truncate(STATUSES);
-                let all = statuses(node, &asked).await?;
+                let mut requested = transactions(node, &block).await?;
+                requested.retain(|tx| tx.matches(filter));
+                requested.truncate(STATUSES);
+                let all = statuses(node, &requested).await?;
                 if head < height.saturating_add(PATIENCE) && !all.iter().all(TxStatus::is_complete) {
                     return Ok(None);
                 }
                 for status in &all {
-                    status.tell(wanted, &mut events)?;
+                    status.push_events(filter, &mut events)?;
                 }
             }
             Ok(Some(BlockEvents { block: block.reference, events }))

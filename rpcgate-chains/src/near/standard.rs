@@ -18,7 +18,7 @@ pub(super) struct LoggedEvent {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct LogPlace<'a> {
+pub(super) struct LogPosition<'a> {
     pub(super) contract: &'a str,
     pub(super) tx_hash: &'a str,
     pub(super) receipt: &'a str,
@@ -78,15 +78,15 @@ impl LoggedEvent {
     }
 
     /// Returns the webhook event, with its data as the contract wrote it.
-    pub(super) fn shown(&self, place: LogPlace<'_>) -> ChainEvent {
+    pub(super) fn shown(&self, position: LogPosition<'_>) -> ChainEvent {
         let event = ChainEvent::new(EventType::ContractEvent)
-            .with("address", place.contract)
+            .with("address", position.contract)
             .with("standard", self.standard.as_str())
             .with("version", self.version.as_str())
             .with("event", self.event.as_str())
-            .with("tx_hash", place.tx_hash)
-            .with("receipt_id", place.receipt)
-            .with("log_index", place.index);
+            .with("tx_hash", position.tx_hash)
+            .with("receipt_id", position.receipt)
+            .with("log_index", position.index);
         match &self.data {
             Some(data) => event.with("payload", data.get()),
             None => event,
@@ -127,9 +127,9 @@ impl Item {
 }
 
 impl NepTransfer {
-    pub(super) fn event(self, place: LogPlace<'_>) -> ChainEvent {
+    pub(super) fn event(self, position: LogPosition<'_>) -> ChainEvent {
         let mut event = ChainEvent::new(EventType::TokenTransfer)
-            .with("token", place.contract)
+            .with("token", position.contract)
             .with("standard", self.standard);
         let members =
             [("from", self.from), ("to", self.to), ("token_id", self.token_id), ("value", self.value)];
@@ -138,7 +138,10 @@ impl NepTransfer {
                 event = event.with(name, text);
             }
         }
-        event.with("tx_hash", place.tx_hash).with("receipt_id", place.receipt).with("log_index", place.index)
+        event
+            .with("tx_hash", position.tx_hash)
+            .with("receipt_id", position.receipt)
+            .with("log_index", position.index)
     }
 }
 

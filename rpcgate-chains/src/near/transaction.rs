@@ -1,8 +1,8 @@
 //! Transactions, the receipts that they cause, and the events of both.
 
-use super::standard::{LogPlace, LoggedEvent};
+use super::standard::{LogPosition, LoggedEvent};
 use crate::activity::Activity;
-use rpcgate_core::event::{ChainEvent, EventType, ReadError, Wanted};
+use rpcgate_core::event::{ChainEvent, EventFilter, EventType, ReadError};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::HashMap;
@@ -183,7 +183,11 @@ impl TxStatus {
         deleted
     }
 
-    pub(super) fn tell(&self, wanted: &Wanted, events: &mut Vec<ChainEvent>) -> Result<(), ReadError> {
+    pub(super) fn push_events(
+        &self,
+        filter: &EventFilter,
+        events: &mut Vec<ChainEvent>,
+    ) -> Result<(), ReadError> {
         // A transaction that no block had executed after [`PATIENCE`] blocks has no events.
         let (Some(tx), Some(converted)) = (&self.transaction, &self.transaction_outcome) else {
             return if self.is_complete() { Err(ReadError::Unreadable(STATUS)) } else { Ok(()) };
@@ -221,25 +225,26 @@ impl TxStatus {
                 pay(from, &receipt.receiver_id, &action.actions, &receipt.receipt_id)?;
             }
         }
-        let (mut transfers, mut logged) = (Vec::new(), Vec::new());
+        let mut transfers = Vec::new();
+        let mut logged = Vec::new();
         for OutcomeOf { id, outcome } in &self.receipts_outcome {
             if !outcome.status.is_success() {
                 continue;
             }
             for (index, log) in outcome.logs.iter().enumerate() {
                 let Some(event) = LoggedEvent::read(log) else { continue };
-                let place =
-                    LogPlace { contract: &outcome.executor_id, tx_hash: &tx.hash, receipt: id, index };
-                let told = event.transfers();
-                let is_one = told.len() == 1;
-                for (index, transfer) in told.into_iter().enumerate() {
+                let position =
+                    LogPosition { contract: &outcome.executor_id, tx_hash: &tx.hash, receipt: id, index };
+                let moves = event.transfers();
+                let is_one = moves.len() == 1;
+                for (index, transfer) in moves.into_iter().enumerate() {
                     transfer.from.iter().for_each(|from| activity.sends(from));
                     transfer.to.iter().for_each(|to| activity.receives(to));
                     // A log may contain two equal transfers.
-                    let event = transfer.event(place);
+                    let event = transfer.event(position);
                     transfers.push(if is_one { event } else { event.with("index", index) });
                 }
-                logged.push(event.shown(place));
+                logged.push(event.shown(position));
             }
         }
         let success = self.status.as_ref().is_some_and(Status::is_success);
@@ -248,11 +253,11 @@ impl TxStatus {
             .with("success", success)
             .with("from", tx.signer_id.as_str())
             .with("to", tx.receiver_id.as_str());
-        activity.events(&event, wanted, events);
-        if wanted.wants(EventType::TokenTransfer) {
+        activity.events(&event, filter, events);
+        if filter.wants(EventType::TokenTransfer) {
             events.append(&mut transfers);
         }
-        if wanted.wants(EventType::ContractEvent) {
+        if filter.wants(EventType::ContractEvent) {
             events.append(&mut logged);
         }
         Ok(())
@@ -260,10 +265,10 @@ impl TxStatus {
 }
 
 impl Tx {
-    pub(super) fn is_asked_for(&self, wanted: &Wanted) -> bool {
+    pub(super) fn matches(&self, filter: &EventFilter) -> bool {
         let concerns_others = |action: &Action| action.runs() || action.beneficiary().is_some();
         self.actions.iter().any(concerns_others)
-            || wanted.watches(&self.signer_id)
-            || wanted.watches(&self.receiver_id)
+            || filter.watches(&self.signer_id)
+            || filter.watches(&self.receiver_id)
     }
 }

@@ -30,7 +30,8 @@ use crate::kinds::{KINDS, wants_transactions};
 use bytes::Bytes;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::event::{
-    BlockEvents, BlockReader, BlockRef, EventShape, EventType, HeadSubscription, NodeCalls, ReadError, Wanted,
+    BlockEvents, BlockReader, BlockRef, EventFilter, EventShape, EventType, HeadSubscription, NodeCalls,
+    ReadError,
 };
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -135,11 +136,11 @@ impl BlockReader for Solana {
         &'a self,
         node: &'a dyn NodeCalls,
         known: &'a BlockRef,
-        wanted: &'a Wanted,
+        filter: &'a EventFilter,
     ) -> BoxFuture<'a, Result<Option<BlockEvents>, ReadError>> {
         Box::pin(async move {
-            let is_whole = wants_transactions(wanted);
-            let details = if is_whole { "full" } else { "signatures" };
+            let is_full = wants_transactions(filter);
+            let details = if is_full { "full" } else { "signatures" };
             let first = known.height.saturating_add(1);
             // One would be enough, except for a slot whose block the node has lost.
             let params = format!(r#"[{first},4,{{"commitment":"finalized"}}]"#);
@@ -150,7 +151,7 @@ impl BlockReader for Solana {
             }
             for slot in slots {
                 match block(node, slot, details).await? {
-                    Slot::Block(block) => return events(block, slot, wanted, is_whole).map(Some),
+                    Slot::Block(block) => return events(block, slot, filter, is_full).map(Some),
                     Slot::Skipped => {}
                     Slot::Unknown => break,
                 }
@@ -179,13 +180,13 @@ impl BlockReader for Solana {
     }
 }
 
-fn events(block: Block, slot: u64, wanted: &Wanted, is_whole: bool) -> Result<BlockEvents, ReadError> {
+fn events(block: Block, slot: u64, filter: &EventFilter, is_full: bool) -> Result<BlockEvents, ReadError> {
     const WRONG: ReadError = ReadError::Unreadable("the transactions of a block");
     let at = block.at(slot);
     let mut events = Vec::new();
-    let transactions = if is_whole { block.transactions.ok_or(WRONG)? } else { Vec::new() };
-    if wanted.wants(EventType::NewBlock) {
-        let count = if is_whole { transactions.len() } else { block.signatures.ok_or(WRONG)?.len() };
+    let transactions = if is_full { block.transactions.ok_or(WRONG)? } else { Vec::new() };
+    if filter.wants(EventType::NewBlock) {
+        let count = if is_full { transactions.len() } else { block.signatures.ok_or(WRONG)?.len() };
         let mut event = new_block(&at, count).with("parent_slot", block.parent_slot);
         if let Some(height) = block.block_height {
             event = event.with("block_height", height);
@@ -193,7 +194,7 @@ fn events(block: Block, slot: u64, wanted: &Wanted, is_whole: bool) -> Result<Bl
         events.push(event);
     }
     for tx in transactions {
-        tx.events(wanted, &mut events)?;
+        tx.events(filter, &mut events)?;
     }
     Ok(BlockEvents { block: at, events })
 }

@@ -36,7 +36,7 @@ pub(super) fn public_key(text: &str) -> Option<String> {
 }
 
 /// Returns the accounts and the lamports that an instruction of the system program moves; `None` if it moves none.
-pub(super) fn moved<'a>(
+pub(super) fn transfer<'a>(
     instruction: &Instruction,
     keys: &[&'a str],
 ) -> Result<Option<(&'a str, &'a str, u64)>, ReadError> {
@@ -58,7 +58,7 @@ pub(super) fn moved<'a>(
         Some(11) => (2, word(4)),
         _ => return Ok(None),
     };
-    let key = |place: usize| instruction.accounts.get(place).and_then(|index| keys.get(*index)).copied();
+    let key = |index: usize| instruction.accounts.get(index).and_then(|index| keys.get(*index)).copied();
     match (key(0), key(to), lamports) {
         (Some(from), Some(to), Some(lamports)) => Ok(Some((from, to, lamports))),
         _ => Err(WRONG),
@@ -88,7 +88,8 @@ pub(super) fn logged(lines: &[String]) -> Vec<Logged<'_>> {
             continue;
         }
         let mut words = rest.split(' ');
-        let (program, what) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let program = words.next().unwrap_or_default();
+        let what = words.next().unwrap_or_default();
         match what {
             "invoke" => running.push(program),
             "success" | "failed:" if running.last() == Some(&program) => {
@@ -128,7 +129,7 @@ mod tests {
             (with(8, &seven), &[0, 1], None),
             (vec![1], &[0, 1], None),
         ] {
-            assert_eq!(moved(&instruction(&data, accounts), &keys), Ok(expected), "{data:?}");
+            assert_eq!(transfer(&instruction(&data, accounts), &keys), Ok(expected), "{data:?}");
         }
         for (data, accounts) in [
             (with(2, &seven[..7]), &[0, 1][..]),
@@ -136,10 +137,10 @@ mod tests {
             (with(2, &seven), &[0, 3]),
             (with(3, &[&[9; 32][..], &u64::MAX.to_le_bytes()].concat()), &[0, 1]),
         ] {
-            assert!(moved(&instruction(&data, accounts), &keys).is_err(), "{data:?}");
+            assert!(transfer(&instruction(&data, accounts), &keys).is_err(), "{data:?}");
         }
         let wrong = Instruction { data: "0".into(), ..instruction(&[], &[]) };
-        assert!(moved(&wrong, &keys).is_err());
+        assert!(transfer(&wrong, &keys).is_err());
     }
 
     #[test]

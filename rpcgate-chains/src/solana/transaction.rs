@@ -1,10 +1,10 @@
 //! The events of one Solana transaction.
 
-use super::program::{Instruction, SYSTEM, is_native, logged, moved};
+use super::program::{Instruction, SYSTEM, is_native, logged, transfer};
 use crate::activity::Activity;
 use crate::answer::{TEXT_BYTES, number, shortened};
 use crate::moves::Moves;
-use rpcgate_core::event::{ChainEvent, EventType, ReadError, Wanted};
+use rpcgate_core::event::{ChainEvent, EventFilter, EventType, ReadError};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::HashMap;
@@ -107,29 +107,31 @@ impl Transaction {
         all
     }
 
-    pub(super) fn events(&self, wanted: &Wanted, out: &mut Vec<ChainEvent>) -> Result<(), ReadError> {
+    pub(super) fn events(&self, filter: &EventFilter, out: &mut Vec<ChainEvent>) -> Result<(), ReadError> {
         let signature = self.transaction.signatures.first();
         let signature = signature.ok_or(ReadError::Unreadable("the signature of a transaction"))?;
         let event = |kind| ChainEvent::new(kind).with("tx_hash", &**signature);
-        let (keys, is_success) = (self.keys(), self.meta.err.is_none());
-        if wanted.wants(EventType::AddressActivity) {
+        let keys = self.keys();
+        let is_success = self.meta.err.is_none();
+        if filter.wants(EventType::AddressActivity) {
             let event = event(EventType::AddressActivity).with("success", is_success);
-            self.activity(&keys)?.events(&event, wanted, out);
+            self.activity(&keys)?.events(&event, filter, out);
         }
         if !is_success {
             return Ok(());
         }
-        if wanted.wants(EventType::TokenTransfer) {
+        if filter.wants(EventType::TokenTransfer) {
             self.transfers(&keys, &event(EventType::TokenTransfer), out)?;
         }
-        if wanted.wants(EventType::ContractEvent) {
+        if filter.wants(EventType::ContractEvent) {
             self.programs(&keys, &event(EventType::ContractEvent), out)?;
         }
         Ok(())
     }
 
     fn activity(&self, keys: &[&str]) -> Result<Activity, ReadError> {
-        let (before, after) = (&self.meta.pre_balances, &self.meta.post_balances);
+        let before = &self.meta.pre_balances;
+        let after = &self.meta.post_balances;
         if before.len() != keys.len() || after.len() != keys.len() {
             return Err(ReadError::Unreadable("the balances of a transaction"));
         }
@@ -154,7 +156,7 @@ impl Transaction {
 
     fn token_changes<'a>(&'a self, keys: &[&'a str]) -> Result<Vec<TokenChange<'a>>, ReadError> {
         let mut changes: Vec<TokenChange<'a>> = Vec::new();
-        let mut places = HashMap::new();
+        let mut positions = HashMap::new();
         let before = self.meta.pre_token_balances.iter().flatten().map(|balance| (balance, -1));
         let after = self.meta.post_token_balances.iter().flatten().map(|balance| (balance, 1));
         for (balance, sign) in before.chain(after) {
@@ -162,11 +164,11 @@ impl Transaction {
             let owner = balance.owner.as_deref().or_else(|| keys.get(balance.account_index).copied());
             let owner = owner.ok_or(ReadError::Unreadable("a token balance"))?;
             let mint = balance.mint.as_str();
-            let place = *places.entry((mint, owner)).or_insert_with(|| {
+            let position = *positions.entry((mint, owner)).or_insert_with(|| {
                 changes.push(TokenChange { mint, owner, change: 0 });
                 changes.len() - 1
             });
-            if let Some(change) = changes.get_mut(place) {
+            if let Some(change) = changes.get_mut(position) {
                 change.change += sign * i128::from(balance.ui_token_amount.amount);
             }
         }
@@ -181,7 +183,7 @@ impl Transaction {
         out: &mut Vec<ChainEvent>,
     ) -> Result<(), ReadError> {
         let mut index = 0u64;
-        let mut tell = |token: &str, from: Option<&str>, to: Option<&str>, amount: u128| {
+        let mut push = |token: &str, from: Option<&str>, to: Option<&str>, amount: u128| {
             let mut event =
                 event.clone().with("index", index).with("token", token).with("value", amount.to_string());
             for (name, key) in [("from", from), ("to", to)] {
@@ -194,10 +196,10 @@ impl Transaction {
         };
         for instruction in self.instructions() {
             if keys.get(instruction.program_id_index) == Some(&SYSTEM)
-                && let Some((from, to, lamports)) = moved(instruction, keys)?
+                && let Some((from, to, lamports)) = transfer(instruction, keys)?
                 && lamports > 0
             {
-                tell(SOL, Some(from), Some(to), lamports.into());
+                push(SOL, Some(from), Some(to), lamports.into());
             }
         }
         let changes = self.token_changes(keys)?;
@@ -209,7 +211,7 @@ impl Transaction {
             moves.deposit(change.mint, &change.owner, change.change.unsigned_abs());
         }
         for made in moves.done() {
-            tell(&made.token, made.from, made.to, made.amount);
+            push(&made.token, made.from, made.to, made.amount);
         }
         Ok(())
     }
@@ -221,7 +223,7 @@ impl Transaction {
         out: &mut Vec<ChainEvent>,
     ) -> Result<(), ReadError> {
         let mut index = 0u64;
-        let mut tell = |program: &str, kind: &str, name: &str, value: Option<&str>| {
+        let mut push = |program: &str, kind: &str, name: &str, value: Option<&str>| {
             if is_native(program) {
                 return;
             }
@@ -236,12 +238,12 @@ impl Transaction {
             let program = keys.get(instruction.program_id_index).copied();
             let program = program.ok_or(ReadError::Unreadable("the program of an instruction"))?;
             let data = Some(&*instruction.data).filter(|data| data.len() <= TEXT_BYTES);
-            tell(program, "instruction", "data", data);
+            push(program, "instruction", "data", data);
         }
         for logged in logged(self.meta.log_messages.as_deref().unwrap_or_default()) {
             match logged.kind {
-                "log" => tell(logged.program, "log", "log", Some(shortened(logged.line))),
-                kind => tell(
+                "log" => push(logged.program, "log", "log", Some(shortened(logged.line))),
+                kind => push(
                     logged.program,
                     kind,
                     "data",

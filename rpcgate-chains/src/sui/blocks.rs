@@ -9,7 +9,7 @@ use crate::form::base58;
 use crate::kinds::{KINDS, wants_transactions};
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::event::{
-    BlockEvents, BlockReader, BlockRef, ChainEvent, EventShape, EventType, NodeCalls, ReadError, Wanted,
+    BlockEvents, BlockReader, BlockRef, ChainEvent, EventFilter, EventShape, EventType, NodeCalls, ReadError,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -174,23 +174,23 @@ async fn checkpoint(node: &dyn NodeCalls, number: u64) -> Result<Checkpoint, Rea
 async fn transactions(
     node: &dyn NodeCalls,
     digests: &[String],
-    wanted: &Wanted,
+    filter: &EventFilter,
 ) -> Result<Vec<TxAnswer>, ReadError> {
-    let coins = wanted.wants(EventType::AddressActivity) || wanted.wants(EventType::TokenTransfer);
-    let logged = wanted.wants(EventType::ContractEvent);
+    let coins = filter.wants(EventType::AddressActivity) || filter.wants(EventType::TokenTransfer);
+    let logged = filter.wants(EventType::ContractEvent);
     let options = json!({
         "showInput": true, "showEffects": true, "showBalanceChanges": coins, "showEvents": logged,
     });
     let params = json!([digests, options]).to_string();
     let found: Vec<TxAnswer> =
         read(&node.call("sui_multiGetTransactionBlocks", params).await?, TRANSACTIONS)?;
-    let is_whole = found.len() == digests.len()
+    let is_complete = found.len() == digests.len()
         && found.iter().zip(digests).all(|(tx, digest)| {
             tx.digest == *digest
                 && (!coins || tx.balance_changes.is_some())
                 && (!logged || tx.events.is_some())
         });
-    if is_whole { Ok(found) } else { Err(ReadError::Unreadable(TRANSACTIONS)) }
+    if is_complete { Ok(found) } else { Err(ReadError::Unreadable(TRANSACTIONS)) }
 }
 
 /// The changes of balances in a transaction: by type of coin, then by owner.
@@ -223,7 +223,7 @@ impl TxAnswer {
         Some(changes)
     }
 
-    fn tell(&self, wanted: &Wanted, events: &mut Vec<ChainEvent>) -> Option<()> {
+    fn push_events(&self, filter: &EventFilter, events: &mut Vec<ChainEvent>) -> Option<()> {
         let changes = if self.balance_changes.is_some() { self.changes()? } else { Changes::new() };
         let mut activity = Activity::default();
         let sender = address(&self.transaction.data.sender)?;
@@ -245,15 +245,15 @@ impl TxAnswer {
         let event = ChainEvent::new(EventType::AddressActivity)
             .with("tx_hash", self.digest.as_str())
             .with("success", success);
-        activity.events(&event, wanted, events);
-        if wanted.wants(EventType::TokenTransfer) {
+        activity.events(&event, filter, events);
+        if filter.wants(EventType::TokenTransfer) {
             for (token, owners) in &changes {
                 events.extend(
                     transfers(owners).into_iter().map(|transfer| transfer.event(token, &self.digest)),
                 );
             }
         }
-        if wanted.wants(EventType::ContractEvent) {
+        if filter.wants(EventType::ContractEvent) {
             for event in self.events.iter().flatten() {
                 events.push(event.shown(&self.digest)?);
             }
@@ -365,7 +365,7 @@ impl BlockReader for SuiBlocks {
         &'a self,
         node: &'a dyn NodeCalls,
         known: &'a BlockRef,
-        wanted: &'a Wanted,
+        filter: &'a EventFilter,
     ) -> BoxFuture<'a, Result<Option<BlockEvents>, ReadError>> {
         Box::pin(async move {
             if newest(node).await? <= known.height {
@@ -373,13 +373,13 @@ impl BlockReader for SuiBlocks {
             }
             let found = checkpoint(node, known.height.saturating_add(1)).await?;
             let mut events = Vec::new();
-            if wanted.wants(EventType::NewBlock) {
+            if filter.wants(EventType::NewBlock) {
                 events.push(new_block(&found.reference, found.transactions.len()));
             }
-            if wants_transactions(wanted) {
+            if wants_transactions(filter) {
                 for digests in found.transactions.chunks(PAGE) {
-                    for tx in transactions(node, digests, wanted).await? {
-                        tx.tell(wanted, &mut events).ok_or(ReadError::Unreadable(TRANSACTIONS))?;
+                    for tx in transactions(node, digests, filter).await? {
+                        tx.push_events(filter, &mut events).ok_or(ReadError::Unreadable(TRANSACTIONS))?;
                     }
                 }
             }

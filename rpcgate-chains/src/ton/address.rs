@@ -16,7 +16,9 @@ pub(super) fn raw(text: &str) -> Option<String> {
     }
     let bytes = STANDARD.decode(text.replace('-', "+").replace('_', "/")).ok()?;
     let (body, sum) = bytes.split_at_checked(34)?;
-    let (tag, workchain, account) = (body.first()?, body.get(1)?, body.get(2..)?);
+    let tag = body.first()?;
+    let workchain = body.get(1)?;
+    let account = body.get(2..)?;
     let is_address = matches!(tag & 0x7f, 0x11 | 0x51) && crc16(body).to_be_bytes() == sum;
     is_address.then(|| written(workchain.cast_signed(), account))
 }

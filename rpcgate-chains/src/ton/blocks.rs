@@ -28,14 +28,14 @@ use base64::engine::general_purpose::STANDARD;
 use http::Method;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::event::{
-    BlockEvents, BlockReader, BlockRef, ChainEvent, EventShape, EventType, NodeCalls, ReadError, Wanted,
+    BlockEvents, BlockReader, BlockRef, ChainEvent, EventFilter, EventShape, EventType, NodeCalls, ReadError,
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::HashSet;
 
 /// The shard that covers a whole workchain.
-const WHOLE: &str = "-9223372036854775808";
+const COMPLETE: &str = "-9223372036854775808";
 /// The maximum number of shard blocks that one masterchain block confirms, and of transactions of a block.
 const SHARD_BLOCKS: usize = 1_024;
 const TRANSACTIONS: usize = 100_000;
@@ -117,7 +117,7 @@ async fn header(node: &dyn NodeCalls, workchain: i32, shard: &str, seqno: u64) -
 }
 
 async fn block(node: &dyn NodeCalls, seqno: u64) -> Result<(BlockId, BlockRef), ReadError> {
-    let header = header(node, -1, WHOLE, seqno).await?;
+    let header = header(node, -1, COMPLETE, seqno).await?;
     let parent = header.prev_blocks.first().map(|block| &*block.root_hash);
     let parent = parent.ok_or(ReadError::Unreadable("the parent of a block"))?;
     let at = BlockRef::new(seqno, &*header.id.root_hash, parent, header.gen_utime);
@@ -159,7 +159,8 @@ async fn confirmed(node: &dyn NodeCalls, seqno: u64) -> Result<Vec<BlockId>, Rea
 async fn transactions(node: &dyn NodeCalls, block: &BlockId) -> Result<Vec<Transaction>, ReadError> {
     const WHAT: &str = "the transactions of a block";
     let shard: i64 = block.shard.parse().map_err(|_| ReadError::Unreadable("a shard"))?;
-    let (workchain, seqno) = (block.workchain, block.seqno);
+    let workchain = block.workchain;
+    let seqno = block.seqno;
     let mut all: Vec<Transaction> = Vec::new();
     loop {
         let mut path = format!(
@@ -216,7 +217,7 @@ impl BlockReader for Ton {
         &'a self,
         node: &'a dyn NodeCalls,
         known: &'a BlockRef,
-        wanted: &'a Wanted,
+        filter: &'a EventFilter,
     ) -> BoxFuture<'a, Result<Option<BlockEvents>, ReadError>> {
         Box::pin(async move {
             if newest(node).await? <= known.height {
@@ -224,15 +225,15 @@ impl BlockReader for Ton {
             }
             let (id, at) = block(node, known.height + 1).await?;
             let mut events = Vec::new();
-            if wanted.wants(EventType::NewBlock) {
+            if filter.wants(EventType::NewBlock) {
                 events.push(ChainEvent::new(EventType::NewBlock).with("parent_hash", &*at.parent));
             }
-            if wants_transactions(wanted) {
+            if wants_transactions(filter) {
                 let mut blocks = confirmed(node, at.height).await?;
                 blocks.insert(0, id);
                 for block in blocks {
                     for tx in transactions(node, &block).await? {
-                        tx.events(wanted, &mut events)?;
+                        tx.events(filter, &mut events)?;
                     }
                 }
             }

@@ -42,12 +42,14 @@ impl<'a> Bag<'a> {
             return None;
         }
         let flags = take_number(&mut rest, 1)?;
-        let (has_index, width) = (flags & 0x80 != 0, flags & 7);
+        let has_index = flags & 0x80 != 0;
+        let width = flags & 7;
         let offset = take_number(&mut rest, 1)?;
         if !(1..=4).contains(&width) || !(1..=8).contains(&offset) {
             return None;
         }
-        let (count, roots) = (take_number(&mut rest, width)?, take_number(&mut rest, width)?);
+        let count = take_number(&mut rest, width)?;
+        let roots = take_number(&mut rest, width)?;
         take(&mut rest, width.checked_add(offset)?)?;
         let root = take_number(&mut rest, width)?;
         take(&mut rest, roots.checked_sub(1)?.checked_mul(width)?)?;
@@ -79,8 +81,10 @@ impl<'a> Bag<'a> {
     }
 
     fn next(&self, rest: &mut &'a [u8]) -> Option<Cell<'a>> {
-        let (first, second) = (take_number(rest, 1)?, take_number(rest, 1)?);
-        let (refs, has_hashes) = (first & 7, first & 0x10 != 0);
+        let first = take_number(rest, 1)?;
+        let second = take_number(rest, 1)?;
+        let refs = first & 7;
+        let has_hashes = first & 0x10 != 0;
         if refs > 4 || has_hashes {
             return None;
         }

@@ -34,7 +34,8 @@ pub(super) fn succeeded(bag: &[u8]) -> Option<bool> {
     let has_run = compute(&mut bits)?;
     // The action phase is a separate cell; a transaction whose actions fail is aborted.
     bits.bit()?;
-    let (is_aborted, is_bounced) = (bits.bit()?, bits.bit()?);
+    let is_aborted = bits.bit()?;
+    let is_bounced = bits.bit()?;
     // Without a contract nothing runs, and coins arrive all the same unless they are returned.
     Some(if has_run { !is_aborted } else { !is_bounced })
 }

@@ -7,7 +7,7 @@ use crate::activity::Activity;
 use crate::answer::{Amount, TEXT_BYTES, number};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use rpcgate_core::event::{ChainEvent, EventType, ReadError, Wanted};
+use rpcgate_core::event::{ChainEvent, EventFilter, EventType, ReadError};
 use serde::Deserialize;
 
 /// The native coin's name in transfers.
@@ -99,18 +99,18 @@ impl Transaction {
         phases::succeeded(&STANDARD.decode(self.data.as_deref()?).ok()?)
     }
 
-    pub(super) fn events(&self, wanted: &Wanted, out: &mut Vec<ChainEvent>) -> Result<(), ReadError> {
+    pub(super) fn events(&self, filter: &EventFilter, out: &mut Vec<ChainEvent>) -> Result<(), ReadError> {
         let account = self.account()?;
         let event =
             |kind| ChainEvent::new(kind).with("tx_hash", &*self.transaction_id.hash).with("lt", self.lt());
-        if wanted.wants(EventType::AddressActivity) {
+        if filter.wants(EventType::AddressActivity) {
             let mut event = event(EventType::AddressActivity);
             if let Some(succeeded) = self.succeeded() {
                 event = event.with("success", succeeded);
             }
-            self.activity(&account)?.events(&event, wanted, out);
+            self.activity(&account)?.events(&event, filter, out);
         }
-        if wanted.wants(EventType::TokenTransfer)
+        if filter.wants(EventType::TokenTransfer)
             && let Some(message) = &self.in_msg
             && let Some(source) = message.source.raw()?
         {
@@ -120,7 +120,7 @@ impl Transaction {
             }
             out.extend(self.jettons(message, event(EventType::TokenTransfer), &account)?);
         }
-        if wanted.wants(EventType::ContractEvent) {
+        if filter.wants(EventType::ContractEvent) {
             for (index, message) in self.out_msgs.iter().enumerate() {
                 if message.destination.raw()?.is_some() {
                     continue;
@@ -160,7 +160,7 @@ impl Transaction {
         for sent in &self.out_msgs {
             match sent.body() {
                 Body::Bounced => return Ok(None),
-                Body::JettonNotified { amount: told } if told == amount => {
+                Body::JettonNotified { amount: named } if named == amount => {
                     if let Some(owner) = sent.destination.raw()? {
                         event = event.with("to", owner);
                     }

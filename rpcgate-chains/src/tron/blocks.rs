@@ -11,7 +11,7 @@ use crate::kinds::{KINDS, wants_transactions};
 use http::Method as Verb;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::event::{
-    BlockEvents, BlockReader, BlockRef, ChainEvent, EventShape, EventType, NodeCalls, ReadError, Wanted,
+    BlockEvents, BlockReader, BlockRef, ChainEvent, EventFilter, EventShape, EventType, NodeCalls, ReadError,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -292,16 +292,16 @@ impl TransactionEvents {
         );
     }
 
-    fn internal(&mut self, moved: &Internal, tx_hash: &str) {
-        let Some((from, to)) = of_hex(&moved.caller_address).zip(of_hex(&moved.to)) else {
+    fn internal(&mut self, transfer: &Internal, tx_hash: &str) {
+        let Some((from, to)) = of_hex(&transfer.caller_address).zip(of_hex(&transfer.to)) else {
             return;
         };
         self.activity.sends(&from);
         self.activity.receives(&to);
-        if !MOVES.contains(&moved.note.as_str()) {
+        if !MOVES.contains(&transfer.note.as_str()) {
             return;
         }
-        for CallValue { value, token } in moved.values.iter().filter(|moved| moved.value > 0) {
+        for CallValue { value, token } in transfer.values.iter().filter(|transfer| transfer.value > 0) {
             match token.as_deref().filter(|token| !token.is_empty()) {
                 None => self.coins(&from, &to, *value),
                 Some(token) => self.asset(token, &from, &to, *value, tx_hash),
@@ -323,7 +323,7 @@ impl TransactionEvents {
 fn transaction(
     tx: &Tx,
     result: &TxResult,
-    wanted: &Wanted,
+    filter: &EventFilter,
     events: &mut Vec<ChainEvent>,
 ) -> Result<(), ReadError> {
     let tx_hash = hash(&tx.id).ok_or(ReadError::Unreadable(BLOCK))?;
@@ -339,8 +339,8 @@ fn transaction(
         made.activity.receives(contract);
     }
     if success {
-        for moved in result.internal_transactions.iter().filter(|moved| !moved.rejected) {
-            made.internal(moved, &tx_hash);
+        for transfer in result.internal_transactions.iter().filter(|transfer| !transfer.rejected) {
+            made.internal(transfer, &tx_hash);
         }
         for (index, log) in result.log.iter().enumerate() {
             made.log(log, index, &tx_hash)?;
@@ -351,11 +351,11 @@ fn transaction(
         .with("tx_hash", tx_hash.as_str())
         .with("success", success)
         .with("tx_type", kind);
-    made.activity.events(&event, wanted, events);
-    if wanted.wants(EventType::TokenTransfer) {
+    made.activity.events(&event, filter, events);
+    if filter.wants(EventType::TokenTransfer) {
         events.append(&mut made.transfers);
     }
-    if wanted.wants(EventType::ContractEvent) {
+    if filter.wants(EventType::ContractEvent) {
         events.append(&mut made.logged);
     }
     Ok(())
@@ -389,20 +389,20 @@ impl BlockReader for TronBlocks {
         &'a self,
         node: &'a dyn NodeCalls,
         known: &'a BlockRef,
-        wanted: &'a Wanted,
+        filter: &'a EventFilter,
     ) -> BoxFuture<'a, Result<Option<BlockEvents>, ReadError>> {
         Box::pin(async move {
             let Some(block) = block_at(node, known.height.saturating_add(1)).await? else {
                 return Ok(None);
             };
             let mut events = Vec::new();
-            if wanted.wants(EventType::NewBlock) {
+            if filter.wants(EventType::NewBlock) {
                 events.push(new_block(&block.reference, block.transactions.len()));
             }
-            if wants_transactions(wanted) {
+            if wants_transactions(filter) {
                 let results = results(node, &block).await?;
                 for (tx, result) in block.transactions.iter().zip(&results) {
-                    transaction(tx, result, wanted, &mut events)?;
+                    transaction(tx, result, filter, &mut events)?;
                 }
             }
             Ok(Some(BlockEvents { block: block.reference, events }))

@@ -7,7 +7,7 @@ use crate::form::lower_hex;
 use http::Method as Verb;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::event::{
-    BlockEvents, BlockReader, BlockRef, ChainEvent, EventShape, EventType, NodeCalls, ReadError, Wanted,
+    BlockEvents, BlockReader, BlockRef, ChainEvent, EventFilter, EventShape, EventType, NodeCalls, ReadError,
 };
 use serde::Deserialize;
 
@@ -73,15 +73,15 @@ impl BlockReader for Xlm {
         &'a self,
         node: &'a dyn NodeCalls,
         known: &'a BlockRef,
-        wanted: &'a Wanted,
+        filter: &'a EventFilter,
     ) -> BoxFuture<'a, Result<Option<BlockEvents>, ReadError>> {
         Box::pin(async move {
             let block = newest(node).await?;
             if block.height <= known.height {
                 return Ok(None);
             }
-            let is_wanted = wanted.wants(EventType::NewBlock);
-            let events = is_wanted.then(|| ChainEvent::new(EventType::NewBlock)).into_iter().collect();
+            let wants_blocks = filter.wants(EventType::NewBlock);
+            let events = wants_blocks.then(|| ChainEvent::new(EventType::NewBlock)).into_iter().collect();
             Ok(Some(BlockEvents { block, events }))
         })
     }

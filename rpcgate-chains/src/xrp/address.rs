@@ -40,10 +40,10 @@ fn currency(text: &str) -> Option<String> {
 fn is_amount(text: &str) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
-    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, "1"));
+    let (integer, fraction) = mantissa.split_once('.').unwrap_or((mantissa, "1"));
     text.len() <= 64
-        && is_number(whole)
-        && (whole == "0" || !whole.starts_with('0'))
+        && is_number(integer)
+        && (integer == "0" || !integer.starts_with('0'))
         && is_number(fraction)
         && !fraction.ends_with('0')
         && is_number(exponent.strip_prefix('-').unwrap_or(exponent))

@@ -11,7 +11,8 @@ use crate::kinds::{KINDS, wants_transactions};
 use bytes::Bytes;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::event::{
-    BlockEvents, BlockReader, BlockRef, EventShape, EventType, HeadSubscription, NodeCalls, ReadError, Wanted,
+    BlockEvents, BlockReader, BlockRef, EventFilter, EventShape, EventType, HeadSubscription, NodeCalls,
+    ReadError,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -90,21 +91,21 @@ impl Xrp {
     async fn next(
         node: &dyn NodeCalls,
         known: &BlockRef,
-        wanted: &Wanted,
+        filter: &EventFilter,
     ) -> Result<Option<BlockEvents>, ReadError> {
         let Some(index) = known.height.checked_add(1) else { return Ok(None) };
-        let with_transactions = wants_transactions(wanted);
+        let with_transactions = wants_transactions(filter);
         let more = format!(",\"transactions\":true,\"expand\":{with_transactions}");
         let Some(answer) = ask(node, &index.to_string(), &more).await? else { return Ok(None) };
         let Some((block, ledger)) = of_index(&answer, index)? else { return Ok(None) };
         let listed = ledger.transactions.ok_or(WRONG_LEDGER)?;
         let mut events = Vec::new();
-        if wanted.wants(EventType::NewBlock) {
+        if filter.wants(EventType::NewBlock) {
             events.push(new_block(&block, listed.len()));
         }
         if with_transactions {
             for transaction in Transaction::in_order(&listed)? {
-                transaction.tell(wanted, &mut events)?;
+                transaction.push_events(filter, &mut events)?;
             }
         }
         Ok(Some(BlockEvents { block, events }))
@@ -143,9 +144,9 @@ impl BlockReader for Xrp {
         &'a self,
         node: &'a dyn NodeCalls,
         known: &'a BlockRef,
-        wanted: &'a Wanted,
+        filter: &'a EventFilter,
     ) -> BoxFuture<'a, Result<Option<BlockEvents>, ReadError>> {
-        Box::pin(Xrp::next(node, known, wanted))
+        Box::pin(Xrp::next(node, known, filter))
     }
 
     fn head_subscription(&self) -> Option<HeadSubscription> {

@@ -2,7 +2,7 @@
 
 use crate::answer::read;
 use crate::form::{is_hex, whole_number};
-use rpcgate_core::event::{ChainEvent, EventType, ReadError, Wanted};
+use rpcgate_core::event::{ChainEvent, EventFilter, EventType, ReadError};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -180,9 +180,9 @@ impl Transaction {
         if self.fields.transaction_type != "Payment" || !self.succeeded() {
             return Ok(None);
         }
-        let told = self.meta.delivered.as_ref().or(self.meta.delivered_amount.as_ref());
-        if let Some(told) = told {
-            return if told == "unavailable" { Ok(None) } else { amount(told).map(Some) };
+        let delivered = self.meta.delivered.as_ref().or(self.meta.delivered_amount.as_ref());
+        if let Some(delivered) = delivered {
+            return if delivered == "unavailable" { Ok(None) } else { amount(delivered).map(Some) };
         }
         let is_partial = self.fields.flags.unwrap_or(0) & PARTIAL != 0;
         let sent = self.fields.deliver_max.as_ref().or(self.fields.amount.as_ref());
@@ -192,13 +192,17 @@ impl Transaction {
         }
     }
 
-    pub(super) fn tell(&self, wanted: &Wanted, events: &mut Vec<ChainEvent>) -> Result<(), ReadError> {
+    pub(super) fn push_events(
+        &self,
+        filter: &EventFilter,
+        events: &mut Vec<ChainEvent>,
+    ) -> Result<(), ReadError> {
         let delivered = self.delivered()?;
-        if wanted.wants(EventType::AddressActivity) {
-            self.tell_activity(delivered.as_ref(), wanted, events);
+        if filter.wants(EventType::AddressActivity) {
+            self.push_activity(delivered.as_ref(), filter, events);
         }
         let is_payment = self.fields.transaction_type == "Payment";
-        if wanted.wants(EventType::TokenTransfer)
+        if filter.wants(EventType::TokenTransfer)
             && is_payment
             && self.succeeded()
             && let Some(to) = &self.fields.destination
@@ -206,7 +210,7 @@ impl Transaction {
             let event = self.event(EventType::TokenTransfer).with("from", self.fields.account.as_str());
             events.push(with_amount(event.with("to", to.as_str()), delivered.as_ref()));
         }
-        if wanted.wants(EventType::ContractEvent) && !is_payment {
+        if filter.wants(EventType::ContractEvent) && !is_payment {
             let mut event = self
                 .event(EventType::ContractEvent)
                 .with("tx_type", self.fields.transaction_type.as_str())
@@ -261,10 +265,11 @@ impl Transaction {
         gains
     }
 
-    fn tell_activity(&self, delivered: Option<&Amount>, wanted: &Wanted, events: &mut Vec<ChainEvent>) {
-        let (sender, to) = (self.fields.account.as_str(), self.fields.destination.as_deref());
+    fn push_activity(&self, delivered: Option<&Amount>, filter: &EventFilter, events: &mut Vec<ChainEvent>) {
+        let sender = self.fields.account.as_str();
+        let to = self.fields.destination.as_deref();
         for (address, gain) in self.gains() {
-            if !wanted.watches(address) {
+            if !filter.watches(address) {
                 continue;
             }
             let is_party = address == sender || Some(address) == to;
@@ -298,9 +303,9 @@ impl Transaction {
             {
                 event = event.with("fee", fee.to_string());
             }
-            let moved = (gain != 0)
+            let change = (gain != 0)
                 .then(|| Amount { token: "XRP".to_owned(), value: gain.unsigned_abs().to_string() });
-            events.push(with_amount(event, paid.or(moved.as_ref())));
+            events.push(with_amount(event, paid.or(change.as_ref())));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::node::{ScriptedNode, SimulatedNode, refused};
 use crate::reading::{Reader, Reading, assert_flat, data, events_in, text};
-use rpcgate_core::event::{BlockRef, EventType, ReadError, Wanted};
+use rpcgate_core::event::{BlockRef, EventFilter, EventType, ReadError};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -32,7 +32,8 @@ fn a_simulated_block_of_aptos_is_reported_as_new_without_reading_its_transaction
     for pair in blocks.windows(2) {
         assert_eq!(pair[1].block.height, pair[0].block.height + 1);
         assert_eq!(pair[1].events.len(), 1);
-        let (before, after) = (&pair[0].events[0].data, &pair[1].events[0].data);
+        let before = &pair[0].events[0].data;
+        let after = &pair[1].events[0].data;
         assert_eq!(after["first_version"].as_u64(), before["last_version"].as_u64().map(|last| last + 1));
         let versions = after["last_version"].as_u64().unwrap() + 1 - after["first_version"].as_u64().unwrap();
         assert_eq!(after["transactions"], versions);
@@ -43,7 +44,7 @@ fn a_simulated_block_of_aptos_is_reported_as_new_without_reading_its_transaction
     assert_eq!((&at["block_hash"], &*block.parent), (&json!(block.hash), ""));
     let above = BlockRef { height: block.height + 1_000, ..block.clone() };
     assert_eq!(reading.at(&above), Ok(None));
-    assert_eq!(reading.after(&above, &Wanted::default()), Ok(None));
+    assert_eq!(reading.after(&above, &EventFilter::default()), Ok(None));
 }
 
 // Shows (Events of chains).
@@ -75,7 +76,7 @@ fn address_activity_in_a_simulated_aptos_block_is_reported_once_per_transaction(
         let watched = watched.clone();
         Arc::new(move |address: &str| address == watched)
     };
-    let wanted = Wanted::new([EventType::AddressActivity]).with_addresses(is_watched);
+    let wanted = EventFilter::new([EventType::AddressActivity]).with_addresses(is_watched);
     let known = BlockRef { height: blocks[0].block.height - 1, ..blocks[0].block.clone() };
     let block = blocks.iter().find(|block| !block.events.is_empty()).unwrap();
     let known = BlockRef { height: block.block.height - 1, ..known };
@@ -317,7 +318,7 @@ fn the_rest_of_a_cut_block_of_aptos_is_read_by_versions() {
     assert_eq!(text(&told[0], "data_list"), "[1,{\"a\":1.5}]");
     let mut wrong = rows;
     wrong.swap(3, 4);
-    let next = node(wrong, 3).after(&known(), &Wanted::new([EventType::ContractEvent]));
+    let next = node(wrong, 3).after(&known(), &EventFilter::new([EventType::ContractEvent]));
     assert_eq!(next, Err(ReadError::Unreadable("transactions of a block")));
 }
 
@@ -355,7 +356,7 @@ fn a_block_of_aptos_with_more_transactions_than_blocks_can_have_is_unreadable() 
         });
         let reading = Reading::new("aptos", node);
         for kind in [EventType::NewBlock, EventType::TokenTransfer] {
-            let next = reading.after(&known(), &Wanted::new([kind]));
+            let next = reading.after(&known(), &EventFilter::new([kind]));
             assert_eq!(next, Err(ReadError::Unreadable("versions of a block")), "{first} {last}");
         }
     }
@@ -371,7 +372,7 @@ fn blocks_that_a_node_of_aptos_lacks_are_missing_or_errors() {
         head.as_ref().map(|head| (head.height, &*head.hash, head.timestamp)),
         Ok((8, "0xb8", 1_700_000_000))
     );
-    assert_eq!(reading.after(&head.unwrap(), &Wanted::new([EventType::NewBlock])), Ok(None));
+    assert_eq!(reading.after(&head.unwrap(), &EventFilter::new([EventType::NewBlock])), Ok(None));
     assert_eq!(reading.at(&known()), Err(refused(410, "")));
     let wrong = ScriptedNode::new(|_, _| {
         Ok(json!({

@@ -123,7 +123,8 @@ fn size(tree: &Value) -> usize {
 fn known(chain: usize) -> &'static BlockRef {
     static KNOWN: OnceLock<Vec<BlockRef>> = OnceLock::new();
     let of = |chain: &&str| {
-        let (reader, node) = (Reader::of(chain), SimulatedNode::of(chain));
+        let reader = Reader::of(chain);
+        let node = SimulatedNode::of(chain);
         if BY_HEIGHT.contains(chain) { reader.back(&node, 40) } else { reader.head(&node).unwrap() }
     };
     &KNOWN.get_or_init(|| CHAINS.iter().map(of).collect())[chain]
@@ -149,7 +150,7 @@ proptest! {
         height in prop_oneof![Just(0u64), Just(u64::MAX), any::<u64>()],
         place in prop_oneof![Just("1".to_owned()), ".{0,10}"],
     ) {
-        let known = BlockRef::new(height, "h", "p", 0).with_place(place);
+        let known = BlockRef::new(height, "h", "p", 0).with_position(place);
         for &chain in CHAINS.iter() {
             let count = AtomicUsize::new(0);
             let node = ScriptedNode::new(|_, _| {
@@ -165,7 +166,7 @@ proptest! {
         for &chain in CHAINS.iter() {
             let node = ScriptedNode::of_texts(|_, _| Ok(answer.clone()));
             prop_assert!(Reader::of(chain).head(&node).is_err(), "{chain}: {answer}");
-            read(chain, &node, &BlockRef::new(7, "h", "p", 0).with_place("1"));
+            read(chain, &node, &BlockRef::new(7, "h", "p", 0).with_position("1"));
         }
     }
 
@@ -211,7 +212,8 @@ proptest! {
 #[test]
 fn the_unbroken_answers_of_every_simulated_node_have_events_of_every_type() {
     for (place, chain) in CHAINS.iter().copied().enumerate() {
-        let (reader, node) = (Reader::of(chain), SimulatedNode::changed(chain, |_, answer| answer));
+        let reader = Reader::of(chain);
+        let node = SimulatedNode::changed(chain, |_, answer| answer);
         node.wait(60_000);
         let mut known = known(place).clone();
         let mut missing: Vec<_> = reader.kinds().to_vec();

@@ -2,7 +2,7 @@
 
 use crate::node::{ScriptedNode, SimulatedNode, refused};
 use crate::reading::{Reader, Reading, assert_flat, data, events_in, text};
-use rpcgate_core::event::{BlockRef, EventType, ReadError, Wanted};
+use rpcgate_core::event::{BlockRef, EventFilter, EventType, ReadError};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +16,8 @@ fn a_simulated_block_of_cardano_is_reported_as_new() {
     let reading = simulated();
     let blocks = reading.follow(&[EventType::NewBlock], 20, 20_000);
     for pair in blocks.windows(2) {
-        let (before, after) = (&pair[0], &pair[1]);
+        let before = &pair[0];
+        let after = &pair[1];
         assert_eq!(after.block.height, before.block.height + 1);
         assert_eq!(after.events.len(), 1);
         let data = &after.events[0].data;
@@ -26,7 +27,7 @@ fn a_simulated_block_of_cardano_is_reported_as_new() {
         assert_eq!(data["slot"].as_i64().map(|slot| slot + 1_591_566_291), Some(after.block.timestamp));
     }
     // A place has the points of a bounded number of ancestors.
-    let place = |index: usize| blocks[index].block.place.split(',').count();
+    let place = |index: usize| blocks[index].block.position.split(',').count();
     assert_eq!((place(0), place(1), place(19)), (2, 3, 13));
     let asked = reading.node.asked();
     assert!(asked.iter().all(|call| !call.contains("utxo")));
@@ -49,7 +50,7 @@ fn activity_in_a_simulated_block_of_cardano_is_reported_by_outputs() {
     }
     let watched = text(&blocks[1].events[0], "address").to_owned();
     let is_watched = Arc::new(move |address: &str| address == watched);
-    let wanted = Wanted::new([EventType::AddressActivity]).with_addresses(is_watched);
+    let wanted = EventFilter::new([EventType::AddressActivity]).with_addresses(is_watched);
     let only = reading.after(&blocks[0].block, &wanted).unwrap().unwrap();
     assert_eq!((&only.block, &only.events), (&blocks[1].block, &vec![blocks[1].events[0].clone()]));
 }
@@ -182,7 +183,7 @@ fn chain(fork: &str, heights: std::ops::Range<usize>) -> Vec<String> {
 
 fn read_on(reading: &Reading<ScriptedNode<'static>>, mut known: BlockRef) -> Vec<BlockRef> {
     let mut found = vec![known.clone()];
-    while let Some(next) = reading.after(&known, &Wanted::default()).unwrap() {
+    while let Some(next) = reading.after(&known, &EventFilter::default()).unwrap() {
         assert_eq!(next.block.height, known.height + 1);
         known = next.block;
         found.push(known.clone());
@@ -204,14 +205,14 @@ fn a_rollback_on_cardano_is_found_by_the_ancestors_of_the_known_block() {
         assert_eq!((known.height, &*known.hash, &*known.parent), (19, "a19", "a18"));
         // The fork is longer by one block.
         ogmios.lock().unwrap().replace(20 - depth, chain("b", 20 - depth..21));
-        let next = reading.after(&known, &Wanted::default()).unwrap().unwrap();
+        let next = reading.after(&known, &EventFilter::default()).unwrap().unwrap();
         assert_eq!((&*next.block.hash, &*next.block.parent), ("b20", "b19"), "depth {depth}");
         let other = reading.at(&known).unwrap().unwrap();
         assert_eq!((other.height, &*other.hash), (19, "b19"));
         assert_eq!(&*other.parent, if depth == 1 { "a18" } else { "b18" });
         // The place of the other block is good for the next fork.
         ogmios.lock().unwrap().replace(18, chain("c", 18..25));
-        assert_eq!(reading.after(&other, &Wanted::default()).unwrap().unwrap().block.hash, "c20");
+        assert_eq!(reading.after(&other, &EventFilter::default()).unwrap().unwrap().block.hash, "c20");
         let back = read_on(&reading, next.block);
         assert_eq!(back[1].hash, "c21");
     }
@@ -225,9 +226,9 @@ fn a_fork_of_cardano_that_is_shorter_has_no_block_yet() {
     ogmios.lock().unwrap().chain = chain("a", 0..6);
     let known = read_on(&reading, start).pop().unwrap();
     ogmios.lock().unwrap().replace(4, chain("b", 4..5));
-    assert_eq!((reading.after(&known, &Wanted::default()), reading.at(&known)), (Ok(None), Ok(None)));
+    assert_eq!((reading.after(&known, &EventFilter::default()), reading.at(&known)), (Ok(None), Ok(None)));
     ogmios.lock().unwrap().replace(5, chain("b", 5..6));
-    assert_eq!(reading.after(&known, &Wanted::default()), Ok(None));
+    assert_eq!(reading.after(&known, &EventFilter::default()), Ok(None));
     assert_eq!(reading.at(&known).unwrap().map(|other| other.hash).as_deref(), Some("b5"));
 }
 
@@ -237,7 +238,7 @@ fn a_cardano_fork_deeper_than_all_known_ancestors_is_detected_by_the_head_alone(
     let (ogmios, reading) = reading(&["a0", "a1"]);
     let start = reading.head().unwrap();
     ogmios.lock().unwrap().chain = chain("b", 0..5);
-    assert_eq!((reading.at(&start), reading.after(&start, &Wanted::default())), (Ok(None), Ok(None)));
+    assert_eq!((reading.at(&start), reading.after(&start, &EventFilter::default())), (Ok(None), Ok(None)));
     let head = reading.head().unwrap();
     assert!(head.height > start.height && head.hash != start.hash);
 }
@@ -253,9 +254,9 @@ fn a_rollback_on_cardano_while_blocks_are_read_is_followed() {
     node.replace(6, chain("b", 6..12));
     node.fork = Some((5, chain("c", 5..14)));
     drop(node);
-    let next = reading.after(&known, &Wanted::default()).unwrap().unwrap();
+    let next = reading.after(&known, &EventFilter::default()).unwrap().unwrap();
     assert_eq!((&*next.block.hash, &*next.block.parent), ("c10", "c9"));
-    assert!(next.block.place.starts_with("20,18:c9,16:c8"), "{}", next.block.place);
+    assert!(next.block.position.starts_with("20,18:c9,16:c8"), "{}", next.block.position);
 }
 
 fn with(transactions: Vec<Value>) -> Reading<ScriptedNode<'static>> {
@@ -266,7 +267,7 @@ fn with(transactions: Vec<Value>) -> Reading<ScriptedNode<'static>> {
 
 /// Returns the first block's reference.
 fn genesis() -> BlockRef {
-    BlockRef::new(0, "a0", "", 0).with_place("0")
+    BlockRef::new(0, "a0", "", 0).with_position("0")
 }
 
 fn output(address: &str, value: &Value) -> Value {
@@ -402,7 +403,7 @@ fn an_invalid_block_of_cardano_is_unreadable() {
             }
             Ok(answer)
         });
-        let next = Reading::new("cardano", node).after(&genesis(), &Wanted::default());
+        let next = Reading::new("cardano", node).after(&genesis(), &EventFilter::default());
         assert_eq!(next, Err(ReadError::Unreadable("the next block")), "{name}");
     }
     // A node that goes back again and again.
@@ -414,12 +415,12 @@ fn an_invalid_block_of_cardano_is_unreadable() {
             _ => json!({ "direction": "backward", "point": point, "tip": tip }),
         })
     });
-    let next = Reading::new("cardano", back).after(&genesis(), &Wanted::default());
+    let next = Reading::new("cardano", back).after(&genesis(), &EventFilter::default());
     assert_eq!(next, Err(ReadError::Unreadable("the next block")));
     let other = ScriptedNode::new(|_, _| {
         Ok(json!({ "intersection": { "slot": 5, "id": "x" }, "tip": { "slot": 9, "id": "y", "height": 4 } }))
     });
-    let next = Reading::new("cardano", other).after(&genesis(), &Wanted::default());
+    let next = Reading::new("cardano", other).after(&genesis(), &EventFilter::default());
     assert_eq!(next, Err(ReadError::Unreadable("an intersection")));
 }
 

@@ -20,7 +20,8 @@ fn found(node: &SimulatedNode, event: &ChainEvent) -> Value {
 // Shows (Events of chains).
 #[test]
 fn a_new_block_has_its_parent_and_the_number_of_its_transactions() {
-    let (reader, node) = (Reader::of("cosmos"), SimulatedNode::of("cosmos"));
+    let reader = Reader::of("cosmos");
+    let node = SimulatedNode::of("cosmos");
     let (block, event) = reader.first(&node, EventType::NewBlock);
     assert_eq!(names(&event), ["parent_hash", "transactions"]);
     assert_eq!(event.data["parent_hash"], block.parent.as_str());
@@ -36,7 +37,8 @@ fn a_new_block_has_its_parent_and_the_number_of_its_transactions() {
 // Shows (Events of chains).
 #[test]
 fn an_address_that_sends_coins_has_activity() {
-    let (reader, node) = (Reader::of("cosmos"), SimulatedNode::of("cosmos"));
+    let reader = Reader::of("cosmos");
+    let node = SimulatedNode::of("cosmos");
     let (_, event) = reader.first(&node, EventType::AddressActivity);
     assert_eq!(names(&event), ["address", "direction", "success", "token", "tx_hash", "value"]);
     let message = found(&node, &event)["tx"]["body"]["messages"][0].clone();
@@ -49,7 +51,8 @@ fn an_address_that_sends_coins_has_activity() {
 // Shows (Events of chains).
 #[test]
 fn a_transfer_of_coins_is_reported_with_its_parties() {
-    let (reader, node) = (Reader::of("cosmos"), SimulatedNode::of("cosmos"));
+    let reader = Reader::of("cosmos");
+    let node = SimulatedNode::of("cosmos");
     let (_, event) = reader.first(&node, EventType::TokenTransfer);
     assert_eq!(names(&event), ["from", "index", "to", "token", "tx_hash", "value"]);
     let message = found(&node, &event)["tx"]["body"]["messages"][0].clone();
@@ -60,7 +63,8 @@ fn a_transfer_of_coins_is_reported_with_its_parties() {
 // Shows (Events of chains).
 #[test]
 fn every_event_of_a_module_is_reported_with_its_attributes() {
-    let (reader, node) = (Reader::of("cosmos"), SimulatedNode::of("cosmos"));
+    let reader = Reader::of("cosmos");
+    let node = SimulatedNode::of("cosmos");
     let (_, event) = reader.first(&node, EventType::ContractEvent);
     assert_eq!(names(&event), ["attributes", "index", "tx_hash", "type"]);
     let raw = found(&node, &event)["events"][0].clone();
@@ -222,7 +226,8 @@ fn coins_from_another_chain_arrive_as_transfers_of_their_denomination() {
 // Shows (Events of chains).
 #[test]
 fn a_block_waits_until_its_transactions_are_indexed() {
-    let (reader, known) = (Reader::of("cosmos"), BlockRef::new(7, "h", "p", 0));
+    let reader = Reader::of("cosmos");
+    let known = BlockRef::new(7, "h", "p", 0);
     let one = || response(0, &[]);
     assert_eq!(reader.after(&node(8, 2, vec![one()]), &known, &all()), Ok(None), "the newest block");
     assert_eq!(

@@ -7,7 +7,7 @@ use crate::reading::{Reader, at_height, events_of, members};
 use proptest::prelude::*;
 use rpcgate_chains::catalog;
 use rpcgate_core::chain::Dialect;
-use rpcgate_core::event::{BlockRef, ChainEvent, EventType, ReadError, Wanted};
+use rpcgate_core::event::{BlockRef, ChainEvent, EventFilter, EventType, ReadError};
 use serde_json::{Value, json};
 use std::sync::{Arc, LazyLock};
 
@@ -120,7 +120,7 @@ fn transactions_of_every_type_and_a_created_contract_are_reported() {
             node.result("eth_sendRawTransaction", &json!([raw])).unwrap();
         }
         node.wait(30_000);
-        let wanted = Wanted::new([EventType::AddressActivity]);
+        let wanted = EventFilter::new([EventType::AddressActivity]);
         let blocks = reader.blocks_after(&node, before.height, &wanted);
         let events: Vec<_> = blocks.into_iter().flat_map(|block| block.events).collect();
         for name in ["dynamic", "token", "legacy", "access", "create"] {
@@ -182,7 +182,7 @@ fn activity(
             _ => panic!("{method}"),
         })
     });
-    let wanted = Wanted::new([EventType::AddressActivity]);
+    let wanted = EventFilter::new([EventType::AddressActivity]);
     let read = eth().after(&node, &at_height(7), &wanted);
     Ok(read?.unwrap().events)
 }
@@ -198,7 +198,9 @@ fn a_failed_transaction_moves_and_creates_nothing() {
         .iter()
         .map(|event| (&event.data["address"], event.data.get("value"), &event.data["success"]))
         .collect();
-    let (sender, recipient, failed) = (address(1).into(), address(2).into(), false.into());
+    let sender = address(1).into();
+    let recipient = address(2).into();
+    let failed = false.into();
     assert_eq!(shown, [&sender, &recipient, &sender].map(|address| (address, None, &failed)));
     assert!(!events[2].data.contains_key("to"));
 }
@@ -224,7 +226,7 @@ fn a_block_with_logs_is_not_read_without_them() {
         let node = ScriptedNode::of_texts(move |method: &str, _: &str| {
             Ok(if method == "eth_getLogs" { logs.to_string() } else { block.to_string() })
         });
-        let read = eth().after(&node, &at_height(7), &Wanted::new([EventType::ContractEvent]));
+        let read = eth().after(&node, &at_height(7), &EventFilter::new([EventType::ContractEvent]));
         read.map(|block| block.unwrap().events.len())
     };
     let lacks = ReadError::Unreadable("the node lacks the logs of the block");
@@ -240,7 +242,7 @@ fn a_block_that_avalanche_has_not_accepted_yet_is_missing() {
     let node = ScriptedNode::new(|_, _| Err(refused(-32_000, "cannot query unfinalized data")));
     let reader = Reader::of("avax");
     let known = BlockRef::new(7, hash(7), hash(6), 0);
-    assert_eq!(reader.after(&node, &known, &Wanted::new([EventType::NewBlock])), Ok(None));
+    assert_eq!(reader.after(&node, &known, &EventFilter::new([EventType::NewBlock])), Ok(None));
     assert_eq!(reader.at(&node, &known), Ok(None));
 }
 
@@ -296,8 +298,9 @@ fn events_have_their_order_in_the_block() {
             _ => logs.to_string(),
         })
     });
-    let wanted = Wanted::new([EventType::NewBlock, EventType::AddressActivity, EventType::ContractEvent])
-        .with_addresses(Arc::new(|address: &str| address.ends_with('2') || address.ends_with('3')));
+    let wanted =
+        EventFilter::new([EventType::NewBlock, EventType::AddressActivity, EventType::ContractEvent])
+            .with_addresses(Arc::new(|address: &str| address.ends_with('2') || address.ends_with('3')));
     let events = eth().after(&node, &at_height(7), &wanted).unwrap().unwrap().events;
     let kinds: Vec<_> = events.iter().map(|event| event.kind).collect();
     use EventType::{AddressActivity, ContractEvent, NewBlock};
@@ -323,7 +326,7 @@ fn logs_and_receipts_of_another_block_are_an_error() {
                 }
             })
         });
-        let wanted = Wanted::new([EventType::ContractEvent]);
+        let wanted = EventFilter::new([EventType::ContractEvent]);
         eth().after(&node, &at_height(7), &wanted)
     };
     assert_eq!(logs(written_log(8, 0, 0)).unwrap().unwrap().events.len(), 1);
@@ -356,7 +359,8 @@ fn logs_and_receipts_of_another_block_are_an_error() {
 #[test]
 fn a_block_on_another_parent_is_reported_with_that_parent() {
     let node = ScriptedNode::of_texts(|_: &str, _: &str| Ok(written_block(8, json!([])).to_string()));
-    let (reader, wanted) = (eth(), Wanted::new([EventType::NewBlock]));
+    let reader = eth();
+    let wanted = EventFilter::new([EventType::NewBlock]);
     let known = BlockRef::new(7, hash(77), hash(6), 0);
     let next = reader.after(&node, &known, &wanted).unwrap().unwrap();
     assert_eq!((next.block.hash, next.block.parent), (hash(8), hash(7)));
@@ -382,10 +386,11 @@ fn a_reader_subscribes_to_new_heads() {
 fn a_real_development_node_is_read() {
     let node = RealNode::from_env("RPCGATE_EVM_NODE");
     let reader = eth();
-    let wanted = Wanted::new(EventType::ALL);
+    let wanted = EventFilter::new(EventType::ALL);
     let before = reader.head(&node).unwrap();
     let accounts = node.ask("eth_accounts", json!([]));
-    let (alice, bob) = (accounts[0].as_str().unwrap(), accounts[1].as_str().unwrap());
+    let alice = accounts[0].as_str().unwrap();
+    let bob = accounts[1].as_str().unwrap();
     let snapshot = node.ask("evm_snapshot", json!([]));
     let mut hashes = Vec::new();
     let mut send = |tx: Value| hashes.push(node.ask("eth_sendTransaction", json!([tx])));
@@ -444,7 +449,7 @@ proptest! {
             _ => logs.to_string(),
         }));
         for kinds in [vec![EventType::ContractEvent], EventType::ALL.to_vec()] {
-            let wanted = Wanted::new(kinds);
+            let wanted = EventFilter::new(kinds);
             let read = eth().after(&node, &at_height(7), &wanted);
             prop_assert!(matches!(read, Ok(_) | Err(ReadError::Unreadable(_))));
         }

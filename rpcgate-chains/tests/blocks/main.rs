@@ -49,7 +49,8 @@ fn parent<'a>(chain: &str, hash: &'a str) -> &'a str {
 #[test]
 fn every_simulated_block_follows_the_one_before_it_and_is_found_again() {
     for &chain in BY_HEIGHT.iter() {
-        let (reader, node) = (Reader::of(chain), SimulatedNode::of(chain));
+        let reader = Reader::of(chain);
+        let node = SimulatedNode::of(chain);
         let blocks = reader.some(&node, 12);
         for pair in blocks.windows(2) {
             assert_eq!(pair[1].block.parent, parent(chain, &pair[0].block.hash), "{chain}");
@@ -68,7 +69,8 @@ fn every_simulated_block_follows_the_one_before_it_and_is_found_again() {
 #[test]
 fn a_filter_may_name_every_scalar_of_every_event_as_it_is() {
     for &chain in BY_HEIGHT.iter() {
-        let (reader, node) = (Reader::of(chain), SimulatedNode::of(chain));
+        let reader = Reader::of(chain);
+        let node = SimulatedNode::of(chain);
         for event in reader.some(&node, 12).into_iter().flat_map(|block| block.events) {
             for (name, value) in &event.data {
                 let Some(text) = value.as_str() else { continue };
@@ -86,7 +88,8 @@ fn a_filter_may_name_every_scalar_of_every_event_as_it_is() {
 #[test]
 fn nothing_is_above_the_newest_block() {
     for &chain in BY_HEIGHT.iter() {
-        let (reader, node) = (Reader::of(chain), SimulatedNode::of(chain));
+        let reader = Reader::of(chain);
+        let node = SimulatedNode::of(chain);
         let head = reader.head(&node).unwrap();
         assert_eq!(reader.after(&node, &head, &all()), Ok(None), "{chain}");
         let above = BlockRef { height: head.height + 1_000, ..head };
@@ -99,7 +102,8 @@ fn nothing_is_above_the_newest_block() {
 #[test]
 fn a_block_that_follows_another_than_the_known_one_names_its_own_parent() {
     for &chain in BY_HEIGHT.iter() {
-        let (reader, node) = (Reader::of(chain), SimulatedNode::of(chain));
+        let reader = Reader::of(chain);
+        let node = SimulatedNode::of(chain);
         let known = reader.back(&node, 20);
         let other = BlockRef { hash: "of a chain that is gone".into(), ..known.clone() };
         let next = reader.after(&node, &other, &all()).unwrap().unwrap();
@@ -114,7 +118,8 @@ fn only_what_is_wanted_is_fetched_and_made() {
     for (chain, alone, with_transactions) in
         [("tron", 1, 2), ("cosmos", 2, 3), ("near", 2, 12), ("sui", 2, 3)]
     {
-        let (reader, node) = (Reader::of(chain), SimulatedNode::of(chain));
+        let reader = Reader::of(chain);
+        let node = SimulatedNode::of(chain);
         let known = reader.back(&node, 20);
         let count = |wanted| {
             let before = node.asked().len();
@@ -136,7 +141,8 @@ fn only_what_is_wanted_is_fetched_and_made() {
 #[test]
 fn activity_is_reported_only_for_watched_addresses() {
     for &chain in BY_HEIGHT.iter() {
-        let (reader, node) = (Reader::of(chain), SimulatedNode::of(chain));
+        let reader = Reader::of(chain);
+        let node = SimulatedNode::of(chain);
         let every = reader.first(&node, EventType::AddressActivity).1;
         let address = every.data["address"].as_str().unwrap().to_owned();
         let watched = address.clone();
@@ -159,7 +165,7 @@ fn activity_is_reported_only_for_watched_addresses() {
 fn an_error_of_the_node_is_handed_on() {
     for &chain in CHAINS.iter() {
         let reader = Reader::of(chain);
-        let known = BlockRef::new(7, "h", "p", 0).with_place("1");
+        let known = BlockRef::new(7, "h", "p", 0).with_position("1");
         for error in [
             ReadError::Unreachable("away".into()),
             ReadError::Refused { code: 503, message: "busy".into() },

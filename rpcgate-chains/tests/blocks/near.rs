@@ -17,7 +17,8 @@ fn status(node: &SimulatedNode, event: &ChainEvent) -> Value {
 // Shows (Events of chains).
 #[test]
 fn a_new_block_has_its_parent_and_the_number_of_its_chunks() {
-    let (reader, node) = (Reader::of("near"), SimulatedNode::of("near"));
+    let reader = Reader::of("near");
+    let node = SimulatedNode::of("near");
     let (block, event) = reader.first(&node, EventType::NewBlock);
     assert_eq!(names(&event), ["chunks", "parent_hash"]);
     let raw = node.result("block", &json!([block.height])).unwrap();
@@ -28,7 +29,8 @@ fn a_new_block_has_its_parent_and_the_number_of_its_chunks() {
 // Shows (Events of chains).
 #[test]
 fn an_account_that_sends_coins_has_activity() {
-    let (reader, node) = (Reader::of("near"), SimulatedNode::of("near"));
+    let reader = Reader::of("near");
+    let node = SimulatedNode::of("near");
     let (_, event) = reader.first(&node, EventType::AddressActivity);
     assert_eq!(names(&event), ["address", "direction", "from", "success", "to", "tx_hash", "value"]);
     let tx = status(&node, &event)["transaction"].clone();
@@ -41,7 +43,8 @@ fn an_account_that_sends_coins_has_activity() {
 // Shows (Events of chains).
 #[test]
 fn a_transfer_of_a_token_is_reported_with_its_parties() {
-    let (reader, node) = (Reader::of("near"), SimulatedNode::of("near"));
+    let reader = Reader::of("near");
+    let node = SimulatedNode::of("near");
     let (_, event) = reader.first(&node, EventType::TokenTransfer);
     assert_eq!(
         names(&event),
@@ -62,7 +65,8 @@ fn a_transfer_of_a_token_is_reported_with_its_parties() {
 // Shows (Events of chains).
 #[test]
 fn a_standard_event_in_a_log_is_an_event_of_its_contract() {
-    let (reader, node) = (Reader::of("near"), SimulatedNode::of("near"));
+    let reader = Reader::of("near");
+    let node = SimulatedNode::of("near");
     let (_, event) = reader.first(&node, EventType::ContractEvent);
     assert_eq!(
         names(&event),
@@ -338,7 +342,8 @@ fn a_block_waits_for_its_receipts_for_a_bounded_time() {
 
 #[test]
 fn the_status_of_another_transaction_is_rejected() {
-    let (asked, mut other) = (called(json!({ "SuccessValue": "" }), "FINAL"), Value::Null);
+    let asked = called(json!({ "SuccessValue": "" }), "FINAL");
+    let mut other = Value::Null;
     other.clone_from(&asked);
     other["transaction"]["hash"] = json!("other");
     let usual = node(&[7, 8, 20], asked);

@@ -4,7 +4,7 @@ use crate::node::SimulatedNode;
 use rpcgate_chains::by_path;
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::event::{
-    BlockEvents, BlockReader, BlockRef, ChainEvent, EventType, NodeCalls, ReadError, Wanted,
+    BlockEvents, BlockReader, BlockRef, ChainEvent, EventFilter, EventType, NodeCalls, ReadError,
 };
 use serde_json::Value;
 use std::pin::pin;
@@ -12,12 +12,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 /// Returns a filter that wants everything.
-pub(crate) fn all() -> Wanted {
-    Wanted::new(EventType::ALL)
+pub(crate) fn all() -> EventFilter {
+    EventFilter::new(EventType::ALL)
 }
 
-pub(crate) fn only(kinds: &[EventType]) -> Wanted {
-    Wanted::new(kinds.iter().copied())
+pub(crate) fn only(kinds: &[EventType]) -> EventFilter {
+    EventFilter::new(kinds.iter().copied())
 }
 
 pub(crate) fn at_height(height: u64) -> BlockRef {
@@ -122,7 +122,7 @@ impl Reader {
         &self,
         node: &dyn NodeCalls,
         known: &BlockRef,
-        wanted: &Wanted,
+        wanted: &EventFilter,
     ) -> Result<Option<BlockEvents>, ReadError> {
         let found = done(self.inner().after(node, known, wanted));
         if let Ok(Some(block)) = &found {
@@ -165,9 +165,10 @@ impl Reader {
         &self,
         node: &dyn NodeCalls,
         height: u64,
-        wanted: &Wanted,
+        wanted: &EventFilter,
     ) -> Vec<BlockEvents> {
-        let (mut known, mut out) = (at_height(height), Vec::<BlockEvents>::new());
+        let mut known = at_height(height);
+        let mut out = Vec::<BlockEvents>::new();
         while let Some(next) = self.after(node, &known, wanted).unwrap() {
             assert_eq!(next.block.height, known.height + 1);
             if let Some(before) = out.last() {
@@ -228,7 +229,11 @@ impl<N: NodeCalls> Reading<N> {
         self.reader.at(&self.node, known)
     }
 
-    pub(crate) fn after(&self, known: &BlockRef, wanted: &Wanted) -> Result<Option<BlockEvents>, ReadError> {
+    pub(crate) fn after(
+        &self,
+        known: &BlockRef,
+        wanted: &EventFilter,
+    ) -> Result<Option<BlockEvents>, ReadError> {
         self.reader.after(&self.node, known, wanted)
     }
 

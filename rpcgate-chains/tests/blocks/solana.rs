@@ -2,7 +2,7 @@
 
 use crate::node::{ScriptedNode, SimulatedNode, refused};
 use crate::reading::{Reader, Reading, assert_flat, data, events_in, text};
-use rpcgate_core::event::{BlockRef, EventType, NodeCalls, ReadError, Wanted};
+use rpcgate_core::event::{BlockRef, EventFilter, EventType, NodeCalls, ReadError};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -28,7 +28,8 @@ fn a_simulated_block_of_solana_is_reported_as_new_without_its_transactions() {
     let blocks = reading.follow(&[EventType::NewBlock], 10, 400);
     for pair in blocks.windows(2) {
         assert_eq!(pair[1].block.height, pair[0].block.height + 1);
-        let (before, after) = (&pair[0].events[0].data, &pair[1].events[0].data);
+        let before = &pair[0].events[0].data;
+        let after = &pair[1].events[0].data;
         assert_eq!(after["parent_hash"], *pair[0].block.hash);
         assert_eq!(
             (&after["parent_slot"], &after["transactions"]),
@@ -38,7 +39,7 @@ fn a_simulated_block_of_solana_is_reported_as_new_without_its_transactions() {
     }
     assert!(reading.node.asked().iter().all(|call| !call.contains("full")));
     let above = BlockRef { height: blocks[9].block.height + 100, ..blocks[9].block.clone() };
-    assert_eq!((reading.at(&above), reading.after(&above, &Wanted::default())), (Ok(None), Ok(None)));
+    assert_eq!((reading.at(&above), reading.after(&above, &EventFilter::default())), (Ok(None), Ok(None)));
 }
 
 // Shows (Events of chains).
@@ -72,7 +73,7 @@ fn activity_in_a_simulated_block_of_solana_is_reported_by_balance_changes() {
         Arc::new(move |address: &str| address == watched)
     };
     let known = BlockRef { height: blocks[0].block.height - 1, ..blocks[0].block.clone() };
-    let wanted = Wanted::new([EventType::AddressActivity]).with_addresses(is_watched);
+    let wanted = EventFilter::new([EventType::AddressActivity]).with_addresses(is_watched);
     assert_eq!(reading.after(&known, &wanted).unwrap().unwrap().events, [blocks[0].events[1].clone()]);
 }
 
@@ -84,7 +85,8 @@ fn transfers_of_coins_and_tokens_in_a_simulated_block_of_solana_are_reported() {
     for block in &blocks {
         let mut expected = Vec::new();
         for tx in shown(&reading, block.block.height) {
-            let (meta, keys) = (&tx["meta"], &tx["transaction"]["message"]["accountKeys"]);
+            let meta = &tx["meta"];
+            let keys = &tx["transaction"]["message"]["accountKeys"];
             let paid = meta["postBalances"][1].as_u64().unwrap() - meta["preBalances"][1].as_u64().unwrap();
             let tokens = meta["preTokenBalances"].as_array().unwrap().len();
             for (index, token) in ["SOL", MINT].into_iter().enumerate().take(1 + tokens / 2) {
@@ -179,13 +181,15 @@ fn skipped_slots_of_solana_are_passed() {
     let nine = BlockRef::new(9, "h9", "h6", 1_700_000_000);
     assert_eq!(reading.head(), Ok(nine.clone()));
     for slot in [6, 7, 8] {
-        let next =
-            reading.after(&known(slot, "h6"), &Wanted::new([EventType::AddressActivity])).unwrap().unwrap();
+        let next = reading
+            .after(&known(slot, "h6"), &EventFilter::new([EventType::AddressActivity]))
+            .unwrap()
+            .unwrap();
         assert_eq!(next.block, nine, "after {slot}");
     }
     // The parent differs from the known block: the chain was reorganised.
     assert_ne!(nine.parent, known(6, "other").hash);
-    assert_eq!(reading.after(&nine, &Wanted::default()), Ok(None));
+    assert_eq!(reading.after(&nine, &EventFilter::default()), Ok(None));
     for slot in [7, 8, 10] {
         assert_eq!(reading.at(&known(slot, "")), Ok(None), "{slot}");
     }
@@ -272,16 +276,16 @@ fn coins_that_a_called_program_moves_on_solana_are_reported_in_order() {
 #[test]
 fn balances_without_accounts_are_no_answer_of_solana() {
     let reading = Reading::new("solana", node(vec![transaction(Value::Null, json!({ "preBalances": [1] }))]));
-    let next = reading.after(&known(6, "h6"), &Wanted::new([EventType::AddressActivity]));
+    let next = reading.after(&known(6, "h6"), &EventFilter::new([EventType::AddressActivity]));
     assert_eq!(next, Err(ReadError::Unreadable("the balances of a transaction")));
     let outside =
         json!([{ "index": 0, "instructions": [{ "programIdIndex": 99, "accounts": [], "data": "" }] }]);
     let reading =
         Reading::new("solana", node(vec![transaction(Value::Null, json!({ "innerInstructions": outside }))]));
-    let next = reading.after(&known(6, "h6"), &Wanted::new([EventType::ContractEvent]));
+    let next = reading.after(&known(6, "h6"), &EventFilter::new([EventType::ContractEvent]));
     assert_eq!(next, Err(ReadError::Unreadable("the program of an instruction")));
     let backwards = ScriptedNode::new(|_, _| Ok(json!([9, 6])));
-    let next = Reading::new("solana", backwards).after(&known(5, ""), &Wanted::default());
+    let next = Reading::new("solana", backwards).after(&known(5, ""), &EventFilter::default());
     assert_eq!(next, Err(ReadError::Unreadable("slots with blocks")));
 }
 
@@ -323,7 +327,7 @@ fn a_node_of_solana_without_an_http_address_is_asked_over_its_websocket() {
     let head = reading.head().unwrap();
     assert_eq!(reading.at(&head), Ok(Some(head.clone())));
     reading.node.0.wait(1_000);
-    let next = reading.after(&head, &Wanted::new([EventType::NewBlock])).unwrap().unwrap();
+    let next = reading.after(&head, &EventFilter::new([EventType::NewBlock])).unwrap().unwrap();
     assert_eq!((next.block.parent, next.events.len()), (head.hash, 1));
     let away = ScriptedNode::new(|_, _| Err(ReadError::Unreachable("away".into())));
     assert_eq!(Reading::new("solana", away).head(), Err(ReadError::Unreachable("away".into())));

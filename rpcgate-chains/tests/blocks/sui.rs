@@ -20,7 +20,8 @@ fn found(node: &SimulatedNode, event: &ChainEvent) -> Value {
 // Shows (Events of chains).
 #[test]
 fn a_new_checkpoint_has_its_parent_and_the_number_of_its_transactions() {
-    let (reader, node) = (Reader::of("sui"), SimulatedNode::of("sui"));
+    let reader = Reader::of("sui");
+    let node = SimulatedNode::of("sui");
     let (block, event) = reader.first(&node, EventType::NewBlock);
     assert_eq!(names(&event), ["parent_hash", "transactions"]);
     let raw = node.result("sui_getCheckpoint", &json!([block.height.to_string()])).unwrap();
@@ -32,7 +33,8 @@ fn a_new_checkpoint_has_its_parent_and_the_number_of_its_transactions() {
 // Shows (Events of chains).
 #[test]
 fn an_address_that_sends_coins_has_activity() {
-    let (reader, node) = (Reader::of("sui"), SimulatedNode::of("sui"));
+    let reader = Reader::of("sui");
+    let node = SimulatedNode::of("sui");
     let (_, event) = reader.first(&node, EventType::AddressActivity);
     assert_eq!(names(&event), ["address", "direction", "success", "token", "tx_hash", "value"]);
     let raw = found(&node, &event);
@@ -48,7 +50,8 @@ fn an_address_that_sends_coins_has_activity() {
 // Shows (Events of chains).
 #[test]
 fn a_change_of_balances_is_a_transfer_without_the_gas() {
-    let (reader, node) = (Reader::of("sui"), SimulatedNode::of("sui"));
+    let reader = Reader::of("sui");
+    let node = SimulatedNode::of("sui");
     let (_, event) = reader.first(&node, EventType::TokenTransfer);
     assert_eq!(names(&event), ["from", "to", "token", "tx_hash", "value"]);
     let raw = found(&node, &event);
@@ -61,7 +64,8 @@ fn a_change_of_balances_is_a_transfer_without_the_gas() {
 // Shows (Events of chains).
 #[test]
 fn a_move_event_is_reported_with_its_scalars() {
-    let (reader, node) = (Reader::of("sui"), SimulatedNode::of("sui"));
+    let reader = Reader::of("sui");
+    let node = SimulatedNode::of("sui");
     let (_, event) = reader.first(&node, EventType::ContractEvent);
     assert_eq!(
         names(&event),

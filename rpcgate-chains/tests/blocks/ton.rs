@@ -4,7 +4,7 @@ use crate::node::{ScriptedNode, SimulatedNode};
 use crate::reading::{Reader, Reading, assert_flat, data, events_in, text};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use rpcgate_core::event::{BlockRef, EventType, ReadError, Wanted};
+use rpcgate_core::event::{BlockRef, EventFilter, EventType, ReadError};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -20,7 +20,8 @@ fn shown(reading: &Reading<SimulatedNode>, height: u64) -> Vec<Value> {
     let rows = reading.node.get(&path)["result"]["transactions"].as_array().unwrap().clone();
     let whole = |row: &Value| {
         let hash = row["hash"].as_str().unwrap().replace('+', "%2B");
-        let (account, lt) = (row["account"].as_str().unwrap(), row["lt"].as_str().unwrap());
+        let account = row["account"].as_str().unwrap();
+        let lt = row["lt"].as_str().unwrap();
         let path = format!("/getTransactions?address={account}&lt={lt}&hash={hash}&limit=1");
         let mut tx = reading.node.get(&path)["result"][0].clone();
         tx["account"] = row["account"].clone();
@@ -61,12 +62,13 @@ fn activity_in_a_simulated_block_of_ton_is_reported_for_both_sides_of_a_message(
         own.map(|event| names.map(|name| event.data.get(name).cloned().unwrap_or_default()).to_vec().into())
             .collect()
     };
-    let (from, to) = (&payer["account"], &payee["account"]);
+    let from = &payer["account"];
+    let to = &payee["account"];
     assert_eq!(told(payer), [json!([from, "out", value]), json!([to, "in", null])]);
     assert_eq!(told(payee), [json!([to, "in", value]), json!([from, "out", null])]);
     let watched = to.as_str().unwrap().to_owned();
     let is_watched = Arc::new(move |address: &str| address == watched);
-    let wanted = Wanted::new([EventType::AddressActivity]).with_addresses(is_watched);
+    let wanted = EventFilter::new([EventType::AddressActivity]).with_addresses(is_watched);
     let known = BlockRef { height: block.block.height - 1, ..block.block };
     assert_eq!(reading.after(&known, &wanted).unwrap().unwrap().events.len(), 2);
 }
@@ -169,7 +171,8 @@ fn node(transactions: impl Fn(&str) -> Vec<Value> + Send + Sync + 'static) -> Re
     let answer = move |path: &str, _: &str| {
         let found = || {
             let seqno = query(path, "seqno").unwrap();
-            let (workchain, shard) = (query(path, "workchain").unwrap(), query(path, "shard").unwrap());
+            let workchain = query(path, "workchain").unwrap();
+            let shard = query(path, "shard").unwrap();
             let is_it = |block: &&Known| {
                 let id = id(block.0);
                 id["seqno"] == seqno && id["workchain"] == workchain && id["shard"] == *shard.to_string()
@@ -243,7 +246,8 @@ fn a_chain_of_blocks_of_a_shard_without_end_is_unreadable() {
             ("/shards", Some(13)) => json!({ "ok": true, "result": { "shards": [id(0, 5_000)] } }),
             ("/shards", _) => json!({ "ok": true, "result": { "shards": [] } }),
             (_, seqno) => {
-                let (workchain, seqno) = (query(path, "workchain").unwrap(), seqno.unwrap());
+                let workchain = query(path, "workchain").unwrap();
+                let seqno = seqno.unwrap();
                 let before = [id(workchain, seqno - 1)];
                 json!({ "ok": true, "result": {
                     "id": id(workchain, seqno), "gen_utime": 1, "prev_blocks": before,
@@ -252,7 +256,7 @@ fn a_chain_of_blocks_of_a_shard_without_end_is_unreadable() {
         })
     });
     let next = Reading::new("ton", node)
-        .after(&BlockRef::new(12, "", "", 0), &Wanted::new([EventType::ContractEvent]));
+        .after(&BlockRef::new(12, "", "", 0), &EventFilter::new([EventType::ContractEvent]));
     assert_eq!(next, Err(ReadError::Unreadable("the blocks of shards")));
 }
 
@@ -260,10 +264,10 @@ fn a_chain_of_blocks_of_a_shard_without_end_is_unreadable() {
 #[test]
 fn the_block_after_one_of_another_chain_names_its_own_parent() {
     let reading = node(|_| Vec::new());
-    let next = reading.after(&BlockRef::new(11, "other", "", 0), &Wanted::default()).unwrap().unwrap();
+    let next = reading.after(&BlockRef::new(11, "other", "", 0), &EventFilter::default()).unwrap().unwrap();
     assert_eq!(next.block, BlockRef::new(12, "m12", "m11", 1_700_000_000));
     assert_eq!(reading.at(&BlockRef::new(11, "other", "", 0)).unwrap().unwrap().hash, "m11");
-    assert_eq!(reading.after(&BlockRef::new(13, "m13", "m12", 0), &Wanted::default()), Ok(None));
+    assert_eq!(reading.after(&BlockRef::new(13, "m13", "m12", 0), &EventFilter::default()), Ok(None));
     assert_eq!(reading.head().map(|head| head.height), Ok(13));
 }
 
@@ -287,7 +291,7 @@ fn all_pages_of_a_block_of_ton_are_read() {
             Ok(answer)
         }),
     );
-    let next = endless.after(&BlockRef::new(9, "m9", "", 0), &Wanted::new([EventType::TokenTransfer]));
+    let next = endless.after(&BlockRef::new(9, "m9", "", 0), &EventFilter::new([EventType::TokenTransfer]));
     assert_eq!(next, Err(ReadError::Unreadable("the transactions of a block")));
 }
 
@@ -386,7 +390,7 @@ fn a_ton_transaction_shows_its_success_and_a_failed_one_moves_no_jettons() {
 #[test]
 fn an_unreadable_address_of_ton_is_rejected() {
     let reading = node(|_| vec![transaction(1, 4, message("0:zz", "", "1", ""), json!([]))]);
-    let next = reading.after(&BlockRef::new(9, "m9", "", 0), &Wanted::new([EventType::TokenTransfer]));
+    let next = reading.after(&BlockRef::new(9, "m9", "", 0), &EventFilter::new([EventType::TokenTransfer]));
     assert_eq!(next, Err(ReadError::Unreadable("an address")));
     let fails =
         ScriptedNode::new(|_, _| Ok(json!({ "ok": false, "error": "LITE_SERVER_NETWORK", "code": 503 })));

@@ -35,7 +35,8 @@ fn raw_transaction(node: &SimulatedNode, block: &BlockRef, tx_hash: &Value) -> V
 // members.
 #[test]
 fn a_new_block_has_its_parent_and_the_number_of_its_transactions() {
-    let (reader, node) = (Reader::of("tron"), SimulatedNode::of("tron"));
+    let reader = Reader::of("tron");
+    let node = SimulatedNode::of("tron");
     let (block, event) = reader.first(&node, EventType::NewBlock);
     assert_eq!(names(&event), ["parent_hash", "transactions"]);
     let raw = raw(&node, &block);
@@ -47,7 +48,8 @@ fn a_new_block_has_its_parent_and_the_number_of_its_transactions() {
 // Shows (Events of chains).
 #[test]
 fn an_address_that_sends_coins_has_activity() {
-    let (reader, node) = (Reader::of("tron"), SimulatedNode::of("tron"));
+    let reader = Reader::of("tron");
+    let node = SimulatedNode::of("tron");
     let (block, event) = reader.first(&node, EventType::AddressActivity);
     assert_eq!(names(&event), ["address", "direction", "success", "tx_hash", "tx_type", "value"]);
     let tx = raw_transaction(&node, &block, &event.data["tx_hash"]);
@@ -62,7 +64,8 @@ fn an_address_that_sends_coins_has_activity() {
 // Shows (Events of chains).
 #[test]
 fn a_transfer_of_a_token_is_reported_with_its_parties() {
-    let (reader, node) = (Reader::of("tron"), SimulatedNode::of("tron"));
+    let reader = Reader::of("tron");
+    let node = SimulatedNode::of("tron");
     let (block, event) = reader.first(&node, EventType::TokenTransfer);
     assert_eq!(names(&event), ["from", "log_index", "standard", "to", "token", "tx_hash", "value"]);
     assert_eq!((&event.data["token"], &event.data["standard"]), (&json!(USDT), &json!("trc20")));
@@ -92,7 +95,8 @@ fn below(block: &BlockRef) -> BlockRef {
 // Shows (Events of chains).
 #[test]
 fn a_log_of_a_contract_is_an_event_with_its_topics() {
-    let (reader, node) = (Reader::of("tron"), SimulatedNode::of("tron"));
+    let reader = Reader::of("tron");
+    let node = SimulatedNode::of("tron");
     let (block, event) = reader.first(&node, EventType::ContractEvent);
     assert_eq!(names(&event), ["address", "data", "log_index", "topic0", "topics", "tx_hash"]);
     let body = json!({ "num": block.height }).to_string();

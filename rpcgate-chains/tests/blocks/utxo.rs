@@ -10,7 +10,7 @@ use rpcgate_chains::catalog;
 use rpcgate_chains::family::utxo::{Utxo, facts};
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::chain::Dialect;
-use rpcgate_core::event::{BlockRef, ChainEvent, EventType, NodeCalls, ReadError, Wanted};
+use rpcgate_core::event::{BlockRef, ChainEvent, EventFilter, EventType, NodeCalls, ReadError};
 use serde_json::{Value, json};
 use std::sync::{Arc, LazyLock};
 
@@ -358,7 +358,8 @@ fn a_block_on_another_parent_is_reported_with_that_parent() {
         "getblockhash" | "getbestblockhash" => Ok(format!("\"{}\"", id(8))),
         _ => Ok(written_block(8, json!([id(1)])).to_string()),
     });
-    let (reader, wanted) = (Reader::of("btc"), Wanted::new([EventType::NewBlock]));
+    let reader = Reader::of("btc");
+    let wanted = EventFilter::new([EventType::NewBlock]);
     let known = BlockRef::new(7, id(77), id(6), 0);
     let next = reader.after(&node, &known, &wanted).unwrap().unwrap();
     assert_eq!((next.block.hash, next.block.parent), (id(8), id(7)));
@@ -388,7 +389,7 @@ fn a_real_daemon_is_read() {
     let raw = node.ask("createrawtransaction", json!([inputs, outputs]));
     let raw = raw.as_str().unwrap().replacen("0000000000ffffffff", "00000000020151ffffffff", 1);
     let made = node.ask("generateblock", json!([address, [raw]]));
-    let blocks = reader.blocks_after(&node, before.height, &Wanted::new(EventType::ALL));
+    let blocks = reader.blocks_after(&node, before.height, &EventFilter::new(EventType::ALL));
     assert_eq!((blocks.len(), &made["hash"]), (1, &blocks[0].block.hash.as_str().into()));
     let events = &blocks[0].events;
     assert_eq!(events[0].data["transactions"], 2);

@@ -7,7 +7,8 @@ use rpcgate_core::event::{ChainEvent, EventType, ReadError};
 // Shows (Events of chains): Stellar: the newest ledger is a new block.
 #[test]
 fn a_simulated_node_reports_its_newest_ledger() {
-    let (reader, node) = (Reader::of("xlm"), SimulatedNode::of("xlm"));
+    let reader = Reader::of("xlm");
+    let node = SimulatedNode::of("xlm");
     let head = reader.head(&node).unwrap();
     assert_eq!(reader.after(&node, &head, &all()), Ok(None));
     node.wait(60_000);

@@ -4,7 +4,7 @@ use crate::arbitrary::replaced;
 use crate::node::{ScriptedNode, SimulatedNode, refused};
 use crate::reading::{Reader, at_height, events_of, members};
 use proptest::prelude::*;
-use rpcgate_core::event::{ChainEvent, EventType, ReadError, Wanted};
+use rpcgate_core::event::{ChainEvent, EventFilter, EventType, ReadError};
 use serde_json::{Value, json};
 
 const ALICE: &str = "rHb9CJAWyB4rj91VRWn96DkukG4bwdtyTh";
@@ -75,9 +75,9 @@ fn a_head_is_validated_and_the_open_ledger_is_not_there_yet() {
     let reader = Reader::of("xrp");
     let head = reader.head(&node).unwrap();
     assert_eq!(reader.at(&node, &at_height(head.height + 1)), Ok(None));
-    assert_eq!(reader.after(&node, &head, &Wanted::new(EventType::ALL)), Ok(None));
+    assert_eq!(reader.after(&node, &head, &EventFilter::new(EventType::ALL)), Ok(None));
     node.wait(20_000);
-    let wanted = Wanted::new(EventType::ALL);
+    let wanted = EventFilter::new(EventType::ALL);
     assert!(reader.blocks_after(&node, head.height, &wanted).len() >= 4);
     let frame: Value = serde_json::from_str(reader.inner().head_subscription().unwrap().subscribe).unwrap();
     assert_eq!((&frame["command"], &frame["streams"]), (&"subscribe".into(), &json!(["ledger"])));
@@ -125,7 +125,7 @@ fn told(answer: Value, kinds: &[EventType]) -> Result<Option<Vec<ChainEvent>>, R
         assert_eq!(method, "ledger");
         Ok(answer.to_string())
     });
-    let wanted = Wanted::new(kinds.iter().copied());
+    let wanted = EventFilter::new(kinds.iter().copied());
     let read = Reader::of("xrp").after(&node, &at_height(7), &wanted);
     read.map(|block| block.map(|block| block.events))
 }
@@ -289,7 +289,10 @@ fn transactions_are_reported_in_the_order_in_which_they_changed_the_ledger() {
         told(answer(json!([tx(5, 2), minted, tx(6, 1)])), &[EventType::ContractEvent]).unwrap().unwrap();
     let shown: Vec<_> =
         events.iter().map(|event| (&event.data["tx_hash"], event.data.get("nftoken_id"))).collect();
-    let (first, second, third, token) = (id(4).into(), id(6).into(), id(5).into(), id(44).into());
+    let first = id(4).into();
+    let second = id(6).into();
+    let third = id(5).into();
+    let token = id(44).into();
     assert_eq!(shown, [(&first, Some(&token)), (&second, None), (&third, None)]);
 }
 

@@ -70,8 +70,8 @@ impl Accounts<'_> {
                 known(r, &format!("{path}.chains"), "chain", chain, names.iter());
             }
             // An unreadable key was already reported.
-            let given = [format!("{path}.key"), format!("{path}.sha256")].iter().any(|path| r.is_given(path));
-            if !given {
+            let is_set = [format!("{path}.key"), format!("{path}.sha256")].iter().any(|path| r.is_set(path));
+            if !is_set {
                 r.wrong_at(&path, Problem::Invalid { key: path.clone(), why: "needs key or sha256".into() });
             } else if let Some(first) = key.hash().and_then(|hash| seen.insert(hash, name)) {
                 let why = format!("holds the same key as keys.{first}");

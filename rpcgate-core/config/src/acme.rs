@@ -106,11 +106,11 @@ impl Table for AcmeSettings {
                 "= \"http-01\" needs acme.http_listen beside it, to which port 80 of the names must lead";
             f.wrong(&["challenge"], invalid(why));
         }
-        for (given, is_given, has_other, missing) in [
+        for (given, is_set, has_other, missing) in [
             ("eab_key_id", self.eab_key_id.is_some(), self.eab_key.is_some(), "eab_key"),
             ("eab_key", self.eab_key.is_some(), self.eab_key_id.is_some(), "eab_key_id"),
         ] {
-            if is_given && !has_other {
+            if is_set && !has_other {
                 f.wrong(&[given], invalid(&format!("needs acme.{missing} beside it")));
             }
         }

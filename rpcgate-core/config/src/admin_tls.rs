@@ -56,12 +56,12 @@ impl Table for AdminTls {
         f.value("acme", &mut self.acme);
         f.value("client_ca", &mut self.client_ca);
         f.word("client_auth", &mut self.client_auth);
-        for (given, is_given, other, missing) in [
+        for (given, is_set, other, missing) in [
             ("cert", self.cert.is_some(), &self.key, "key"),
             ("key", self.key.is_some(), &self.cert, "cert"),
             ("client_ca", self.client_ca.is_some() && !self.acme, &self.cert, "cert"),
         ] {
-            if is_given && other.is_none() {
+            if is_set && other.is_none() {
                 let why = format!("needs admin.tls.{missing} beside it");
                 f.wrong(&[given], |key| Problem::Invalid { key, why });
             }

@@ -4,7 +4,7 @@ use super::reading::Reading;
 use super::tree::{Item, Value};
 use std::time::Duration;
 
-pub(super) const WANTED: &str = "a duration such as \"250ms\", \"30s\", \"5m\", \"1h\" or \"90d\"";
+pub(super) const EXPECTED: &str = "a duration such as \"250ms\", \"30s\", \"5m\", \"1h\" or \"90d\"";
 
 const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
@@ -29,7 +29,7 @@ pub(super) fn read(item: &Item, r: &mut Reading<'_>) -> Option<Duration> {
         Value::Integer(Some(secs)) => u64::try_from(*secs).ok().map(Duration::from_secs),
         _ => item.text().and_then(parse),
     };
-    time.or_else(|| r.unreadable(item, WANTED))
+    time.or_else(|| r.unreadable(item, EXPECTED))
 }
 
 #[cfg(test)]

@@ -145,7 +145,8 @@ mod tests {
             (config.gateway.tls.cert, config.gateway.tls.key) = (Some(cert.into()), Some(key.into()));
             config
         };
-        let (some, other) = (with("a", "b"), with("c", "d"));
+        let some = with("a", "b");
+        let other = with("c", "d");
         let needs = |old, new| ConfigProgram::Gateway.needs_restart(old, new);
         assert_eq!((needs(&none, &some), needs(&some, &none)), (vec!["gateway.tls"], vec!["gateway.tls"]));
         assert!(needs(&some, &other).is_empty());
@@ -154,7 +155,8 @@ mod tests {
             (config.admin.tls.cert, config.admin.tls.key) = (Some(cert.into()), Some(key.into()));
             config
         };
-        let (some, mut other) = (with("a", "b"), with("c", "d"));
+        let some = with("a", "b");
+        let mut other = with("c", "d");
         other.admin.tls.client_ca = Some("e".into());
         let needs = |old, new| ConfigProgram::Management.needs_restart(old, new);
         assert_eq!((needs(&none, &some), needs(&some, &none)), (vec!["admin.tls"], vec!["admin.tls"]));

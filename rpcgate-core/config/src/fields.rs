@@ -70,8 +70,8 @@ pub(super) trait Fields {
     fn size(&mut self, key: &'static str, slot: &mut u64, range: RangeInclusive<u64>) {
         let read = |item: &Item, r: &mut Reading<'_>| {
             let bytes = match item.text() {
-                Some(text) => size::parse(text).or_else(|| r.unreadable(item, size::WANTED))?,
-                None => integer(item, r, size::WANTED)?,
+                Some(text) => size::parse(text).or_else(|| r.unreadable(item, size::EXPECTED))?,
+                None => integer(item, r, size::EXPECTED)?,
             };
             span(item, r, bytes, &range, |bytes| size::text(*bytes))
         };

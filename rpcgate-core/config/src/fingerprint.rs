@@ -46,7 +46,8 @@ impl SecretFingerprints {
     /// # Ok::<(), rpcgate_config::ConfigErrors>(())
     /// ```
     pub fn of(config: &Config) -> Vec<Self> {
-        let (gateway, jwt) = (&config.gateway, &config.admin.jwt);
+        let gateway = &config.gateway;
+        let jwt = &config.admin.jwt;
         let (current, former) = match &gateway.key_secret {
             Some(secret) => (Some(secret), &gateway.former_key_secrets),
             None => (jwt.secret.as_ref(), &jwt.former_secrets),
@@ -81,8 +82,8 @@ mod tests {
 
     #[test]
     fn a_fingerprint_depends_on_the_secret_and_on_the_key() {
-        let (one, other) =
-            (SecretFingerprints::new(&Secret::new("one")), SecretFingerprints::new(&Secret::new("two")));
+        let one = SecretFingerprints::new(&Secret::new("one"));
+        let other = SecretFingerprints::new(&Secret::new("two"));
         assert_eq!(one.tag("hunter2"), one.tag("hunter2"));
         assert_ne!(one.tag("hunter2"), one.tag("hunter3"));
         assert_ne!(one.tag("hunter2"), other.tag("hunter2"));

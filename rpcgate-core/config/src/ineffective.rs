@@ -155,7 +155,8 @@ impl Config {
         // With fewer attempts, the default list is too long as well, and the operator did not write it.
         let used = webhooks.attempts.saturating_sub(1) as usize;
         if webhooks.waits.len() > used && webhooks.waits != default.webhooks.waits {
-            let (entries, attempts) = (webhooks.waits.len(), webhooks.attempts);
+            let entries = webhooks.waits.len();
+            let attempts = webhooks.attempts;
             warnings
                 .add("webhooks.waits", format!("has {entries} entries; {attempts} attempts use only {used}"));
         }
@@ -200,7 +201,8 @@ impl Warnings {
 
 /// Reports whether two sockets conflict. Port 0 never does, and an IPv4-mapped IPv6 address equals the IPv4 address.
 fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
-    let (ip, other_ip) = (one.ip().to_canonical(), other.ip().to_canonical());
+    let ip = one.ip().to_canonical();
+    let other_ip = other.ip().to_canonical();
     let is_any = ip.is_unspecified() || other_ip.is_unspecified();
     one.port() != 0 && one.port() == other.port() && (is_any || ip == other_ip)
 }

@@ -80,8 +80,9 @@ impl Value for KeyHash {
     fn read(item: &Item, r: &mut Reading<'_>) -> Option<Self> {
         // The value is not shown: it may be the key itself, put here by mistake.
         item.text().and_then(KeyHash::from_hex).or_else(|| {
-            let (wanted, found) = ("64 hexadecimal digits".into(), "something else".into());
-            r.wrong(item, |key| Problem::Unreadable { key, wanted, found })
+            let expected = "64 hexadecimal digits".into();
+            let found = "something else".into();
+            r.wrong(item, |key| Problem::Unreadable { key, expected, found })
         })
     }
 

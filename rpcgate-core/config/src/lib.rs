@@ -312,23 +312,23 @@ impl Config {
 
 impl Input<'_> {
     /// Returns the location that sets `key`, the strongest if there are several; `None` for a default.
-    pub fn place(&self, key: &str) -> Option<ConfigLocation> {
+    pub fn location(&self, key: &str) -> Option<ConfigLocation> {
         let mut errors = Vec::new();
         let file = self.file.map(|(name, text)| tree::parse(name, text, &mut errors)).unwrap_or_default();
         let env = variables(self.env, &mut errors);
         let layers = [settings(self.flags, &mut errors), env, file, settings(self.base, &mut errors)];
-        layers.iter().find_map(|layer| tree::place(layer, key))
+        layers.iter().find_map(|layer| tree::location(layer, key))
     }
 }
 
 fn settings(settings: &[Setting], errors: &mut Vec<ConfigError>) -> tree::Table {
     let mut root = tree::Table::new();
     for Setting { from, path, value } in settings {
-        let place = ConfigLocation::Flag(from.as_str().into());
+        let location = ConfigLocation::Flag(from.as_str().into());
         let keys: Vec<&str> = path.split('.').collect();
-        if tree::insert(&mut root, &keys, value, &place, true).is_err() {
+        if tree::insert(&mut root, &keys, value, &location, true).is_err() {
             errors.push(ConfigError {
-                place,
+                location,
                 problem: Problem::UnknownKey { key: path.clone(), nearest: None },
             });
         }
@@ -345,10 +345,10 @@ fn variables(env: &[(String, String)], errors: &mut Vec<ConfigError>) -> tree::T
         if RESERVED.contains(&path.as_str()) || is_of_a_service(&path) {
             continue;
         }
-        let place = ConfigLocation::Env(name.as_str().into());
+        let location = ConfigLocation::Env(name.as_str().into());
         let keys: Vec<&str> = path.split("__").collect();
-        if tree::insert(&mut root, &keys, value, &place, false).is_err() {
-            errors.push(ConfigError { place, problem: Problem::Duplicate { key: keys.join(".") } });
+        if tree::insert(&mut root, &keys, value, &location, false).is_err() {
+            errors.push(ConfigError { location, problem: Problem::Duplicate { key: keys.join(".") } });
         }
     }
     root

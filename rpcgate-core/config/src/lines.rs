@@ -112,10 +112,10 @@ impl ConfigLines {
         self.iter().find(|(name, _)| *name == key).map(|(_, value)| value)
     }
 
-    /// Returns the settings whose keys `is_wanted` selects.
+    /// Returns the settings whose keys `keep` selects.
     #[must_use]
-    pub fn filtered(&self, is_wanted: impl Fn(&str) -> bool) -> Self {
-        self.0.iter().filter(|(key, _)| is_wanted(key)).cloned().collect()
+    pub fn filtered(&self, keep: impl Fn(&str) -> bool) -> Self {
+        self.0.iter().filter(|(key, _)| keep(key)).cloned().collect()
     }
 
     /// Removes the fingerprints, for a comparison with a text whose fingerprints were made with another key.
@@ -152,7 +152,8 @@ impl ConfigLines {
 
     /// Formats a configuration file. Each secret is `***`, which reading refuses, followed by its fingerprint.
     pub fn to_toml(&self) -> String {
-        let (mut text, mut current) = (String::new(), None);
+        let mut text = String::new();
+        let mut current = None;
         for (key, value) in self.iter() {
             let (table, name) = key.rsplit_once('.').unwrap_or(("", key));
             if current != Some(table) {
@@ -298,9 +299,9 @@ mod tests {
             let changed = before.exact_changes(&after);
             let listed = changed.iter().any(|change| {
                 let parts: Vec<_> = change.key.split(['.', '[']).collect();
-                let wanted: Vec<_> = key.split('.').collect();
-                parts.len() == wanted.len()
-                    && parts.iter().zip(&wanted).all(|(part, name)| *name == "*" || part == name)
+                let expected: Vec<_> = key.split('.').collect();
+                parts.len() == expected.len()
+                    && parts.iter().zip(&expected).all(|(part, name)| *name == "*" || part == name)
             });
             assert!(listed, "{key}: {:?}", changed.iter().map(|change| &change.key).collect::<Vec<_>>());
             assert!(after.exact_changes(&after).is_empty());
@@ -344,7 +345,7 @@ mod tests {
         assert!(refused.lines().all(|line| line.contains("is masked: ***")), "{refused}");
         assert!(file.contains("secret = \"***\"  # put the secret here (fingerprint "), "{file}");
         let mut whole = file;
-        for (place, secret) in [
+        for (location, secret) in [
             ("key_secret = \"***\"", "key_secret = \"a secret of the gateway\""),
             ("\nsecret = \"***\"", "\nsecret = \"0123456789abcdef0123456789abcdef\""),
             ("u:***@h/db", "u:hunter2@h/db"),
@@ -352,8 +353,8 @@ mod tests {
             ("x = \"***\"", "x = \"hunter4\""),
             ("password = \"***\"", "password = \"hunter5\""),
         ] {
-            assert!(whole.contains(place), "{place}: {whole}");
-            whole = whole.replace(place, secret);
+            assert!(whole.contains(location), "{location}: {whole}");
+            whole = whole.replace(location, secret);
         }
         assert_eq!(again(&whole).unwrap(), first);
         assert_eq!(first.gateway.key_secret, Some(Secret::new("a secret of the gateway")));

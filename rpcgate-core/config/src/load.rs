@@ -72,9 +72,9 @@ impl Sources<'_> {
     pub fn placed(&self, message: &str) -> String {
         let key = message.split([':', ' ']).next().unwrap_or_default();
         let text = self.file.and_then(|name| (self.read)(name).ok());
-        match self.with_input(text.as_deref(), |input| input.place(key)) {
-            Some(place @ (ConfigLocation::File { .. } | ConfigLocation::Env(_))) => {
-                format!("{place}: {message}")
+        match self.with_input(text.as_deref(), |input| input.location(key)) {
+            Some(location @ (ConfigLocation::File { .. } | ConfigLocation::Env(_))) => {
+                format!("{location}: {message}")
             }
             _ => message.to_owned(),
         }

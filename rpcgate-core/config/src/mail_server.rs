@@ -58,13 +58,13 @@ impl MailServerUrl {
         let url = Url::parse(text, SCHEMES)?;
         let rest = url.expose().split_once("://").map_or("", |(_, rest)| rest);
         let (authority, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
-        let (login, place) = match authority.rsplit_once('@') {
-            Some((login, place)) => (Some(login), place),
+        let (login, server) = match authority.rsplit_once('@') {
+            Some((login, server)) => (Some(login), server),
             None => (None, authority),
         };
-        let (host, port) = match place.rsplit_once(':') {
+        let (host, port) = match server.rsplit_once(':') {
             Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()),
-            _ => (place, None),
+            _ => (server, None),
         };
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         let is_required = match target.split_once('?') {

@@ -2,7 +2,7 @@
 
 use rpcgate_core::clock::Time;
 
-pub(super) const WANTED: &str = "a moment such as 2027-01-31T12:00:00Z";
+pub(super) const EXPECTED: &str = "a moment such as 2027-01-31T12:00:00Z";
 
 /// Parses an RFC 3339 date-time from 1970 on. Digits beyond the microsecond are dropped.
 pub fn parse(text: &str) -> Option<Time> {
@@ -13,8 +13,12 @@ pub fn parse(text: &str) -> Option<Time> {
     let mark =
         |at: usize, marks: &[u8]| text.as_bytes().get(at).is_some_and(|b| marks.contains(b)).then_some(());
     mark(4, b"-").and(mark(7, b"-")).and(mark(10, b"Tt ")).and(mark(13, b":")).and(mark(16, b":"))?;
-    let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
-    let (hour, minute, second) = (number(11..13)?, number(14..16)?, number(17..19)?);
+    let year = number(0..4)?;
+    let month = number(5..7)?;
+    let day = number(8..10)?;
+    let hour = number(11..13)?;
+    let minute = number(14..16)?;
+    let second = number(17..19)?;
     if !(1970..).contains(&year)
         || !(1..=12).contains(&month)
         || !(1..=month_length(year, month)).contains(&day)
@@ -59,7 +63,8 @@ fn offset(zone: &str) -> Option<i64> {
 
 /// Formats the time as RFC 3339 text in UTC.
 pub fn text(time: Time) -> String {
-    let (mut day, secs) = (time.day(), time.secs() % 86_400);
+    let mut day = time.day();
+    let secs = time.secs() % 86_400;
     let mut year = 1970;
     while day >= year_length(year) {
         day -= year_length(year);
@@ -70,11 +75,13 @@ pub fn text(time: Time) -> String {
         day -= month_length(year, month);
         month += 1;
     }
-    let (hour, minute, second) = (secs / 3_600, secs / 60 % 60, secs % 60);
-    let whole = format!("{year:04}-{month:02}-{:02}T{hour:02}:{minute:02}:{second:02}", day + 1);
+    let hour = secs / 3_600;
+    let minute = secs / 60 % 60;
+    let second = secs % 60;
+    let full = format!("{year:04}-{month:02}-{:02}T{hour:02}:{minute:02}:{second:02}", day + 1);
     match time.micros() % 1_000_000 {
-        0 => format!("{whole}Z"),
-        micros => format!("{whole}.{micros:06}Z"),
+        0 => format!("{full}Z"),
+        micros => format!("{full}.{micros:06}Z"),
     }
 }
 

@@ -5,7 +5,7 @@ use super::masking::Masking;
 use super::problem::Problem;
 use super::reading::Reading;
 use super::secret::Secret;
-use super::tree::{Item, Value as Given};
+use super::tree::{Item, Value as RawValue};
 use super::units::{MILLI, SECOND};
 use super::url::Url;
 use super::value::Value;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-const WHOLE: f64 = 1e6;
+const MILLION: f64 = 1e6;
 
 /// A ratio of calls, to the millionth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,19 +32,19 @@ impl TraceRatio {
 impl Value for TraceRatio {
     fn read(item: &Item, r: &mut Reading<'_>) -> Option<Self> {
         let ratio = match &item.value {
-            Given::Integer(number) => number.map(|number| number as f64),
-            Given::Float(number) => Some(*number),
-            Given::Text(text) => text.parse().ok(),
+            RawValue::Integer(number) => number.map(|number| number as f64),
+            RawValue::Float(number) => Some(*number),
+            RawValue::Text(text) => text.parse().ok(),
             _ => None,
         };
         let ratio = ratio.filter(|ratio| (0.0..=1.0).contains(ratio));
-        let ratio = ratio.map(|ratio| TraceRatio((ratio * WHOLE).round() as u32));
+        let ratio = ratio.map(|ratio| TraceRatio((ratio * MILLION).round() as u32));
         ratio.or_else(|| r.unreadable(item, "a number from 0 to 1"))
     }
 
     fn write(&self, _: &Masking<'_>) -> Option<String> {
         // Debug always writes a fraction, and may write an exponent. Both are valid TOML.
-        Some(format!("{:?}", f64::from(self.0) / WHOLE))
+        Some(format!("{:?}", f64::from(self.0) / MILLION))
     }
 }
 

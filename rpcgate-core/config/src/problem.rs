@@ -70,7 +70,7 @@ pub enum Problem {
         /// The key.
         key: String,
         /// The expected type, with its article.
-        wanted: String,
+        expected: String,
         /// The actual value.
         found: String,
     },
@@ -111,7 +111,9 @@ impl fmt::Display for Problem {
                 write!(f, "{key}: unknown {kind} {name:?}")?;
                 nearest.as_ref().map_or(Ok(()), |n| write!(f, "; the nearest known {kind} is {n:?}"))
             }
-            Problem::Unreadable { key, wanted, found } => write!(f, "{key} must be {wanted}, found {found}"),
+            Problem::Unreadable { key, expected, found } => {
+                write!(f, "{key} must be {expected}, found {found}")
+            }
             Problem::OutOfRange { key, low, high, found } => {
                 write!(f, "{key} must lie between {low} and {high}, found {found}")
             }
@@ -124,14 +126,14 @@ impl fmt::Display for Problem {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConfigError {
     /// The location.
-    pub place: ConfigLocation,
+    pub location: ConfigLocation,
     /// The mistake.
     pub problem: Problem,
 }
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.problem)
+        write!(f, "{}: {}", self.location, self.problem)
     }
 }
 
@@ -143,7 +145,7 @@ pub struct ConfigErrors(Vec<ConfigError>);
 
 impl ConfigErrors {
     pub(super) fn new(mut errors: Vec<ConfigError>) -> Self {
-        errors.sort_by(|a, b| a.place.cmp(&b.place));
+        errors.sort_by(|a, b| a.location.cmp(&b.location));
         errors.dedup();
         ConfigErrors(errors)
     }

@@ -35,7 +35,7 @@ impl<'a> Reader<'a, '_> {
     fn tables(reading: &mut Reading<'_>, entries: Vec<&'a Entry>) -> Vec<&'a tree::Table> {
         let mut tables = Vec::new();
         for entry in entries {
-            reading.here(&entry.place);
+            reading.here(&entry.location);
             match &entry.item.value {
                 Value::Table(table) => tables.push(table),
                 _ => {
@@ -55,21 +55,21 @@ impl<'a> Reader<'a, '_> {
             }
             let before = if reading.path.is_empty() { String::new() } else { format!("{}.", reading.path) };
             // An unknown variable may be a misspelling of a reserved one.
-            let others = match (&entry.place, &entry.item.value) {
+            let others = match (&entry.location, &entry.item.value) {
                 (ConfigLocation::Env(_), Value::Text(_)) => reserved,
                 _ => &[],
             };
             let near = nearest(key, known.iter().chain(others).copied());
-            for (place, rest) in givers(entry) {
+            for (location, rest) in givers(entry) {
                 let nearest = near.map(|near| format!("{before}{near}{rest}"));
-                let problem = match place {
+                let problem = match location {
                     ConfigLocation::Env(_) => Problem::UnknownVariable {
                         nearest: nearest
                             .map(|path| format!("{PREFIX}{}", path.to_uppercase().replace('.', "__"))),
                     },
                     _ => Problem::UnknownKey { key: format!("{before}{key}{rest}"), nearest },
                 };
-                reading.report(place, problem);
+                reading.report(location, problem);
             }
         }
     }
@@ -82,11 +82,11 @@ fn givers(entry: &Entry) -> Vec<(ConfigLocation, String)> {
             Value::Table(table) => {
                 table.iter().for_each(|(key, entry)| walk(entry, &format!("{path}.{key}"), out));
             }
-            _ => out.push((entry.place.clone(), path.to_owned())),
+            _ => out.push((entry.location.clone(), path.to_owned())),
         }
     }
-    if matches!(entry.place, ConfigLocation::File { .. }) {
-        return vec![(entry.place.clone(), String::new())];
+    if matches!(entry.location, ConfigLocation::File { .. }) {
+        return vec![(entry.location.clone(), String::new())];
     }
     let mut out = Vec::new();
     walk(entry, "", &mut out);
@@ -104,7 +104,7 @@ impl Fields for Reader<'_, '_> {
         self.known.push(key);
         if let Some(entry) = self.entries(key).pop() {
             let value = self.reading.under(key, |r| {
-                r.here(&entry.item.place);
+                r.here(&entry.item.location);
                 read(&entry.item, r)
             });
             if let Some(value) = value {
@@ -140,8 +140,8 @@ impl Fields for Reader<'_, '_> {
             }
             for (name, entries) in heads {
                 if let Some(problem) = refuse_name(name, names, r) {
-                    for (place, _) in entries.into_iter().flat_map(givers) {
-                        r.report(place, problem.clone());
+                    for (location, _) in entries.into_iter().flat_map(givers) {
+                        r.report(location, problem.clone());
                     }
                     continue;
                 }
@@ -159,7 +159,7 @@ impl Fields for Reader<'_, '_> {
         let read = |item: &Item, r: &mut Reading<'_>| {
             items(item, r, "a list", |one, n, r| {
                 r.under(&format!("[{n}]"), |r| {
-                    r.here(&one.place);
+                    r.here(&one.location);
                     let Value::Table(table) = &one.value else {
                         return T::from_text(one, r);
                     };
@@ -177,8 +177,8 @@ impl Fields for Reader<'_, '_> {
     fn wrong(&mut self, keys: &[&'static str], problem: impl FnOnce(String) -> Problem) {
         let paths: Vec<_> = keys.iter().map(|key| self.reading.under(key, |r| r.path.clone())).collect();
         let Some(first) = paths.first() else { return };
-        let given = paths.iter().find(|path| self.reading.is_given(path)).unwrap_or(first);
-        self.reading.wrong_at(given, problem(first.clone()));
+        let set = paths.iter().find(|path| self.reading.is_set(path)).unwrap_or(first);
+        self.reading.wrong_at(set, problem(first.clone()));
     }
 }
 
@@ -196,10 +196,10 @@ fn refuse_name(name: &str, names: Names, r: &Reading<'_>) -> Option<Problem> {
             if (1..=64).contains(&name.len()) && name.bytes().all(sound) {
                 return None;
             }
-            let wanted = "1 to 64 lower-case letters, digits, _ or -";
+            let expected = "1 to 64 lower-case letters, digits, _ or -";
             Some(Problem::Invalid {
                 key: r.path.clone(),
-                why: format!("has a name that is not {wanted}: {name:?}"),
+                why: format!("has a name that is not {expected}: {name:?}"),
             })
         }
     }

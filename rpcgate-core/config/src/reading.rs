@@ -11,7 +11,7 @@ pub(super) struct Reading<'i> {
     pub(super) errors: Vec<ConfigError>,
     pub(super) path: String,
     /// The location of each effective value, by path, and the beginning of each table.
-    places: BTreeMap<String, ConfigLocation>,
+    locations: BTreeMap<String, ConfigLocation>,
 }
 
 impl<'i> Reading<'i> {
@@ -21,7 +21,7 @@ impl<'i> Reading<'i> {
         chains: &'i [&'i str],
         errors: Vec<ConfigError>,
     ) -> Self {
-        Reading { env, secret_file, chains, errors, path: String::new(), places: BTreeMap::new() }
+        Reading { env, secret_file, chains, errors, path: String::new(), locations: BTreeMap::new() }
     }
 
     pub(super) fn variable(&self, name: &str) -> Option<String> {
@@ -30,18 +30,23 @@ impl<'i> Reading<'i> {
 
     /// Reports a problem of `item`, the value of the current key.
     pub(super) fn wrong<T>(&mut self, item: &Item, problem: impl FnOnce(String) -> Problem) -> Option<T> {
-        self.report(item.place.clone(), problem(self.path.clone()));
+        self.report(item.location.clone(), problem(self.path.clone()));
         None
     }
 
-    pub(super) fn unreadable<T>(&mut self, item: &Item, wanted: &str) -> Option<T> {
-        self.wrong(item, |key| Problem::Unreadable { key, wanted: wanted.to_owned(), found: item.found() })
+    pub(super) fn unreadable<T>(&mut self, item: &Item, expected: &str) -> Option<T> {
+        self.wrong(item, |key| Problem::Unreadable {
+            key,
+            expected: expected.to_owned(),
+            found: item.found(),
+        })
     }
 
     /// Reports like [`unreadable`](Self::unreadable), for a value that may be or contain a secret.
-    pub(super) fn unfit<T>(&mut self, item: &Item, wanted: &str) -> Option<T> {
-        let (wanted, found) = (wanted.to_owned(), item.kind().to_owned());
-        self.wrong(item, |key| Problem::Unreadable { key, wanted, found })
+    pub(super) fn unfit<T>(&mut self, item: &Item, expected: &str) -> Option<T> {
+        let expected = expected.to_owned();
+        let found = item.kind().to_owned();
+        self.wrong(item, |key| Problem::Unreadable { key, expected, found })
     }
 
     pub(super) fn invalid<T>(&mut self, item: &Item, why: impl Into<String>) -> Option<T> {
@@ -52,8 +57,8 @@ impl<'i> Reading<'i> {
     pub(super) fn wrong_at(&mut self, path: &str, problem: Problem) {
         let mut at = path;
         loop {
-            if let Some(place) = self.places.get(at) {
-                return self.report(place.clone(), problem);
+            if let Some(location) = self.locations.get(at) {
+                return self.report(location.clone(), problem);
             }
             match at.rsplit_once('.') {
                 Some((table, _)) => at = table,
@@ -63,8 +68,8 @@ impl<'i> Reading<'i> {
         }
     }
 
-    pub(super) fn is_given(&self, path: &str) -> bool {
-        self.places.contains_key(path)
+    pub(super) fn is_set(&self, path: &str) -> bool {
+        self.locations.contains_key(path)
     }
 
     /// Reads a value whose path continues with `name`.
@@ -79,12 +84,12 @@ impl<'i> Reading<'i> {
         value
     }
 
-    pub(super) fn report(&mut self, place: ConfigLocation, problem: Problem) {
-        self.errors.push(ConfigError { place, problem });
+    pub(super) fn report(&mut self, location: ConfigLocation, problem: Problem) {
+        self.errors.push(ConfigError { location, problem });
     }
 
-    /// Records `place` as the location of the current value.
-    pub(super) fn here(&mut self, place: &ConfigLocation) {
-        self.places.insert(self.path.clone(), place.clone());
+    /// Records `location` as the location of the current value.
+    pub(super) fn here(&mut self, location: &ConfigLocation) {
+        self.locations.insert(self.path.clone(), location.clone());
     }
 }

@@ -3,7 +3,7 @@
 use super::masking::Masking;
 use super::reading::Reading;
 use super::toml_text::quote;
-use super::tree::{Item, Value as Given};
+use super::tree::{Item, Value as RawValue};
 use super::value::{Value, number};
 use super::{duration, moment};
 use ipnet::IpNet;
@@ -17,15 +17,15 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-fn parsed<T: FromStr>(item: &Item, r: &mut Reading<'_>, wanted: &str) -> Option<T> {
-    item.text().and_then(|text| text.parse().ok()).or_else(|| r.unreadable(item, wanted))
+fn parsed<T: FromStr>(item: &Item, r: &mut Reading<'_>, expected: &str) -> Option<T> {
+    item.text().and_then(|text| text.parse().ok()).or_else(|| r.unreadable(item, expected))
 }
 
 impl Value for bool {
     fn read(item: &Item, r: &mut Reading<'_>) -> Option<Self> {
         match &item.value {
-            Given::Boolean(yes) => Some(*yes),
-            Given::Text(text) => text.parse().ok().or_else(|| r.unreadable(item, "true or false")),
+            RawValue::Boolean(yes) => Some(*yes),
+            RawValue::Text(text) => text.parse().ok().or_else(|| r.unreadable(item, "true or false")),
             _ => r.unreadable(item, "true or false"),
         }
     }
@@ -124,10 +124,10 @@ fn mapped_form(network: IpNet) -> Option<String> {
 impl Value for Time {
     fn read(item: &Item, r: &mut Reading<'_>) -> Option<Self> {
         let text = match &item.value {
-            Given::Moment(text) => Some(text.as_str()),
+            RawValue::Moment(text) => Some(text.as_str()),
             _ => item.text(),
         };
-        text.and_then(moment::parse).or_else(|| r.unreadable(item, moment::WANTED))
+        text.and_then(moment::parse).or_else(|| r.unreadable(item, moment::EXPECTED))
     }
 
     fn write(&self, _: &Masking<'_>) -> Option<String> {
@@ -138,9 +138,9 @@ impl Value for Time {
 impl Value for Price {
     fn read(item: &Item, r: &mut Reading<'_>) -> Option<Self> {
         let usd = match &item.value {
-            Given::Integer(number) => number.map(|n| n as f64),
-            Given::Float(number) => Some(*number),
-            Given::Text(text) => text.parse().ok(),
+            RawValue::Integer(number) => number.map(|n| n as f64),
+            RawValue::Float(number) => Some(*number),
+            RawValue::Text(text) => text.parse().ok(),
             _ => None,
         };
         usd.and_then(Price::from_usd).or_else(|| r.unreadable(item, "a price in USD between 0 and 1000"))
@@ -155,9 +155,9 @@ impl Value for Price {
 impl Value for NodePrice {
     fn read(item: &Item, r: &mut Reading<'_>) -> Option<Self> {
         let units = match &item.value {
-            Given::Integer(number) => number.map(|n| n as f64),
-            Given::Float(number) => Some(*number),
-            Given::Text(text) => text.parse().ok(),
+            RawValue::Integer(number) => number.map(|n| n as f64),
+            RawValue::Float(number) => Some(*number),
+            RawValue::Text(text) => text.parse().ok(),
             _ => None,
         };
         let price = units.and_then(NodePrice::from_units);
@@ -171,9 +171,9 @@ impl Value for NodePrice {
 
 impl Value for CacheRule {
     fn read(item: &Item, r: &mut Reading<'_>) -> Option<Self> {
-        const WANTED: &str = "a duration such as \"2s\", or \"never\", \"forever\" or \"immutable 2s\"";
+        const EXPECTED: &str = "a duration such as \"2s\", or \"never\", \"forever\" or \"immutable 2s\"";
         let rule = match &item.value {
-            Given::Integer(_) => duration::read(item, r).map(CacheRule::Short),
+            RawValue::Integer(_) => duration::read(item, r).map(CacheRule::Short),
             _ => item.text().and_then(|text| match text {
                 "never" => Some(CacheRule::Never),
                 "forever" => Some(CacheRule::Static),
@@ -186,7 +186,7 @@ impl Value for CacheRule {
         match rule {
             Some(CacheRule::Short(Duration::ZERO)) => Some(CacheRule::Never),
             Some(rule) => Some(rule),
-            None => r.unreadable(item, WANTED),
+            None => r.unreadable(item, EXPECTED),
         }
     }
 
@@ -211,10 +211,10 @@ impl Value for Duration {
 }
 
 macro_rules! by_text {
-    ($($type:ty: $wanted:literal),+) => {
+    ($($type:ty: $expected:literal),+) => {
         $(impl Value for $type {
             fn read(item: &Item, r: &mut Reading<'_>) -> Option<Self> {
-                parsed(item, r, $wanted)
+                parsed(item, r, $expected)
             }
 
             fn write(&self, _: &Masking<'_>) -> Option<String> {

@@ -3,7 +3,7 @@
 use super::masking::{MASK, Masking, is_mask};
 use super::reading::Reading;
 use super::toml_text::quote;
-use super::tree::{Item, Value as Given};
+use super::tree::{Item, Value as RawValue};
 use super::value::Value;
 use std::fmt;
 use subtle::ConstantTimeEq;
@@ -28,7 +28,7 @@ impl Secret {
     }
 
     pub(super) fn read(item: &Item, r: &mut Reading<'_>, least: usize) -> Option<Option<Self>> {
-        if matches!(&item.value, Given::Text(text) if text.is_empty()) {
+        if matches!(&item.value, RawValue::Text(text) if text.is_empty()) {
             return Some(None);
         }
         let (text, _) = text(item, r)?;
@@ -87,7 +87,7 @@ pub(super) fn text(item: &Item, r: &mut Reading<'_>) -> Option<(String, bool)> {
     if let Some(text) = inline {
         return Some((text.to_owned(), false));
     }
-    if let Given::Table(table) = &item.value
+    if let RawValue::Table(table) = &item.value
         && table.len() == 1
         && let Some((key, entry)) = table.iter().next()
         && let Some(name) = entry.item.text()

@@ -1,6 +1,6 @@
 //! Sizes in bytes as text: `100B`, `256KiB`, `5MiB`, `2GiB`.
 
-pub(super) const WANTED: &str = "a size such as \"256KiB\" or \"5MiB\", or a number of bytes";
+pub(super) const EXPECTED: &str = "a size such as \"256KiB\" or \"5MiB\", or a number of bytes";
 
 const UNITS: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 

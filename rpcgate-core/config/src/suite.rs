@@ -299,7 +299,7 @@ fn with_node(more: &str) -> String {
 }
 
 /// Replaces each `*` of a key by a concrete name or index.
-fn place(key: &str) -> String {
+fn concrete(key: &str) -> String {
     let names = [
         ("chains.*", "chains.eth"),
         ("tenants.*", "tenants.t"),
@@ -333,7 +333,7 @@ pub fn changes() -> Vec<(String, Config, Config)> {
             let line = if value.starts_with("url") { value.to_owned() } else { format!("{NODE}, {value}") };
             read(&with_node(&line), &[])
         } else {
-            read(&with_node(NODE), &[Setting::new("suite", place(&key), value)])
+            read(&with_node(NODE), &[Setting::new("suite", concrete(&key), value)])
         };
         (key, before, after)
     };

@@ -140,8 +140,8 @@ fn all_errors_are_reported_in_the_order_of_their_lines() {
 #[test]
 fn an_error_has_its_column() {
     let all = Config::read(&input("[gateway]\n  lisen = 1\n")).unwrap_err();
-    let place = ConfigLocation::File { file: "f.toml".into(), line: 2, column: 3 };
-    assert_eq!(all.iter().map(|e| &e.place).collect::<Vec<_>>(), [&place]);
+    let location = ConfigLocation::File { file: "f.toml".into(), line: 2, column: 3 };
+    assert_eq!(all.iter().map(|e| &e.location).collect::<Vec<_>>(), [&location]);
 }
 
 #[test]

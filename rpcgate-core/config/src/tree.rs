@@ -7,13 +7,13 @@ use toml::de::{DeTable, DeValue};
 
 #[derive(Debug)]
 pub(super) struct Item {
-    pub(super) place: ConfigLocation,
+    pub(super) location: ConfigLocation,
     pub(super) value: Value,
 }
 
 #[derive(Debug)]
 pub(super) struct Entry {
-    pub(super) place: ConfigLocation,
+    pub(super) location: ConfigLocation,
     pub(super) item: Item,
 }
 
@@ -79,7 +79,7 @@ impl<'a> Lines<'a> {
         Lines { file: file.into(), text, starts }
     }
 
-    fn place(&self, offset: usize) -> ConfigLocation {
+    fn location(&self, offset: usize) -> ConfigLocation {
         let line = self.starts.partition_point(|start| *start <= offset).max(1);
         let start = self.starts.get(line - 1).copied().unwrap_or_default();
         let column = self.text.get(start..offset).map_or(0, |before| before.chars().count());
@@ -89,12 +89,12 @@ impl<'a> Lines<'a> {
 }
 
 /// Returns the location of a key's value. A key below a value that is not a table has that value's location.
-pub(super) fn place(root: &Table, key: &str) -> Option<ConfigLocation> {
+pub(super) fn location(root: &Table, key: &str) -> Option<ConfigLocation> {
     let (first, rest) = key.split_once('.').unwrap_or((key, ""));
     let entry = root.get(first)?;
     match &entry.item.value {
-        Value::Table(table) if !rest.is_empty() => place(table, rest),
-        _ => Some(entry.item.place.clone()),
+        Value::Table(table) if !rest.is_empty() => location(table, rest),
+        _ => Some(entry.item.location.clone()),
     }
 }
 
@@ -102,28 +102,28 @@ pub(super) fn place(root: &Table, key: &str) -> Option<ConfigLocation> {
 pub(super) fn parse(file: &str, text: &str, errors: &mut Vec<ConfigError>) -> Table {
     let lines = Lines::new(file, text);
     let (root, problems) = DeTable::parse_recoverable(text);
-    let mut whole = true;
+    let mut is_complete = true;
     for problem in problems {
         let span = problem.span().unwrap_or_default();
-        let place = lines.place(span.start);
+        let location = lines.location(span.start);
         let problem = if problem.message() == "duplicate key" {
             Problem::Duplicate { key: text.get(span).unwrap_or_default().to_owned() }
         } else {
-            whole = false;
+            is_complete = false;
             Problem::Syntax(problem.message().to_owned())
         };
-        errors.push(ConfigError { place, problem });
+        errors.push(ConfigError { location, problem });
     }
-    if whole { table(&root.into_inner(), &lines) } else { Table::new() }
+    if is_complete { table(&root.into_inner(), &lines) } else { Table::new() }
 }
 
 fn table(from: &DeTable<'_>, lines: &Lines<'_>) -> Table {
     from.iter()
         .map(|(key, value)| {
-            let place = lines.place(key.span().start);
+            let location = lines.location(key.span().start);
             // The span of a table is that of its header or first key. The span of its own key is more exact.
             let at = if value.get_ref().is_table() { key.span().start } else { value.span().start };
-            (key.get_ref().to_string(), Entry { place, item: item(value.get_ref(), at, lines) })
+            (key.get_ref().to_string(), Entry { location, item: item(value.get_ref(), at, lines) })
         })
         .collect()
 }
@@ -142,7 +142,7 @@ fn item(from: &DeValue<'_>, at: usize, lines: &Lines<'_>) -> Item {
         }
         DeValue::Table(inner) => Value::Table(table(inner, lines)),
     };
-    Item { place: lines.place(at), value }
+    Item { location: lines.location(at), value }
 }
 
 /// Sets a text at `path`. `Err` if there is another value at `path` or above it, unless it may be `replaced`.
@@ -150,13 +150,14 @@ pub(super) fn insert(
     root: &mut Table,
     path: &[&str],
     text: &str,
-    place: &ConfigLocation,
+    location: &ConfigLocation,
     replaced: bool,
 ) -> Result<(), ()> {
     let Some((key, rest)) = path.split_first() else {
         return Err(());
     };
-    let entry = |value| Entry { place: place.clone(), item: Item { place: place.clone(), value } };
+    let entry =
+        |value| Entry { location: location.clone(), item: Item { location: location.clone(), value } };
     if rest.is_empty() {
         if root.contains_key(*key) && !replaced {
             return Err(());
@@ -166,10 +167,10 @@ pub(super) fn insert(
     }
     let next = root.entry((*key).to_owned()).or_insert_with(|| entry(Value::Table(Table::new())));
     match &mut next.item.value {
-        Value::Table(table) => insert(table, rest, text, place, replaced),
+        Value::Table(table) => insert(table, rest, text, location, replaced),
         other if replaced => {
             let mut table = Table::new();
-            let done = insert(&mut table, rest, text, place, replaced);
+            let done = insert(&mut table, rest, text, location, replaced);
             *other = Value::Table(table);
             done
         }
@@ -194,7 +195,7 @@ mod tests {
         let mut none = Vec::new();
         let root = parse("f", "# é\na = { \"é\" = 1, b = \"x\" }\n", &mut none);
         let Value::Table(inner) = &root["a"].item.value else { panic!("a table") };
-        let ConfigLocation::File { line, column, .. } = inner["b"].place else { panic!("a file") };
+        let ConfigLocation::File { line, column, .. } = inner["b"].location else { panic!("a file") };
         assert_eq!((line, column), (2, 16));
     }
 
@@ -213,11 +214,11 @@ mod tests {
 
     #[test]
     fn a_text_is_set_once() {
-        let place = ConfigLocation::Env("X".into());
+        let location = ConfigLocation::Env("X".into());
         let mut root = Table::new();
-        assert_eq!(insert(&mut root, &["a", "b"], "1", &place, false), Ok(()));
-        assert_eq!(insert(&mut root, &["a", "b"], "2", &place, false), Err(()));
-        assert_eq!(insert(&mut root, &["a", "b", "c"], "2", &place, false), Err(()));
-        assert_eq!(insert(&mut root, &["a", "b"], "2", &place, true), Ok(()));
+        assert_eq!(insert(&mut root, &["a", "b"], "1", &location, false), Ok(()));
+        assert_eq!(insert(&mut root, &["a", "b"], "2", &location, false), Err(()));
+        assert_eq!(insert(&mut root, &["a", "b", "c"], "2", &location, false), Err(()));
+        assert_eq!(insert(&mut root, &["a", "b"], "2", &location, true), Ok(()));
     }
 }

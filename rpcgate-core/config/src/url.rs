@@ -48,15 +48,15 @@ impl Url {
     /// Parses a URL with one of `schemes`: a host (a file for `sqlite`), no fragment, no spaces, a valid port. The
     /// error is the end of a sentence that begins with the key, without the URL.
     pub fn parse(text: &str, schemes: &[&str]) -> Result<Self, String> {
-        let wanted = || match schemes {
+        let expected = || match schemes {
             [one] => format!("must begin with {one}://"),
             many => format!("must begin with one of {}://", many.join("://, ")),
         };
-        let (scheme, rest) = text.split_once(':').ok_or_else(wanted)?;
+        let (scheme, rest) = text.split_once(':').ok_or_else(expected)?;
         // A scheme has no case (RFC 3986, 3.1). Every later comparison sees the lower-case form.
         let scheme = scheme.to_ascii_lowercase();
         if !schemes.contains(&scheme.as_str()) {
-            return Err(wanted());
+            return Err(expected());
         }
         if text.contains('#') {
             return Err("must not have a fragment (#…)".into());
@@ -72,7 +72,7 @@ impl Url {
             "sqlite" => Ok(url),
             // A local server is reached through its Unix socket, which `?host=` names.
             "postgres" | "postgresql" if rest.starts_with("///") => Ok(url),
-            _ => rest.strip_prefix("//").ok_or_else(wanted).and_then(authority).map(|()| url),
+            _ => rest.strip_prefix("//").ok_or_else(expected).and_then(authority).map(|()| url),
         }
     }
 

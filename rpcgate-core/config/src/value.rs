@@ -4,7 +4,7 @@ use super::masking::Masking;
 use super::problem::Problem;
 use super::reading::Reading;
 use super::toml_text::key;
-use super::tree::{Item, Value as Given};
+use super::tree::{Item, Value as RawValue};
 use rpcgate_core::chain::OverBudget;
 use rpcgate_core::plan::{BatchCounts, Tier};
 use std::collections::BTreeMap;
@@ -60,15 +60,15 @@ pub(super) fn word<W: Word>(item: &Item, r: &mut Reading<'_>) -> Option<W> {
 }
 
 /// Reads a whole number of at least 0. A number that does not fit counts as the largest one.
-pub(super) fn integer(item: &Item, r: &mut Reading<'_>, wanted: &str) -> Option<u64> {
+pub(super) fn integer(item: &Item, r: &mut Reading<'_>, expected: &str) -> Option<u64> {
     let number = match &item.value {
-        Given::Integer(number) => Some(number.unwrap_or(i128::MAX)),
-        Given::Text(text) => text.parse::<i128>().ok(),
+        RawValue::Integer(number) => Some(number.unwrap_or(i128::MAX)),
+        RawValue::Text(text) => text.parse::<i128>().ok(),
         _ => None,
     };
     match number {
-        None => r.unreadable(item, wanted),
-        Some(number) if number < 0 => r.unreadable(item, &format!("{wanted}, not below 0")),
+        None => r.unreadable(item, expected),
+        Some(number) if number < 0 => r.unreadable(item, &format!("{expected}, not below 0")),
         Some(number) => Some(u64::try_from(number).unwrap_or(u64::MAX)),
     }
 }
@@ -89,7 +89,9 @@ pub(super) fn span<T: PartialOrd>(
     if range.contains(&value) {
         return Some(value);
     }
-    let (low, high, found) = (text(range.start()), text(range.end()), item.found());
+    let low = text(range.start());
+    let high = text(range.end());
+    let found = item.found();
     r.wrong(item, |key| Problem::OutOfRange { key, low, high, found })
 }
 
@@ -97,20 +99,20 @@ pub(super) fn span<T: PartialOrd>(
 pub(super) fn items<T>(
     item: &Item,
     r: &mut Reading<'_>,
-    wanted: &str,
+    expected: &str,
     mut each: impl FnMut(&Item, usize, &mut Reading<'_>) -> Option<T>,
 ) -> Option<Vec<T>> {
     let parts;
     let list = match &item.value {
-        Given::List(list) => list,
-        Given::Text(text) => {
+        RawValue::List(list) => list,
+        RawValue::Text(text) => {
             let texts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
             parts = texts
-                .map(|part| Item { place: item.place.clone(), value: Given::Text(part.to_owned()) })
+                .map(|part| Item { location: item.location.clone(), value: RawValue::Text(part.to_owned()) })
                 .collect::<Vec<_>>();
             &parts
         }
-        _ => return r.unfit(item, wanted),
+        _ => return r.unfit(item, expected),
     };
     // Reads all items, so that every mistake is reported.
     let read: Vec<_> = list.iter().enumerate().map(|(n, one)| each(one, n, r)).collect();
@@ -120,7 +122,7 @@ pub(super) fn items<T>(
 impl<T: Value> Value for Option<T> {
     fn read(item: &Item, r: &mut Reading<'_>) -> Option<Self> {
         match &item.value {
-            Given::Text(text) if text.is_empty() => Some(None),
+            RawValue::Text(text) if text.is_empty() => Some(None),
             _ => T::read(item, r).map(Some),
         }
     }
@@ -143,23 +145,24 @@ impl<T: Value> Value for Vec<T> {
 
 impl<T: Value> Value for BTreeMap<String, T> {
     fn read(item: &Item, r: &mut Reading<'_>) -> Option<Self> {
-        const WANTED: &str = "a table of names and values";
-        if let Given::Table(table) = &item.value {
+        const EXPECTED: &str = "a table of names and values";
+        if let RawValue::Table(table) = &item.value {
             let read: Vec<_> = table
                 .iter()
                 .map(|(name, entry)| Some((name.clone(), r.under(name, |r| T::read(&entry.item, r))?)))
                 .collect();
             return read.into_iter().collect();
         }
-        if !matches!(item.value, Given::Text(_)) {
-            return r.unfit(item, WANTED);
+        if !matches!(item.value, RawValue::Text(_)) {
+            return r.unfit(item, EXPECTED);
         }
-        let pairs = items(item, r, WANTED, |one, _, r| {
+        let pairs = items(item, r, EXPECTED, |one, _, r| {
             let pair = one.text().and_then(|text| text.split_once('='));
             let Some((name, value)) = pair else {
                 return r.unreadable(one, "pairs such as method=15,other=75");
             };
-            let value = Item { place: one.place.clone(), value: Given::Text(value.trim().to_owned()) };
+            let value =
+                Item { location: one.location.clone(), value: RawValue::Text(value.trim().to_owned()) };
             Some((name.trim().to_owned(), r.under(name.trim(), |r| T::read(&value, r))?))
         })?;
         Some(pairs.into_iter().collect())

@@ -67,13 +67,13 @@ impl ChangeFeed for MemoryChanges {
     fn since(&self, number: u64) -> BoxFuture<'_, Result<Vec<Numbered>, Unavailable>> {
         let changes = self.changes.lock();
         let from = usize::try_from(number).unwrap_or(usize::MAX).min(changes.len());
-        let news = changes[from..]
+        let later = changes[from..]
             .iter()
             .take(AT_ONCE)
             .enumerate()
             .map(|(index, change)| Numbered { number: (from + index + 1) as u64, change: change.clone() })
             .collect();
-        Box::pin(std::future::ready(Ok(news)))
+        Box::pin(std::future::ready(Ok(later)))
     }
 }
 

@@ -206,11 +206,11 @@ pub trait ReplyStore: Send + Sync + Debug {
 #[derive(Debug)]
 pub struct MemoryReplyStore {
     bound: usize,
-    kept: Mutex<Kept>,
+    stored: Mutex<StoredReplies>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct StoredReplies {
     entries: HashMap<ReplyKey, (Bytes, Option<Duration>), ReplyHash>,
     order: VecDeque<ReplyKey>,
     bytes: usize,
@@ -219,11 +219,11 @@ struct Kept {
 impl MemoryReplyStore {
     /// Creates a store of at most `bound` bytes of keys and results.
     pub fn bounded(bound: usize) -> Self {
-        MemoryReplyStore { bound, kept: Mutex::default() }
+        MemoryReplyStore { bound, stored: Mutex::default() }
     }
 }
 
-impl Kept {
+impl StoredReplies {
     fn remove(&mut self, key: &ReplyKey) {
         if let Some((result, _)) = self.entries.remove(key) {
             self.bytes -= key.len() + result.len();
@@ -233,8 +233,8 @@ impl Kept {
 
 impl ReplyStore for MemoryReplyStore {
     fn get(&self, sought: &ReplySought<'_>, now: Duration) -> Option<Bytes> {
-        let kept = self.kept.lock();
-        let (result, expires_at) = kept.entries.get(&sought.to_key())?;
+        let stored = self.stored.lock();
+        let (result, expires_at) = stored.entries.get(&sought.to_key())?;
         expires_at.is_none_or(|end| now < end).then(|| result.clone())
     }
 
@@ -244,16 +244,16 @@ impl ReplyStore for MemoryReplyStore {
         if size > self.bound {
             return;
         }
-        let mut kept = self.kept.lock();
-        kept.remove(&key);
-        kept.order.retain(|known| *known != key);
-        while kept.bytes + size > self.bound {
-            let Some(oldest) = kept.order.pop_front() else { break };
-            kept.remove(&oldest);
+        let mut stored = self.stored.lock();
+        stored.remove(&key);
+        stored.order.retain(|known| *known != key);
+        while stored.bytes + size > self.bound {
+            let Some(oldest) = stored.order.pop_front() else { break };
+            stored.remove(&oldest);
         }
-        kept.bytes += size;
-        kept.order.push_back(key.clone());
-        kept.entries.insert(key, (Bytes::copy_from_slice(result), expires_at));
+        stored.bytes += size;
+        stored.order.push_back(key.clone());
+        stored.entries.insert(key, (Bytes::copy_from_slice(result), expires_at));
     }
 }
 

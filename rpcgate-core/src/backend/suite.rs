@@ -27,7 +27,7 @@ pub fn caller(number: u128) -> Caller {
 /// Creates a record of the request with this number.
 pub fn record<'a>(number: u128, lines: &'a [Line<'a>]) -> Record<'a> {
     Record {
-        phase: Phase::Whole,
+        phase: Phase::Complete,
         request: RequestId(number),
         key: KeyId(1),
         project: ProjectId(2),

@@ -62,11 +62,11 @@ mod tests {
 
         fn hold(&self, _: &Record<'_>) -> Option<Ticket> {
             self.0.lock().push("hold");
-            Some(Ticket { place: 3, number: 7 })
+            Some(Ticket { slot: 3, number: 7 })
         }
 
         fn write(&self, ticket: Ticket) {
-            assert_eq!(ticket, Ticket { place: 3, number: 7 });
+            assert_eq!(ticket, Ticket { slot: 3, number: 7 });
             self.0.lock().push("write");
         }
 
@@ -86,7 +86,8 @@ mod tests {
 
     #[test]
     fn every_record_reaches_the_sink_and_is_observed_once() {
-        let (patient, seen) = (Arc::<Patient>::default(), Arc::<Seen>::default());
+        let patient = Arc::<Patient>::default();
+        let seen = Arc::<Seen>::default();
         let sink = ObservedSink::new(patient.clone(), seen.clone());
         sink.append(&record(1, &[]));
         let ticket = sink.hold(&record(2, &[])).unwrap();

@@ -39,7 +39,7 @@ pub trait UsageSink: Send + Sync + Debug {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ticket {
     /// The slot.
-    pub place: usize,
+    pub slot: usize,
     /// The number of the record among those that have waited in the slot.
     pub number: u64,
 }
@@ -101,7 +101,7 @@ pub struct Record<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Phase {
     /// A whole request.
-    Whole,
+    Complete,
     /// A stream or a long call began.
     Begin,
     /// Messages were pushed to the client of a stream.
@@ -249,12 +249,12 @@ impl UsageSink for MemoryUsageSink {
         if self.bound == 0 {
             return;
         }
-        let kept = OwnedRecord::from(record);
+        let stored = OwnedRecord::from(record);
         let mut records = self.records.lock();
         if records.len() >= self.bound {
             records.pop_front();
         }
-        records.push_back(kept);
+        records.push_back(stored);
     }
 }
 
@@ -286,7 +286,7 @@ mod tests {
         for n in 0..3 {
             sink.append(&suite::record(n, &[]));
         }
-        let kept: Vec<_> = sink.records().iter().map(|r| r.request.0).collect();
-        assert_eq!(kept, [1, 2]);
+        let stored: Vec<_> = sink.records().iter().map(|r| r.request.0).collect();
+        assert_eq!(stored, [1, 2]);
     }
 }

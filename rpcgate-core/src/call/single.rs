@@ -105,8 +105,8 @@ impl Call {
     /// the size of the received messages for a gRPC call.
     pub fn len(&self) -> usize {
         match &self.payload {
-            Payload::JsonRpc(envelope) => envelope.whole.len(),
-            Payload::Bad(item) => item.whole.len(),
+            Payload::JsonRpc(envelope) => envelope.span.len(),
+            Payload::Bad(item) => item.span.len(),
             Payload::Grpc(call) => call.received(),
             Payload::Rest(_) | Payload::Unread => 0,
         }
@@ -139,7 +139,8 @@ impl Call {
     /// Returns the view of the call for gates and adapters.
     #[inline]
     pub fn view<'a>(&'a self, body: &'a [u8], chain: ChainName) -> CallView<'a> {
-        let (mut is_rest, mut is_grpc) = (false, false);
+        let mut is_rest = false;
+        let mut is_grpc = false;
         let (params, posted) = match &self.payload {
             Payload::JsonRpc(envelope) => {
                 (envelope.params.map_or(&b""[..], |params| params.of(body)), &b""[..])
@@ -154,7 +155,8 @@ impl Call {
             }
             _ => (&b""[..], &b""[..]),
         };
-        let (sent, method) = (self.sent(body), self.method(body));
+        let sent = self.sent(body);
+        let method = self.method(body);
         CallView { chain, method, sent, params, body: posted, is_rest, is_grpc, rule: self.rule }
     }
 }

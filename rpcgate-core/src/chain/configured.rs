@@ -20,7 +20,7 @@ use std::time::Duration;
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The flags that a call's parameters cannot remove.
-const KEPT: Flags = Flags::CLOSED.and(Flags::BLOCKED).and(Flags::FORBIDDEN);
+const STORED_FLAGS: Flags = Flags::CLOSED.and(Flags::BLOCKED).and(Flags::FORBIDDEN);
 
 /// A chain with all settings applied. Built at start, rebuilt after each change, and otherwise only read.
 #[derive(Debug)]
@@ -69,8 +69,8 @@ impl Chain {
         let timeout = changes.timeout.unwrap_or(TIMEOUT);
         let served = adapter.facts().transports().and(served.into());
         let ChainOverrides { open, hosts, .. } = changes;
-        let is_any_whole = changes.nodes.iter().any(NodeMethods::is_all);
-        let taken = if is_any_whole { Vec::new() } else { changes.nodes };
+        let is_any_complete = changes.nodes.iter().any(NodeMethods::is_all);
+        let taken = if is_any_complete { Vec::new() } else { changes.nodes };
         let mut chain = Chain {
             adapter,
             table: HashMap::default(),
@@ -169,7 +169,7 @@ impl Chain {
         let name = metered(path);
         let found = self.look_up(&name);
         let mut rule = self.adapter.grpc(path, found.rule);
-        rule.flags = rule.flags.and(found.rule.flags.only(KEPT));
+        rule.flags = rule.flags.and(found.rule.flags.only(STORED_FLAGS));
         rule.cache = CacheRule::Never;
         Found { rule, ..found }
     }
@@ -190,7 +190,7 @@ impl Chain {
         if call.is_grpc {
             rule.cache = CacheRule::Never;
         }
-        rule.flags = rule.flags.and(call.rule.flags.only(KEPT));
+        rule.flags = rule.flags.and(call.rule.flags.only(STORED_FLAGS));
         rule
     }
 
@@ -272,7 +272,8 @@ mod tests {
     fn the_operator_has_the_last_word_after_the_adapter_has_seen_the_parameters() {
         let narrowed = |changes: ChainOverrides, method: &str, params: &[u8]| {
             let chain = Chain::new(Arc::new(Forgetful), changes, true, Arc::default());
-            let (sent, rule) = (method.as_bytes(), chain.look_up(method).rule);
+            let sent = method.as_bytes();
+            let rule = chain.look_up(method).rule;
             let name = chain.name();
             chain.narrow(CallView {
                 chain: name,

@@ -110,9 +110,9 @@ impl NodeAllowance {
     pub fn is_ahead(&self, used: u64, now: Time) -> bool {
         let Some(budget) = self.monthly_calls else { return false };
         let month = CalendarMonth::of(now);
-        let whole = month.end().since(month.begin()).as_micros();
-        let due = now.since(month.begin()).saturating_add(HEAD_START).as_micros().min(whole);
-        u128::from(used) * whole > u128::from(budget) * due
+        let total = month.end().since(month.begin()).as_micros();
+        let due = now.since(month.begin()).saturating_add(HEAD_START).as_micros().min(total);
+        u128::from(used) * total > u128::from(budget) * due
     }
 }
 

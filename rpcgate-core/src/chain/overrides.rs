@@ -109,7 +109,8 @@ impl MethodOverride {
                 changes.cache.iter().rev().find(|(known, _)| is_it(known, by)).map(|(_, cache)| *cache);
             (cu, cache)
         };
-        let (own, general) = (find(Some(name)), find(metered));
+        let own = find(Some(name));
+        let general = find(metered);
         let is_blocked =
             changes.blocked.iter().any(|known| is_it(known, Some(name)) || is_it(known, metered));
         MethodOverride { cu: own.0.or(general.0), cache: own.1.or(general.1), is_blocked }

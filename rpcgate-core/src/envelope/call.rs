@@ -105,7 +105,7 @@ impl Name {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Envelope {
     /// The whole object.
-    pub whole: Span,
+    pub span: Span,
     /// `jsonrpc` as JSON text; absent in version 1.0.
     pub version: Option<Span>,
     /// `id` as JSON text, of any type.
@@ -133,7 +133,7 @@ impl Envelope {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BadItem {
     /// The whole value.
-    pub whole: Span,
+    pub span: Span,
     /// Its `id` as JSON text, if it is unambiguous for all parsers.
     pub id: Option<Span>,
 }
@@ -273,7 +273,7 @@ impl Reader<'_> {
 
     fn item(&mut self) -> Result<Item, SyntaxError> {
         if self.cursor.peek() != Some(b'{') {
-            return Ok(Err(BadItem { whole: self.cursor.value()?, id: None }));
+            return Ok(Err(BadItem { span: self.cursor.value()?, id: None }));
         }
         let start = self.cursor.offset();
         self.cursor.enter_object()?;
@@ -342,15 +342,15 @@ impl Default for Draft {
 
 impl Draft {
     #[inline]
-    fn finish(self, whole: Span, body: &[u8], limits: &Limits) -> Item {
+    fn finish(self, span: Span, body: &[u8], limits: &Limits) -> Item {
         let Draft { version, id, method, params, good, id_clear, .. } = self;
         match method.and_then(|method| name(method, body, limits.method)) {
             Some(method) if good && id_clear => {
                 // The parameters are the members next to the command.
-                let params = if limits.commands { Some(whole) } else { params };
-                Ok(Envelope { whole, version, id, method, params })
+                let params = if limits.commands { Some(span) } else { params };
+                Ok(Envelope { span, version, id, method, params })
             }
-            _ => Err(BadItem { whole, id: id.filter(|_| id_clear) }),
+            _ => Err(BadItem { span, id: id.filter(|_| id_clear) }),
         }
     }
 }
@@ -416,7 +416,7 @@ mod tests {
         assert_eq!(of(call.version), Some(&b"\"2.0\""[..]));
         assert_eq!(call.method.text(body.as_bytes()), "eth_call");
         assert!(matches!(call.method, Name::Plain(_)));
-        assert_eq!(call.whole.of(body.as_bytes()), body.trim().as_bytes());
+        assert_eq!(call.span.of(body.as_bytes()), body.trim().as_bytes());
         assert!(!call.is_notification(body.as_bytes()));
     }
 
@@ -600,8 +600,8 @@ mod tests {
         let seen: Vec<_> = items
             .iter()
             .map(|item| match item {
-                Ok(call) => (of(call.whole), call.id.map(of)),
-                Err(bad) => (of(bad.whole), bad.id.map(of)),
+                Ok(call) => (of(call.span), call.id.map(of)),
+                Err(bad) => (of(bad.span), bad.id.map(of)),
             })
             .collect();
         assert_eq!(
@@ -807,12 +807,12 @@ mod tests {
             let Ok(ParsedBody::Batch(items)) = read(&body) else { return Err(TestCaseError::fail(body)) };
             prop_assert_eq!(items.len(), texts.len());
             for (item, text) in items.iter().zip(&texts) {
-                let (whole, id) = match item {
-                    Ok(call) => (call.whole, call.id),
-                    Err(bad) => (bad.whole, bad.id),
+                let (span, id) = match item {
+                    Ok(call) => (call.span, call.id),
+                    Err(bad) => (bad.span, bad.id),
                 };
                 let alone = single(text);
-                prop_assert_eq!(whole.of(body.as_bytes()), text.as_bytes());
+                prop_assert_eq!(span.of(body.as_bytes()), text.as_bytes());
                 prop_assert_eq!(item.is_ok(), alone.is_ok());
                 let alone = alone.map_or_else(|bad| bad.id, |call| call.id);
                 prop_assert_eq!(id.map(|id| id.of(body.as_bytes())), alone.map(|id| id.of(text.as_bytes())));

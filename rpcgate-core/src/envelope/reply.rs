@@ -6,7 +6,7 @@ use crate::json::{Cursor, DEEPEST, Span, SyntaxError, Text};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReplyMembers {
     /// The whole object.
-    pub whole: Span,
+    pub span: Span,
     /// `id`.
     pub id: Option<Span>,
     /// `result`, which may be `null`.
@@ -64,7 +64,9 @@ const MOST: usize = 128;
 fn reply(cursor: &mut Cursor<'_>, body: &[u8]) -> Result<ReplyMembers, SyntaxError> {
     cursor.enter_object()?;
     let start = cursor.offset() - 1;
-    let (mut id, mut result, mut error) = (None, None, None);
+    let mut id = None;
+    let mut result = None;
+    let mut error = None;
     while cursor.next_name()? {
         let name = cursor.offset();
         let slot = match Member::next(cursor, body)? {
@@ -85,8 +87,8 @@ fn reply(cursor: &mut Cursor<'_>, body: &[u8]) -> Result<ReplyMembers, SyntaxErr
             return Err(SyntaxError::at(name));
         }
     }
-    let whole = Span::new(start, cursor.offset());
-    Ok(ReplyMembers { whole, id, result, error: error.filter(|error| error.of(body) != b"null") })
+    let span = Span::new(start, cursor.offset());
+    Ok(ReplyMembers { span, id, result, error: error.filter(|error| error.of(body) != b"null") })
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -181,7 +183,8 @@ fn look(text: &[u8]) -> Result<ReplyKind, SyntaxError> {
         return Ok(ReplyKind::Undecided);
     }
     cursor.enter_object()?;
-    let (mut result, mut error) = (false, false);
+    let mut result = false;
+    let mut error = false;
     while let Some(name) = cursor.next_member()? {
         let (seen, head) = match Member::of(name, text) {
             Member::Result => (&mut result, ReplyKind::Result),
@@ -239,7 +242,8 @@ fn read_id(message: &[u8]) -> Result<Option<ReplyId>, SyntaxError> {
         }
     }
     cursor.enter_object()?;
-    let (mut id, mut kind) = (None, None);
+    let mut id = None;
+    let mut kind = None;
     while cursor.next_name()? {
         match Member::next(&mut cursor, message)? {
             Member::Id => id = Some(cursor.value()?),
@@ -292,7 +296,7 @@ mod tests {
         ] {
             let Ok(Replies::Single(members)) = replies(body.as_bytes(), 512) else { panic!("{body}") };
             assert_eq!(facts(&members, body), expected, "{body}");
-            assert_eq!(members.whole.of(body.as_bytes()), body.trim().as_bytes());
+            assert_eq!(members.span.of(body.as_bytes()), body.trim().as_bytes());
         }
     }
 
@@ -303,7 +307,7 @@ mod tests {
         let seen: Vec<_> = many.iter().map(|members| facts(members, body)).collect();
         assert_eq!(seen, [(Some("1"), Some("2"), None), (Some("0"), None, Some("{}"))]);
         assert_eq!(
-            many.last().map(|last| last.whole.of(body.as_bytes())),
+            many.last().map(|last| last.span.of(body.as_bytes())),
             Some(&br#"{"error":{},"id":0}"#[..])
         );
         assert_eq!(replies(b"[]", 512), Ok(Replies::Many(Vec::new())));

@@ -129,7 +129,8 @@ impl ReplyStream {
         let members = &mut self.members;
         let was_in_id = members.is_in_id;
         self.json.watched(chunk, members)?;
-        let (begin, end) = (members.id_begin.take(), members.id_end.take());
+        let begin = members.id_begin.take();
+        let end = members.id_end.take();
         let close = members.close.take();
         if members.is_bad {
             return Err(SyntaxError::at(0));

@@ -8,7 +8,7 @@ use serde_json::Value;
 pub const MAX_EVENT_BODY: usize = 256 << 10;
 
 /// The length to which a text is cut, in bytes. Smaller members stay.
-const KEPT: usize = 1 << 10;
+const MAX_STORED: usize = 1 << 10;
 
 /// The member that marks a truncated event.
 const TRUNCATED: &str = "truncated";
@@ -37,11 +37,11 @@ impl ChainEvent {
         let mut members: Vec<_> = self.data.iter().map(|(name, value)| (written(value), name)).collect();
         members.sort_unstable_by(|one, other| other.cmp(one));
         for (size, name) in &members {
-            if excess == 0 || *size <= KEPT {
+            if excess == 0 || *size <= MAX_STORED {
                 break;
             }
             let left = match self.data.get(*name) {
-                Some(Value::String(text)) => Some(Value::from(&text[..text.floor_char_boundary(KEPT)])),
+                Some(Value::String(text)) => Some(Value::from(&text[..text.floor_char_boundary(MAX_STORED)])),
                 _ => None,
             };
             excess = excess.saturating_sub(size.saturating_sub(left.as_ref().map_or(0, written)));
@@ -88,8 +88,8 @@ mod tests {
         let whole = event(MAX_EVENT_BODY - around);
         assert_eq!(whole.bounded_body("cosmos", &block()), whole.body("cosmos", &block()));
         let (size, cut) = data(&event(MAX_EVENT_BODY - around + 1));
-        assert!(size < 2 * KEPT);
-        assert_eq!(cut, json!({"data": "x".repeat(KEPT), "truncated": true}));
+        assert!(size < 2 * MAX_STORED);
+        assert_eq!(cut, json!({"data": "x".repeat(MAX_STORED), "truncated": true}));
     }
 
     // Shows (Webhooks).
@@ -104,7 +104,7 @@ mod tests {
             .with("value", "5");
         let (size, cut) = data(&event);
         assert!(size <= MAX_EVENT_BODY && size > 100_000);
-        assert_eq!(cut["data"].as_str().unwrap().len(), KEPT - 1, "no letter is torn");
+        assert_eq!(cut["data"].as_str().unwrap().len(), MAX_STORED - 1, "no letter is torn");
         assert_eq!(cut["memo"], event.data["memo"]);
         assert_eq!(cut["topics"], event.data["topics"]);
         assert_eq!(
@@ -126,6 +126,6 @@ mod tests {
         let control = ChainEvent::new(EventType::NewBlock).with("data", "\u{1}".repeat(MAX_EVENT_BODY));
         let (size, cut) = data(&control);
         assert!(size <= MAX_EVENT_BODY);
-        assert_eq!(cut["data"], "\u{1}".repeat(KEPT));
+        assert_eq!(cut["data"], "\u{1}".repeat(MAX_STORED));
     }
 }

@@ -17,7 +17,7 @@
 //! let event = ChainEvent::new(EventType::AddressActivity).with("address", "0xa1");
 //! let found = index.matches("eth", &block, &event);
 //! assert_eq!(found.iter().map(|found| (found.subscription, found.webhook)).collect::<Vec<_>>(), [(1, 2)]);
-//! assert!(index.wanted("eth").watches("0xa1") && !index.wanted("eth").watches("0xa2"));
+//! assert!(index.filter("eth").watches("0xa1") && !index.filter("eth").watches("0xa2"));
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 
@@ -29,7 +29,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use super::{BlockRef, ChainEvent, EventType, Wanted};
+use super::{BlockRef, ChainEvent, EventFilter, EventType};
 use members::Members;
 use parking_lot::RwLock;
 use serde_json::{Map, Value};
@@ -60,7 +60,9 @@ pub struct IndexedSubscription {
 impl IndexedSubscription {
     /// Creates a subscription without filter and confirmations, of the endpoint 0.
     pub fn new(id: u128, chain: impl Into<String>, kind: EventType) -> Self {
-        let (webhook, project, chain) = (0, 0, chain.into());
+        let webhook = 0;
+        let project = 0;
+        let chain = chain.into();
         IndexedSubscription { id, webhook, project, chain, kind, filter: None, confirmations: 0 }
     }
 
@@ -136,10 +138,10 @@ impl SubscriptionIndex {
         }
     }
 
-    /// Removes the subscriptions whose id is not `kept`.
-    pub fn retain(&self, kept: impl Fn(u128) -> bool) {
+    /// Removes the subscriptions whose id is not `stored`.
+    pub fn retain(&self, keep: impl Fn(u128) -> bool) {
         let mut table = self.table.write();
-        let gone: Vec<_> = table.ids().filter(|id| !kept(*id)).collect();
+        let gone: Vec<_> = table.ids().filter(|id| !keep(*id)).collect();
         for id in gone {
             table.remove(id);
         }
@@ -161,19 +163,20 @@ impl SubscriptionIndex {
     }
 
     /// Returns the subscribed types and watched addresses of a chain. Addresses are looked up in the index on demand.
-    pub fn wanted(&self, chain: &str) -> Wanted {
+    pub fn filter(&self, chain: &str) -> EventFilter {
         let table = self.table.read();
         let kinds = EventType::ALL.into_iter().filter(|kind| {
             let counts = table.counts(chain, *kind);
             counts.is_some_and(|counts| counts.all > 0)
         });
-        let wanted = Wanted::new(kinds);
+        let filter = EventFilter::new(kinds);
         let activity = table.counts(chain, EventType::AddressActivity);
         if activity.is_some_and(|counts| counts.without_address > 0) {
-            return wanted;
+            return filter;
         }
-        let (shared, chain) = (self.table.clone(), chain.to_owned());
-        wanted.with_addresses(Arc::new(move |address| shared.read().watches(&chain, address)))
+        let shared = self.table.clone();
+        let chain = chain.to_owned();
+        filter.with_addresses(Arc::new(move |address| shared.read().watches(&chain, address)))
     }
 
     /// Returns the subscriptions that an event of `block` matches, in no order.

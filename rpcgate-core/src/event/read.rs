@@ -59,22 +59,22 @@ type Watched = dyn Fn(&str) -> bool + Send + Sync;
 
 /// The events with subscribers. Nothing else is fetched or built.
 #[derive(Clone, Default)]
-pub struct Wanted {
+pub struct EventFilter {
     kinds: BTreeSet<EventType>,
     /// The watched addresses; `None`: every address.
     addresses: Option<Arc<Watched>>,
 }
 
-impl Wanted {
+impl EventFilter {
     /// Creates a set of these types.
     pub fn new(kinds: impl IntoIterator<Item = EventType>) -> Self {
-        Wanted { kinds: kinds.into_iter().collect(), addresses: None }
+        EventFilter { kinds: kinds.into_iter().collect(), addresses: None }
     }
 
     /// Restricts activity to [canonical](BlockReader::canonical) addresses for which `watched` is true.
     #[must_use]
     pub fn with_addresses(self, watched: Arc<dyn Fn(&str) -> bool + Send + Sync>) -> Self {
-        Wanted { addresses: Some(watched), ..self }
+        EventFilter { addresses: Some(watched), ..self }
     }
 
     /// Reports whether events of this type are wanted.
@@ -89,9 +89,9 @@ impl Wanted {
     }
 }
 
-impl Debug for Wanted {
+impl Debug for EventFilter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Wanted").field("kinds", &self.kinds).finish_non_exhaustive()
+        f.debug_struct("EventFilter").field("kinds", &self.kinds).finish_non_exhaustive()
     }
 }
 
@@ -139,7 +139,7 @@ pub trait BlockReader: Send + Sync + Debug {
         known: &'a BlockRef,
     ) -> BoxFuture<'a, Result<Option<BlockRef>, ReadError>>;
 
-    /// Reads the first block above `known`'s height, with its `wanted` events, if it exists. After a reorganisation,
+    /// Reads the first block above `known`'s height, with its `filter` events, if it exists. After a reorganisation,
     /// its parent is not `known`.
     ///
     /// Returns a [`ReadError`] if the node cannot be read.
@@ -147,7 +147,7 @@ pub trait BlockReader: Send + Sync + Debug {
         &'a self,
         node: &'a dyn NodeCalls,
         known: &'a BlockRef,
-        wanted: &'a Wanted,
+        filter: &'a EventFilter,
     ) -> BoxFuture<'a, Result<Option<BlockEvents>, ReadError>>;
 
     /// Returns the node's own subscription to new heads, if it has one.

@@ -39,7 +39,7 @@ impl MemberForm {
             }
             (MemberForm::OneOf(texts), Value::String(text)) => texts.contains(&text.as_str()),
             (MemberForm::Number, Value::Number(number)) => number.is_u64(),
-            (MemberForm::Only(only), Value::Bool(given)) => only == *given,
+            (MemberForm::Only(only), Value::Bool(found)) => only == *found,
             (MemberForm::Scalar, Value::String(_) | Value::Bool(_)) => true,
             (MemberForm::Scalar, Value::Number(number)) => !number.is_f64(),
             _ => false,

@@ -16,11 +16,11 @@ pub(super) trait Code: Copy + Sized + 'static {
 }
 
 impl Code for Phase {
-    const WORDS: &'static [Self] = &[Phase::Whole, Phase::Begin, Phase::Pushed, Phase::End];
+    const WORDS: &'static [Self] = &[Phase::Complete, Phase::Begin, Phase::Pushed, Phase::End];
 
     fn code(self) -> u8 {
         match self {
-            Phase::Whole => 0,
+            Phase::Complete => 0,
             Phase::Begin => 1,
             Phase::Pushed => 2,
             Phase::End => 3,

@@ -26,7 +26,7 @@ struct Recent {
 
 impl Recent {
     /// Returns the slot of a name. An unused slot holds the empty name, which is never looked up here.
-    fn place(name: &[u8]) -> usize {
+    fn slot(name: &[u8]) -> usize {
         (name.len() + usize::from(name.last().copied().unwrap_or_default())) % RECENT
     }
 
@@ -79,16 +79,16 @@ impl Numbers<Vec<u8>> {
     /// Appends a reference to `name`, shortened if it is too long, and its definition if necessary.
     pub(super) fn put_name(&mut self, name: &[u8], out: &mut Vec<u8>) {
         let name = cut(name);
-        let place = Recent::place(name);
-        if self.recent[place].is(name) {
-            varint::put(u64::from(self.recent[place].number) + 1, out);
+        let slot = Recent::slot(name);
+        if self.recent[slot].is(name) {
+            varint::put(u64::from(self.recent[slot].number) + 1, out);
             return;
         }
         if self.put(name, name.len(), out) {
             varint::put(name.len() as u64, out);
             out.extend_from_slice(name);
         } else if let Some(recent) = self.numbers.get(name).and_then(|number| Recent::of(name, *number)) {
-            self.recent[place] = recent;
+            self.recent[slot] = recent;
         }
     }
 }

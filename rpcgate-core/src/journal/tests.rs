@@ -93,7 +93,7 @@ fn told(methods: &[&[u8]]) -> ParsedRecord {
         bytes_out: 20_000,
     };
     ParsedRecord {
-        phase: Phase::Whole,
+        phase: Phase::Complete,
         request: RequestId(0x0190_163d_8694_739b_aea5_966c_26f8_ad91),
         party: party(1),
         chain: "toy".into(),
@@ -111,14 +111,17 @@ fn party(number: u128) -> Party {
 }
 
 fn written(records: &[ParsedRecord]) -> Vec<u8> {
-    let (mut writer, mut out) = (Writer::new(), Vec::new());
+    let mut writer = Writer::new();
+    let mut out = Vec::new();
     records.iter().for_each(|record| record.write(&mut writer, &mut out));
     out
 }
 
 /// Returns the complete frames at the start of `bytes`, their total length, and the error after them.
 fn read(bytes: &[u8]) -> (Vec<ParsedRecord>, usize, Option<FrameError>) {
-    let (mut reader, mut records, mut at) = (Reader::new(), Vec::new(), 0);
+    let mut reader = Reader::new();
+    let mut records = Vec::new();
+    let mut at = 0;
     loop {
         match reader.frame(&bytes[at..]) {
             Ok(Some((length, event))) => {
@@ -176,7 +179,7 @@ prop_compose! {
 
 prop_compose! {
     fn records()(
-        phase in prop_oneof![Just(Phase::Whole), Just(Phase::Begin), Just(Phase::Pushed), Just(Phase::End)],
+        phase in prop_oneof![Just(Phase::Complete), Just(Phase::Begin), Just(Phase::Pushed), Just(Phase::End)],
         request in any::<u128>(),
         party in parties(),
         chain in 0..CHAINS.len(),
@@ -186,8 +189,10 @@ prop_compose! {
         windowed in numbers(),
         lines in vec(lines(), 0..8),
     ) -> ParsedRecord {
-        let (request, chain) = (RequestId(request), CHAINS[chain].into());
-        let (arrival, latency) = (Time::from_micros(arrival), Duration::from_micros(latency));
+        let request = RequestId(request);
+        let chain = CHAINS[chain].into();
+        let arrival = Time::from_micros(arrival);
+        let latency = Duration::from_micros(latency);
         ParsedRecord { phase, request, party, chain, transport, arrival, latency, windowed, lines }
     }
 }
@@ -195,7 +200,10 @@ prop_compose! {
 /// Checks that another writer encodes the parsed content of `bytes` to equal records.
 fn says_the_same_again(bytes: &[u8]) -> Result<(), TestCaseError> {
     let (said, length, _) = read(bytes);
-    let (mut reader, mut writer, mut again, mut at) = (Reader::new(), Writer::new(), Vec::new(), 0);
+    let mut reader = Reader::new();
+    let mut writer = Writer::new();
+    let mut again = Vec::new();
+    let mut at = 0;
     while at < length {
         let (length, event) = reader.frame(&bytes[at..]).unwrap().unwrap();
         prop_assert!(writer.copy(&reader, &event, &mut again));
@@ -225,7 +233,8 @@ proptest! {
         changes in vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
     ) {
         let mut bytes = Vec::new();
-        let (mut writer, mut frame) = (Writer::new(), Vec::new());
+        let mut writer = Writer::new();
+        let mut frame = Vec::new();
         for record in &records {
             frame.clear();
             record.write(&mut writer, &mut frame);
@@ -292,7 +301,8 @@ fn zeros_and_absurd_lengths_are_torn_at_once() {
 
 #[test]
 fn a_repeated_record_is_small_and_allocates_nothing() {
-    let (mut writer, mut out) = (Writer::new(), Vec::new());
+    let mut writer = Writer::new();
+    let mut out = Vec::new();
     told(&[b"toy_read"]).write(&mut writer, &mut out);
     told(&[b"toy_read"]).write(&mut writer, &mut out);
     let tables =
@@ -405,7 +415,8 @@ fn a_name_too_long_is_cut_and_a_latency_too_long_is_the_longest() {
 
 #[test]
 fn an_unreadable_frame_leaves_the_reader_unchanged() {
-    let (mut writer, mut bytes) = (Writer::new(), Vec::new());
+    let mut writer = Writer::new();
+    let mut bytes = Vec::new();
     told(&[b"a"]).write(&mut writer, &mut bytes);
     let first = bytes.len();
     ParsedRecord { party: party(2), chain: "other".into(), ..told(&[b"b"]) }.write(&mut writer, &mut bytes);

@@ -134,7 +134,8 @@ impl Writer {
 
     fn line(&mut self, line: &Line<'_>, out: &mut Vec<u8>) {
         let bit = |bit: u8, is_set: bool| if is_set { bit } else { 0 };
-        let (status, calls) = (line.status != USUAL_STATUS, line.calls != 1);
+        let status = line.status != USUAL_STATUS;
+        let calls = line.calls != 1;
         out.push(line.outcome.code() | bit(CACHED, line.cached) | bit(STATUS, status) | bit(CALLS, calls));
         self.methods.put_name(line.method, out);
         varint::put(line.cu.into(), out);

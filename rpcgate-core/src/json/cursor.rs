@@ -40,7 +40,7 @@ pub struct Cursor<'a> {
     /// Set just after an opening bracket, where a comma is not allowed.
     fresh: bool,
     /// Set if `text` is the whole input.
-    whole: bool,
+    is_valid: bool,
     /// Set if `text` has no control characters except white space at its end, so that no complete string contains one.
     bare: bool,
 }
@@ -70,7 +70,7 @@ impl<'a> Cursor<'a> {
             limit: max_depth.min(DEEPEST),
             kinds: [0; DEEPEST / 64],
             fresh: false,
-            whole: valid == text.len(),
+            is_valid: valid == text.len(),
             bare,
         }
     }
@@ -204,7 +204,7 @@ impl<'a> Cursor<'a> {
     #[inline]
     pub fn end(&mut self) -> Result<(), SyntaxError> {
         match self.peek() {
-            None if self.whole => Ok(()),
+            None if self.is_valid => Ok(()),
             _ => Err(SyntaxError::at(self.pos)),
         }
     }
@@ -241,7 +241,8 @@ impl<'a> Cursor<'a> {
 
     /// Returns the end of the array or object that opens at `start`. A loop with one bit per level needs no stack.
     fn nested(&mut self, start: usize) -> Result<usize, SyntaxError> {
-        let (text, bare) = (self.text, self.bare);
+        let text = self.text;
+        let bare = self.bare;
         let base = self.depth;
         let mut depth = base;
         let mut pos = start;

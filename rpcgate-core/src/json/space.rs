@@ -24,7 +24,9 @@ pub fn has_space(text: &[u8]) -> bool {
 /// assert_eq!(&text, b"[1.50,\"a b\"]   ");
 /// ```
 pub fn close_up(text: &mut [u8]) -> usize {
-    let (mut end, mut in_string, mut escaped) = (0, false, false);
+    let mut end = 0;
+    let mut in_string = false;
+    let mut escaped = false;
     for at in 0..text.len() {
         let Some(&byte) = text.get(at) else { break };
         if !in_string && matches!(byte, b' ' | b'\t' | b'\n' | b'\r') {
@@ -36,8 +38,8 @@ pub fn close_up(text: &mut [u8]) -> usize {
             b'"' => in_string = !in_string,
             _ => {}
         }
-        if let Some(place) = text.get_mut(end) {
-            *place = byte;
+        if let Some(target) = text.get_mut(end) {
+            *target = byte;
         }
         end += 1;
     }

@@ -63,7 +63,7 @@ enum State {
 enum NumberState {
     Minus,
     Zero,
-    Whole,
+    Integer,
     Point,
     Fraction,
     E,
@@ -76,7 +76,7 @@ impl NumberState {
         match byte {
             b'-' => NumberState::Minus,
             b'0' => NumberState::Zero,
-            _ => NumberState::Whole,
+            _ => NumberState::Integer,
         }
     }
 
@@ -84,10 +84,10 @@ impl NumberState {
     fn after(self, byte: u8) -> Option<Self> {
         match (self, byte) {
             (NumberState::Minus, b'0') => Some(NumberState::Zero),
-            (NumberState::Minus | NumberState::Whole, b'0'..=b'9') => Some(NumberState::Whole),
-            (NumberState::Zero | NumberState::Whole, b'.') => Some(NumberState::Point),
+            (NumberState::Minus | NumberState::Integer, b'0'..=b'9') => Some(NumberState::Integer),
+            (NumberState::Zero | NumberState::Integer, b'.') => Some(NumberState::Point),
             (NumberState::Point | NumberState::Fraction, b'0'..=b'9') => Some(NumberState::Fraction),
-            (NumberState::Zero | NumberState::Whole | NumberState::Fraction, b'e' | b'E') => {
+            (NumberState::Zero | NumberState::Integer | NumberState::Fraction, b'e' | b'E') => {
                 Some(NumberState::E)
             }
             (NumberState::E, b'+' | b'-') => Some(NumberState::Sign),
@@ -99,7 +99,10 @@ impl NumberState {
     }
 
     fn may_end(self) -> bool {
-        matches!(self, NumberState::Zero | NumberState::Whole | NumberState::Fraction | NumberState::Exponent)
+        matches!(
+            self,
+            NumberState::Zero | NumberState::Integer | NumberState::Fraction | NumberState::Exponent
+        )
     }
 }
 

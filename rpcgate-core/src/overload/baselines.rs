@@ -84,8 +84,10 @@ impl Baselines {
 
     /// Learns from an answer. `latency` and `now` are in microseconds. May miss one of two simultaneous answers.
     pub(super) fn learn(&self, kind: u64, latency: u64, now: u64, how: Learning) {
-        let place = &self.slots[kind as usize % SLOTS];
-        let (bits, tick, took) = (place.load(Relaxed), (now / TICK) & 0xffff, latency / UNIT);
+        let cell = &self.slots[kind as usize % SLOTS];
+        let bits = cell.load(Relaxed);
+        let tick = (now / TICK) & 0xffff;
+        let took = latency / UNIT;
         let slot = Slot::unpack(bits);
         let next = if slot.tag != tag(kind) || slot.answers == 0 {
             let is_free = slot.answers == 0 || (tick.wrapping_sub(slot.tick) & 0xffff) > FORGOTTEN;
@@ -95,21 +97,21 @@ impl Baselines {
             Slot { tag: tag(kind), answers: 1, tick, latency: took }
         } else if slot.answers < LEARNED {
             let answers = slot.answers + 1;
-            Slot { answers, tick, latency: moved(slot.latency, took, answers), ..slot }
+            Slot { answers, tick, latency: approach(slot.latency, took, answers), ..slot }
         } else if slot.tick != tick {
             // Limits the weight of one very slow answer.
             let took = took.min(slot.latency.saturating_mul(4).max(1));
             let latency = match how {
-                Learning::Calm => moved(slot.latency, took, 64),
-                Learning::Alone => moved(slot.latency, took, 4),
-                Learning::Rising => moved(slot.latency, took, 16),
+                Learning::Calm => approach(slot.latency, took, 64),
+                Learning::Alone => approach(slot.latency, took, 4),
+                Learning::Rising => approach(slot.latency, took, 16),
                 Learning::None => slot.latency,
             };
             Slot { tick, latency, ..slot }
         } else {
             return;
         };
-        let _ = place.compare_exchange(bits, next.pack(), Relaxed, Relaxed);
+        let _ = cell.compare_exchange(bits, next.pack(), Relaxed, Relaxed);
     }
 }
 
@@ -119,7 +121,7 @@ fn tag(kind: u64) -> u64 {
 }
 
 /// Moves `mean` towards `to` by 1/`parts` of the distance, and by at least 1.
-fn moved(mean: u64, to: u64, parts: u64) -> u64 {
+fn approach(mean: u64, to: u64, parts: u64) -> u64 {
     if to >= mean {
         mean.saturating_add((to - mean).div_ceil(parts))
     } else {

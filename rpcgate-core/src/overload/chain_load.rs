@@ -40,9 +40,9 @@ pub struct ChainLoad {
     baselines: Baselines,
     /// The usual latencies per project, method and node.
     own_baselines: Baselines,
-    under_way: AtomicUsize,
+    in_flight: AtomicUsize,
     /// The projects, from the first time that enough is in flight to count them.
-    seats: OnceLock<ProjectSlots>,
+    slots: OnceLock<ProjectSlots>,
     hash: RandomState,
     turned_away: AtomicU64,
 }
@@ -58,8 +58,8 @@ impl ChainLoad {
             limit: AdaptiveLimit::new(rules),
             baselines: Baselines::default(),
             own_baselines: Baselines::default(),
-            under_way: AtomicUsize::new(0),
-            seats: OnceLock::new(),
+            in_flight: AtomicUsize::new(0),
+            slots: OnceLock::new(),
             hash: RandomState::default(),
             turned_away: AtomicU64::new(0),
         }
@@ -73,12 +73,12 @@ impl ChainLoad {
     /// Reports whether nothing is in flight and nothing has ended for five seconds: a remaining limit then affects no
     /// caller. `now` is a [`Clock::elapsed`](crate::clock::Clock::elapsed).
     pub fn is_idle(&self, now: Duration) -> bool {
-        self.under_way() == 0 && self.limit.is_idle(micros(now))
+        self.in_flight() == 0 && self.limit.is_idle(micros(now))
     }
 
     /// Returns the number of sets in flight.
-    pub fn under_way(&self) -> usize {
-        self.under_way.load(Relaxed)
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.load(Relaxed)
     }
 
     /// Returns the number of refused sets.
@@ -97,22 +97,25 @@ impl ChainLoad {
         now: Duration,
     ) -> Result<LoadSlot, ChainOverloaded> {
         let at = micros(now);
-        let before = self.under_way.fetch_add(1, Relaxed);
+        let before = self.in_flight.fetch_add(1, Relaxed);
         let limit = self.limit_behind(before, at);
-        let seated =
-            if limit.is_some() || before >= UNCOUNTED { self.seats().sit(project, tier, at) } else { None };
-        if let (Some(limit), Some((seat, its))) = (limit, seated)
-            && !self.admits(Seated { seat, its, tier }, before, limit)
+        let occupied = if limit.is_some() || before >= UNCOUNTED {
+            self.slots().occupy(project, tier, at)
+        } else {
+            None
+        };
+        if let (Some(limit), Some((slot, its))) = (limit, occupied)
+            && !self.admits(OccupiedSlot { slot, its, tier }, before, limit)
         {
-            self.seats().limit(seat).look(at, its);
-            self.seats().rise(seat);
-            self.under_way.fetch_sub(1, Relaxed);
+            self.slots().limit(slot).look(at, its);
+            self.slots().release(slot);
+            self.in_flight.fetch_sub(1, Relaxed);
             self.turned_away.fetch_add(1, Relaxed);
             self.limit.refused(at, before);
             return Err(ChainOverloaded);
         }
         self.limit.saw(before + 1);
-        Ok(LoadSlot::new(self.clone(), project, seated.map(|(seat, _)| seat), now))
+        Ok(LoadSlot::new(self.clone(), project, occupied.map(|(slot, _)| slot), now))
     }
 
     /// Returns the limit for a set with `before` sets in flight before it. Opens the limit of an idle chain.
@@ -126,12 +129,12 @@ impl ChainLoad {
     }
 
     /// Reports whether a set is admitted under this limit, with `before` sets in flight.
-    fn admits(&self, set: Seated, before: usize, limit: usize) -> bool {
-        let Seated { seat, its, tier } = set;
+    fn admits(&self, set: OccupiedSlot, before: usize, limit: usize) -> bool {
+        let OccupiedSlot { slot, its, tier } = set;
         if its == 0 || before < limit - limit / 4 || its < self.share(tier, limit) {
             return true;
         }
-        let own = self.seats().limit(seat);
+        let own = self.slots().limit(slot);
         match own.now() {
             Some(own_limit) if its >= own_limit => its < self.share(tier, before) * 3 / 4,
             None if own.lateness() == 0.0 => its < TRIAL,
@@ -139,15 +142,15 @@ impl ChainLoad {
         }
     }
 
-    fn seats(&self) -> &ProjectSlots {
-        self.seats.get_or_init(|| ProjectSlots::new(*self.limit.rules()))
+    fn slots(&self) -> &ProjectSlots {
+        self.slots.get_or_init(|| ProjectSlots::new(*self.limit.rules()))
     }
 
     /// Returns the share of a project of this tier in `of` sets, at least 1.
     fn share(&self, tier: Tier, of: usize) -> usize {
         let weights =
             self.limit.rules().weights.map(|weight| u64::from(weight.clamp(1, LoadRules::MOST_WEIGHT)));
-        let active = self.seats().active();
+        let active = self.slots().active();
         let all: u64 = active.iter().zip(weights).map(|(active, weight)| u64::from(*active) * weight).sum();
         let share = of as u64 * weights[tier as usize] / all.max(1);
         share.max(1) as usize
@@ -157,16 +160,17 @@ impl ChainLoad {
         self.hash.hash_one(of)
     }
 
-    fn leave(&self, seat: Option<ProjectSlot>) {
-        if let Some(seat) = seat {
-            self.seats().rise(seat);
+    fn leave(&self, slot: Option<ProjectSlot>) {
+        if let Some(slot) = slot {
+            self.slots().release(slot);
         }
-        self.under_way.fetch_sub(1, Relaxed);
+        self.in_flight.fetch_sub(1, Relaxed);
     }
 
     /// Records the end of a set at `now`: an answer, or, if it is not whole, the end of the wait for one.
     fn ended(&self, end: End, now: Duration) {
-        let (latency, now) = (micros(end.latency), micros(now));
+        let latency = micros(end.latency);
+        let now = micros(now);
         let rules = self.limit.rules();
         let factor = rules.factor();
         let own_kind = self.hash.hash_one((end.kind, end.project));
@@ -174,7 +178,7 @@ impl ChainLoad {
         let usual = own.or_else(|| self.baselines.usual(end.kind));
         let patience = micros(rules.latency) as f64 / factor;
         let lateness = latency as f64 / (usual.unwrap_or_default() as f64).max(patience).max(1.0);
-        if end.is_whole {
+        if end.is_complete {
             let how = if self.limit.is_calm(now) {
                 Learning::Calm
             } else if self.limit.is_least() {
@@ -191,31 +195,31 @@ impl ChainLoad {
             }
         }
         // An abandoned answer would have taken even longer.
-        if end.is_whole || lateness > factor {
+        if end.is_complete || lateness > factor {
             if usual.is_some() {
                 self.limit.sample(lateness, latency);
             }
             // A fast enough answer is in time even if the usual latency is unknown.
-            if let Some(seat) = end.seat.filter(|_| usual.is_some() || lateness <= factor) {
-                self.seats().limit(seat).sample(lateness, latency);
+            if let Some(slot) = end.slot.filter(|_| usual.is_some() || lateness <= factor) {
+                self.slots().limit(slot).sample(lateness, latency);
             }
         }
-        if let Some(seat) = end.seat {
-            let own = self.seats().limit(seat);
-            own.look(now, self.seats().under_way(seat));
+        if let Some(slot) = end.slot {
+            let own = self.slots().limit(slot);
+            own.look(now, self.slots().in_flight(slot));
         }
-        self.limit.look(now, self.under_way());
+        self.limit.look(now, self.in_flight());
     }
 
     fn passed(&self, now: Duration) {
-        self.limit.look(micros(now), self.under_way());
+        self.limit.look(micros(now), self.in_flight());
     }
 }
 
 #[derive(Clone, Copy)]
-struct Seated {
-    seat: ProjectSlot,
-    /// The sets of its project that were seated before.
+struct OccupiedSlot {
+    slot: ProjectSlot,
+    /// The sets of its project that entered before.
     its: usize,
     tier: Tier,
 }
@@ -224,9 +228,9 @@ struct Seated {
 struct End {
     kind: u64,
     project: ProjectId,
-    seat: Option<ProjectSlot>,
+    slot: Option<ProjectSlot>,
     latency: Duration,
-    is_whole: bool,
+    is_complete: bool,
 }
 
 fn micros(time: Duration) -> u64 {
@@ -235,11 +239,11 @@ fn micros(time: Duration) -> u64 {
 
 #[cfg(test)]
 impl ChainLoad {
-    pub(super) fn seats_in_use(&self) -> u64 {
-        self.seats().taken() + self.seats().active().into_iter().map(u64::from).sum::<u64>()
+    pub(super) fn slots_in_use(&self) -> u64 {
+        self.slots().taken() + self.slots().active().into_iter().map(u64::from).sum::<u64>()
     }
 
     pub(super) fn active(&self) -> [u32; Tier::ALL.len()] {
-        self.seats().active()
+        self.slots().active()
     }
 }

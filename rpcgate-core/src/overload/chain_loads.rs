@@ -18,11 +18,12 @@ type Loads = HashMap<ChainName, Arc<ChainLoad>, RandomState>;
 /// use rpcgate_core::{backend::suite, chain::ChainName, overload::{ChainLoads, LoadRules}};
 /// use std::time::Duration;
 ///
-/// let (loads, eth) = (ChainLoads::new(LoadRules::default()), ChainName::new("eth"));
+/// let loads = ChainLoads::new(LoadRules::default());
+/// let eth = ChainName::new("eth");
 /// let place = loads.enter(eth, &suite::caller(1), Duration::ZERO).unwrap();
-/// assert_eq!(loads.get(eth).unwrap().under_way(), 1);
+/// assert_eq!(loads.get(eth).unwrap().in_flight(), 1);
 /// drop(place);
-/// assert_eq!(loads.get(eth).unwrap().under_way(), 0);
+/// assert_eq!(loads.get(eth).unwrap().in_flight(), 0);
 /// assert!(ChainLoads::off().enter(eth, &suite::caller(1), Duration::ZERO).unwrap().is_none());
 /// ```
 #[derive(Debug)]
@@ -64,7 +65,8 @@ impl ChainLoads {
         now: Duration,
     ) -> Result<Option<LoadSlot>, ChainOverloaded> {
         let Some(rules) = self.rules else { return Ok(None) };
-        let (project, tier) = (caller.project, caller.plan.tier);
+        let project = caller.project;
+        let tier = caller.plan.tier;
         if let Some(load) = self.chains.load().get(&chain) {
             return load.enter(project, tier, now).map(Some);
         }
@@ -108,15 +110,16 @@ mod tests {
 
     #[test]
     fn threads_that_meet_a_chain_first_count_together() {
-        let (loads, chain) = (ChainLoads::default(), ChainName::new("toy"));
+        let loads = ChainLoads::default();
+        let chain = ChainName::new("toy");
         let places: Vec<_> = std::thread::scope(|scope| {
             let enter = || loads.enter(chain, &suite::caller(1), Duration::ZERO).unwrap();
             let workers: Vec<_> = (0..8).map(|_| scope.spawn(enter)).collect();
             workers.into_iter().map(|worker| worker.join().unwrap()).collect()
         });
-        assert_eq!(loads.get(chain).unwrap().under_way(), 8);
+        assert_eq!(loads.get(chain).unwrap().in_flight(), 8);
         drop(places);
-        assert_eq!(loads.get(chain).unwrap().under_way(), 0);
+        assert_eq!(loads.get(chain).unwrap().in_flight(), 0);
         assert_eq!(loads.all().len(), 1);
     }
 }

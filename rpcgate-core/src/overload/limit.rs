@@ -146,17 +146,17 @@ impl AdaptiveLimit {
         now.saturating_sub(self.loaded.load(Relaxed)) > CALM_AFTER
     }
 
-    pub(super) fn saw(&self, under_way: usize) {
-        if under_way > self.peak.load(Relaxed) {
-            self.peak.fetch_max(under_way, Relaxed);
+    pub(super) fn saw(&self, in_flight: usize) {
+        if in_flight > self.peak.load(Relaxed) {
+            self.peak.fetch_max(in_flight, Relaxed);
         }
     }
 
-    pub(super) fn refused(&self, now: u64, under_way: usize) {
+    pub(super) fn refused(&self, now: u64, in_flight: usize) {
         if !self.has_refused.load(Relaxed) {
             self.has_refused.store(true, Relaxed);
         }
-        self.look(now, under_way);
+        self.look(now, in_flight);
     }
 
     /// Records an answer that took `latency` microseconds, `lateness` times the usual latency.
@@ -166,8 +166,8 @@ impl AdaptiveLimit {
         self.window.fetch_add(1 << 48 | share << 24 | took, Relaxed);
     }
 
-    /// Ends the window if it has lasted long enough, and sets the next limit. `under_way` are in flight at `now`.
-    pub(super) fn look(&self, now: u64, under_way: usize) {
+    /// Ends the window if it has lasted long enough, and sets the next limit. `in_flight` are in flight at `now`.
+    pub(super) fn look(&self, now: u64, in_flight: usize) {
         let opened = self.opened.load(Acquire);
         let lasted = now.saturating_sub(opened);
         let samples = self.window.load(Relaxed) >> 48;
@@ -179,18 +179,20 @@ impl AdaptiveLimit {
             || samples >= MOST_SAMPLES;
         // The thread that moves the start ends the window. The others find a new one.
         if is_over && self.opened.compare_exchange(opened, now, AcqRel, Relaxed).is_ok() {
-            self.end(now, under_way);
+            self.end(now, in_flight);
         }
     }
 
-    fn end(&self, now: u64, under_way: usize) {
+    fn end(&self, now: u64, in_flight: usize) {
         let window = self.window.swap(0, Relaxed);
-        let (samples, shares, took) = (window >> 48, window >> 24 & 0xff_ffff, window & 0xff_ffff);
+        let samples = window >> 48;
+        let shares = window >> 24 & 0xff_ffff;
+        let took = window & 0xff_ffff;
         let mean = |sum: u64| sum as f64 / samples.max(1) as f64;
         let lateness = (samples >= SAMPLES).then(|| mean(shares) / SHARES);
         self.lateness.store(lateness.unwrap_or_default().to_bits(), Relaxed);
         let seen =
-            Seen { lateness, peak: self.peak.swap(under_way, Relaxed), late_before: self.late.load(Relaxed) };
+            Seen { lateness, peak: self.peak.swap(in_flight, Relaxed), late_before: self.late.load(Relaxed) };
         let factor = self.rules.factor();
         let is_late = lateness.is_some_and(|lateness| lateness > factor);
         self.late.store(if is_late { seen.late_before.saturating_add(1) } else { 0 }, Relaxed);
@@ -218,7 +220,8 @@ impl AdaptiveLimit {
 /// 1.5. It falls only if it was in use or there was load, and the unused part falls first. An open limit falls only
 /// after a second late window, because a single one may be a pause of the machine.
 fn next(limit: f64, seen: Seen, rules: &LoadRules, load: usize) -> f64 {
-    let (least, peak) = (f64::from(rules.least.max(1)), seen.peak as f64);
+    let least = f64::from(rules.least.max(1));
+    let peak = seen.peak as f64;
     let Some(lateness) = seen.lateness.filter(|lateness| *lateness > 0.0) else {
         return (limit * 1.5).min(OPEN);
     };

@@ -15,10 +15,10 @@ const ATTEMPTS: usize = 16;
 /// The bits of a slot's count. The bits above it identify the project.
 const COUNT_BITS: u32 = 24;
 
-/// The seats of all projects of a chain.
+/// The slots of all projects of a chain.
 ///
 /// A project keeps its slot until another project of its bucket needs it while the first one is idle. So the memory is
-/// bounded, and active projects share no slot. Only among many hundreds of active projects may one get no seat.
+/// bounded, and active projects share no slot. Only among many hundreds of active projects may one get no slot.
 #[derive(Debug)]
 pub(super) struct ProjectSlots {
     slots: Box<[Slot]>,
@@ -50,8 +50,8 @@ impl ProjectSlots {
         }
     }
 
-    /// Counts one more set of this project. Returns its seat, and the number of the project's sets before.
-    pub(super) fn sit(&self, project: ProjectId, tier: Tier, now: u64) -> Option<(ProjectSlot, usize)> {
+    /// Counts one more set of this project. Returns its slot, and the number of the project's sets before.
+    pub(super) fn occupy(&self, project: ProjectId, tier: Tier, now: u64) -> Option<(ProjectSlot, usize)> {
         let hash = self.hash.hash_one((project, tier as u8));
         let tag = hash >> COUNT_BITS;
         // The tag has the upper bits, the bucket the lower ones.
@@ -96,10 +96,10 @@ impl ProjectSlots {
         free
     }
 
-    pub(super) fn rise(&self, seat: ProjectSlot) {
-        let before = self.slot(seat).owner.fetch_sub(1, Relaxed);
+    pub(super) fn release(&self, slot: ProjectSlot) {
+        let before = self.slot(slot).owner.fetch_sub(1, Relaxed);
         if count(before) == 1 {
-            self.active[seat.tier as usize].fetch_sub(1, Relaxed);
+            self.active[slot.tier as usize].fetch_sub(1, Relaxed);
         }
     }
 
@@ -107,16 +107,16 @@ impl ProjectSlots {
         std::array::from_fn(|tier| self.active[tier].load(Relaxed))
     }
 
-    pub(super) fn limit(&self, seat: ProjectSlot) -> &AdaptiveLimit {
-        &self.slot(seat).limit
+    pub(super) fn limit(&self, slot: ProjectSlot) -> &AdaptiveLimit {
+        &self.slot(slot).limit
     }
 
-    pub(super) fn under_way(&self, seat: ProjectSlot) -> usize {
-        count(self.slot(seat).owner.load(Relaxed)) as usize
+    pub(super) fn in_flight(&self, slot: ProjectSlot) -> usize {
+        count(self.slot(slot).owner.load(Relaxed)) as usize
     }
 
-    fn slot(&self, seat: ProjectSlot) -> &Slot {
-        &self.slots[usize::from(seat.slot)]
+    fn slot(&self, slot: ProjectSlot) -> &Slot {
+        &self.slots[usize::from(slot.slot)]
     }
 
     #[cfg(test)]
@@ -138,88 +138,88 @@ mod tests {
     const FREE: Tier = Tier::Free;
     const SECOND: u64 = 1_000_000;
 
-    fn seats() -> ProjectSlots {
+    fn slots() -> ProjectSlots {
         ProjectSlots::new(LoadRules::default())
     }
 
     /// Makes the answers to a project late until it has a limit.
-    fn late(seats: &ProjectSlots, seat: ProjectSlot) {
+    fn late(slots: &ProjectSlots, slot: ProjectSlot) {
         for window in 1..6 {
-            seats.limit(seat).saw(40);
-            (0..10).for_each(|_| seats.limit(seat).sample(7.0, 1_000));
-            seats.limit(seat).look(window * SECOND, 40);
+            slots.limit(slot).saw(40);
+            (0..10).for_each(|_| slots.limit(slot).sample(7.0, 1_000));
+            slots.limit(slot).look(window * SECOND, 40);
         }
-        assert!(seats.limit(seat).now().is_some());
+        assert!(slots.limit(slot).now().is_some());
     }
 
     #[test]
     fn a_project_keeps_its_limit_until_it_was_idle_for_a_while() {
-        let seats = seats();
-        let (seat, _) = seats.sit(ProjectId(1), FREE, 0).unwrap();
-        late(&seats, seat);
-        seats.rise(seat);
-        let (again, before) = seats.sit(ProjectId(1), FREE, 6 * SECOND).unwrap();
-        assert_eq!((again, before, seats.limit(again).now().is_some()), (seat, 0, true));
-        seats.rise(again);
-        let (again, _) = seats.sit(ProjectId(1), FREE, 20 * SECOND).unwrap();
-        assert_eq!(seats.limit(again).now(), None);
+        let slots = slots();
+        let (slot, _) = slots.occupy(ProjectId(1), FREE, 0).unwrap();
+        late(&slots, slot);
+        slots.release(slot);
+        let (again, before) = slots.occupy(ProjectId(1), FREE, 6 * SECOND).unwrap();
+        assert_eq!((again, before, slots.limit(again).now().is_some()), (slot, 0, true));
+        slots.release(again);
+        let (again, _) = slots.occupy(ProjectId(1), FREE, 20 * SECOND).unwrap();
+        assert_eq!(slots.limit(again).now(), None);
     }
 
     #[test]
     fn a_project_that_takes_a_slot_does_not_inherit_the_limit_of_the_other_one() {
-        let seats = seats();
+        let slots = slots();
         for n in 0..20_000_u128 {
-            let (seat, before) = seats.sit(ProjectId(n), FREE, 6 * SECOND).unwrap();
-            assert_eq!((before, seats.limit(seat).now()), (0, None), "{n}");
-            assert!(seats.limit(seat).lateness() == 0.0);
+            let (slot, before) = slots.occupy(ProjectId(n), FREE, 6 * SECOND).unwrap();
+            assert_eq!((before, slots.limit(slot).now()), (0, None), "{n}");
+            assert!(slots.limit(slot).lateness() == 0.0);
             if n < 4_000 {
-                seats.limit(seat).forget(0);
-                late(&seats, seat);
+                slots.limit(slot).forget(0);
+                late(&slots, slot);
             }
-            seats.rise(seat);
+            slots.release(slot);
         }
-        assert_eq!((seats.taken(), seats.active()), (0, [0; 4]));
+        assert_eq!((slots.taken(), slots.active()), (0, [0; 4]));
     }
 
     proptest! {
         #[test]
         fn counts_are_those_of_a_naive_model(steps in proptest::collection::vec((0..200_u128, 0..4_usize, any::<bool>()), 1..400)) {
-            let seats = seats();
+            let slots = slots();
             let mut model: HashMap<(u128, usize), Vec<ProjectSlot>> = HashMap::new();
             for (project, tier, enters) in steps {
                 let its = model.entry((project, tier)).or_default();
                 if enters {
-                    let (seat, before) = seats.sit(ProjectId(project), Tier::ALL[tier], 0).expect("few projects");
+                    let (slot, before) = slots.occupy(ProjectId(project), Tier::ALL[tier], 0).expect("few projects");
                     prop_assert_eq!(before, its.len());
-                    its.push(seat);
-                } else if let Some(seat) = its.pop() {
-                    seats.rise(seat);
+                    its.push(slot);
+                } else if let Some(slot) = its.pop() {
+                    slots.release(slot);
                 }
                 let active: [u32; 4] = std::array::from_fn(|tier| {
-                    model.iter().filter(|((_, its), seats)| *its == tier && !seats.is_empty()).count() as u32
+                    model.iter().filter(|((_, its), slots)| *its == tier && !slots.is_empty()).count() as u32
                 });
-                prop_assert_eq!(seats.active(), active);
+                prop_assert_eq!(slots.active(), active);
             }
         }
     }
 
     #[test]
     fn threads_count_together() {
-        let seats = seats();
+        let slots = slots();
         std::thread::scope(|scope| {
             for thread in 0..4_u128 {
-                let seats = &seats;
+                let slots = &slots;
                 scope.spawn(move || {
                     for n in 0..2_000 {
                         let held: Vec<_> = [ProjectId(7), ProjectId(n % 3 + thread)]
                             .into_iter()
-                            .filter_map(|project| seats.sit(project, FREE, 0))
+                            .filter_map(|project| slots.occupy(project, FREE, 0))
                             .collect();
-                        held.into_iter().for_each(|(seat, _)| seats.rise(seat));
+                        held.into_iter().for_each(|(slot, _)| slots.release(slot));
                     }
                 });
             }
         });
-        assert_eq!((seats.taken(), seats.active()), (0, [0; 4]));
+        assert_eq!((slots.taken(), slots.active()), (0, [0; 4]));
     }
 }

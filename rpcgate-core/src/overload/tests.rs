@@ -13,10 +13,10 @@ use std::time::Duration;
 
 const MICROS: u64 = 1_000_000;
 
-/// A node that works on `places` calls at a time, `takes` microseconds each, and queues the others.
+/// A node that works on `slots` calls at a time, `takes` microseconds each, and queues the others.
 struct Simulation {
     load: Arc<ChainLoad>,
-    places: usize,
+    slots: usize,
     takes: u64,
     kind: u64,
     now: u64,
@@ -31,14 +31,14 @@ struct Simulation {
 }
 
 impl Simulation {
-    fn new(places: usize, takes_millis: u64) -> Self {
-        Self::by(LoadRules::default(), places, takes_millis)
+    fn new(slots: usize, takes_millis: u64) -> Self {
+        Self::by(LoadRules::default(), slots, takes_millis)
     }
 
-    fn by(rules: LoadRules, places: usize, takes_millis: u64) -> Self {
+    fn by(rules: LoadRules, slots: usize, takes_millis: u64) -> Self {
         Simulation {
             load: Arc::new(ChainLoad::new(rules)),
-            places,
+            slots,
             takes: takes_millis * 1_000,
             kind: 7,
             now: 0,
@@ -53,7 +53,7 @@ impl Simulation {
     }
 
     fn capacity(&self) -> u64 {
-        self.places as u64 * MICROS / self.takes
+        self.slots as u64 * MICROS / self.takes
     }
 
     fn roll(&mut self) -> u64 {
@@ -90,9 +90,9 @@ impl Simulation {
         let project = ProjectId(who as u128 + 1);
         match self.load.enter(project, tier, Duration::from_micros(self.now)) {
             Err(_) => self.refused[who] += 1,
-            Ok(place) => {
+            Ok(slot) => {
                 self.calls += 1;
-                self.entered.insert(self.calls, (place, who, self.now));
+                self.entered.insert(self.calls, (slot, who, self.now));
                 self.waiting.push_back(self.calls);
                 self.work();
             }
@@ -100,7 +100,7 @@ impl Simulation {
     }
 
     fn work(&mut self) {
-        while self.working.len() < self.places
+        while self.working.len() < self.slots
             && let Some(call) = self.waiting.pop_front()
         {
             let takes = self.takes * (800 + self.roll() * 2 / 5) / 1_000;
@@ -111,8 +111,8 @@ impl Simulation {
     fn complete(&mut self) {
         let Some(Reverse((done, call))) = self.working.pop() else { return };
         self.now = self.now.max(done);
-        let (place, who, since) = self.entered.remove(&call).unwrap();
-        place.answered(self.kind, Duration::from_micros(done));
+        let (slot, who, since) = self.entered.remove(&call).unwrap();
+        slot.answered(self.kind, Duration::from_micros(done));
         self.answered.push((done - since, who));
         self.work();
     }
@@ -133,19 +133,20 @@ const FREE: Tier = Tier::Free;
 // Shows (Hostile and odd traffic).
 #[test]
 fn three_times_the_capacity_changes_neither_throughput_nor_latency_much() {
-    for (places, millis) in [(16, 60), (32, 50), (64, 100), (256, 100)] {
-        let mut node = Simulation::new(places, millis);
+    for (slots, millis) in [(16, 60), (32, 50), (64, 100), (256, 100)] {
+        let mut node = Simulation::new(slots, millis);
         let capacity = node.capacity();
         node.run(10, &[(capacity / 2, FREE)]);
         let usual = node.p99();
         assert_eq!(node.all_refused(), 0, "half of the capacity is no load");
         node.run(5, &[(capacity * 3, FREE)]).run(20, &[(capacity * 3, FREE)]);
-        let (good, late) = (node.answered.len() as u64 / 20, node.p99());
-        assert!(good * 100 >= capacity * 85, "{places} {millis}: {good} of {capacity} a second");
-        assert!(late <= usual * 4, "{places} {millis}: {late} ms after {usual} ms");
+        let good = node.answered.len() as u64 / 20;
+        let late = node.p99();
+        assert!(good * 100 >= capacity * 85, "{slots} {millis}: {good} of {capacity} a second");
+        assert!(late <= usual * 4, "{slots} {millis}: {late} ms after {usual} ms");
         node.run(5, &[(capacity / 2, FREE)]).run(5, &[(capacity / 2, FREE)]);
-        assert_eq!(node.all_refused(), 0, "{places} {millis}: the load is over");
-        assert!(node.p99() <= usual * 3 / 2, "{places} {millis}: {} ms", node.p99());
+        assert_eq!(node.all_refused(), 0, "{slots} {millis}: the load is over");
+        assert!(node.p99() <= usual * 3 / 2, "{slots} {millis}: {} ms", node.p99());
     }
 }
 
@@ -241,10 +242,10 @@ fn a_slot_is_free_after_every_kind_of_end() {
     let load = Arc::new(ChainLoad::new(LoadRules::default().with_least(8)));
     let enter = |at| load.enter(ProjectId(1), Tier::Premium, Duration::from_secs(at)).unwrap();
     enter(0).answered(1, Duration::from_secs(1));
-    enter(1).given_up(1, Duration::from_secs(2));
+    enter(1).abandoned(1, Duration::from_secs(2));
     enter(2).passed(Duration::from_secs(3));
     drop(enter(3));
-    assert_eq!(load.under_way(), 0);
+    assert_eq!(load.in_flight(), 0);
 }
 
 #[test]
@@ -254,17 +255,17 @@ fn an_abandoned_wait_counts_as_late_and_never_as_usual() {
     let mut round = |ends: fn(LoadSlot, Duration), takes: Duration| {
         let entered: Vec<_> = (0..64).filter_map(|_| load.enter(ProjectId(1), FREE, now).ok()).collect();
         now += takes;
-        entered.into_iter().for_each(|place| ends(place, now));
+        entered.into_iter().for_each(|slot| ends(slot, now));
     };
-    (0..5).for_each(|_| round(|place, now| place.answered(1, now), Duration::from_millis(200)));
-    (0..20).for_each(|_| round(|place, now| place.given_up(1, now), Duration::from_millis(10)));
+    (0..5).for_each(|_| round(|slot, now| slot.answered(1, now), Duration::from_millis(200)));
+    (0..20).for_each(|_| round(|slot, now| slot.abandoned(1, now), Duration::from_millis(10)));
     assert_eq!(load.limit(), None, "a client that leaves early says nothing");
-    (0..4).for_each(|_| round(|place, now| place.given_up(1, now), Duration::from_secs(5)));
+    (0..4).for_each(|_| round(|slot, now| slot.abandoned(1, now), Duration::from_secs(5)));
     assert!(load.limit().is_some_and(|limit| limit < 64), "{:?}", load.limit());
     // Without latency samples, the limit must not stay closed.
     (0..20).for_each(|_| round(LoadSlot::passed, Duration::from_secs(1)));
     assert!(load.limit().is_none_or(|limit| limit > 1_000), "{:?}", load.limit());
-    assert_eq!(load.under_way(), 0);
+    assert_eq!(load.in_flight(), 0);
 }
 
 proptest! {
@@ -272,25 +273,25 @@ proptest! {
     // Shows (Hostile and odd traffic).
     #[test]
     fn after_any_load_everybody_is_admitted_again_within_five_seconds(
-        places in 4..200_usize,
+        slots in 4..200_usize,
         millis in 5..200_u64,
         loads in proptest::collection::vec((1..40_u64, 1..3_u64), 1..6),
     ) {
-        let mut node = Simulation::new(places, millis);
+        let mut node = Simulation::new(slots, millis);
         let tenth = (node.capacity() / 10).clamp(1, 500);
         node.run(5, &[(tenth * 4, FREE)]);
         for (tenths, secs) in loads {
             node.run(secs, &[(tenth * tenths, FREE)]);
             prop_assert!(node.load.limit().is_none_or(|limit| limit >= 4));
         }
-        let held = node.load.under_way() as u64 * node.takes / places as u64 / MICROS;
+        let held = node.load.in_flight() as u64 * node.takes / slots as u64 / MICROS;
         // The gateway cannot speed up what waits at the node.
         node.run(5 + held, &[(tenth * 4, FREE)]).run(5, &[(tenth * 4, FREE)]);
         prop_assert_eq!(node.all_refused(), 0, "{:?}", node.load.limit());
         while !node.working.is_empty() {
             node.complete();
         }
-        prop_assert_eq!(node.load.under_way(), 0);
-        prop_assert!(node.load.seats_in_use() == 0);
+        prop_assert_eq!(node.load.in_flight(), 0);
+        prop_assert!(node.load.slots_in_use() == 0);
     }
 }

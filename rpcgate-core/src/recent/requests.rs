@@ -38,21 +38,21 @@ struct Shard(Mutex<VecDeque<Chunk>>);
 
 #[derive(Default)]
 struct Chunk {
-    requests: Vec<Kept>,
+    requests: Vec<StoredRequest>,
     calls: Vec<(CallFacts, u32)>,
     tries: Vec<NodeTry>,
     names: Vec<u8>,
 }
 
 /// A request, and the ends of its parts of the lists. They begin at the ends of the previous request.
-struct Kept {
+struct StoredRequest {
     facts: RequestFacts,
     calls: u32,
     tries: u32,
 }
 
 impl Chunk {
-    fn has_room(&self, rows: usize, calls: usize, tries: usize, names: usize) -> bool {
+    fn has_capacity(&self, rows: usize, calls: usize, tries: usize, names: usize) -> bool {
         self.requests.len() < rows
             && self.calls.len() + calls <= rows + SPARE
             && self.tries.len() + tries <= rows + SPARE
@@ -67,9 +67,9 @@ impl Chunk {
     }
 
     fn find(&self, request: RequestId) -> Option<RecentRequest> {
-        let place = self.requests.iter().rposition(|kept| kept.facts.request == request)?;
-        let kept = self.requests.get(place)?;
-        let before = place.checked_sub(1).and_then(|before| self.requests.get(before));
+        let index = self.requests.iter().rposition(|stored| stored.facts.request == request)?;
+        let stored = self.requests.get(index)?;
+        let before = index.checked_sub(1).and_then(|before| self.requests.get(before));
         let (calls, tries) = before.map_or((0, 0), |before| (before.calls as usize, before.tries as usize));
         let mut named = match calls.checked_sub(1).and_then(|last| self.calls.get(last)) {
             Some((_, end)) => *end as usize,
@@ -81,20 +81,20 @@ impl Chunk {
             RecentCall { method: shown_method(name).into_owned(), facts: *facts }
         };
         Some(RecentRequest {
-            facts: kept.facts,
-            calls: self.calls.get(calls..kept.calls as usize)?.iter().map(call).collect(),
-            tries: self.tries.get(tries..kept.tries as usize)?.to_vec(),
+            facts: stored.facts,
+            calls: self.calls.get(calls..stored.calls as usize)?.iter().map(call).collect(),
+            tries: self.tries.get(tries..stored.tries as usize)?.to_vec(),
         })
     }
 }
 
 /// Returns the number of this thread among those that have stored a request.
-fn place() -> usize {
+fn index() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
-        static PLACE: usize = NEXT.fetch_add(1, Relaxed);
+        static INDEX: usize = NEXT.fetch_add(1, Relaxed);
     }
-    PLACE.with(|place| *place)
+    INDEX.with(|index| *index)
 }
 
 impl RecentRequests {
@@ -116,13 +116,13 @@ impl RecentRequests {
         tries: &[NodeTry],
     ) {
         let names: usize = calls.clone().map(|(_, name)| name.len()).sum();
-        let here = place();
+        let here = index();
         let free = |step: usize| self.shards.get((here + step) % self.shards.len())?.0.try_lock();
         let Some(mut chunks) = free(0).or_else(|| free(1)) else {
             self.dropped.fetch_add(1, Relaxed);
             return;
         };
-        let fits = |chunk: &Chunk| chunk.has_room(self.rows, calls.len(), tries.len(), names);
+        let fits = |chunk: &Chunk| chunk.has_capacity(self.rows, calls.len(), tries.len(), names);
         if !chunks.back().is_some_and(fits) {
             // The oldest chunk becomes the newest and keeps its memory.
             let mut next =
@@ -140,8 +140,9 @@ impl RecentRequests {
             chunk.calls.push((call, chunk.names.len() as u32));
         }
         chunk.tries.extend_from_slice(tries);
-        let (calls, tries) = (chunk.calls.len() as u32, chunk.tries.len() as u32);
-        chunk.requests.push(Kept { facts: *facts, calls, tries });
+        let calls = chunk.calls.len() as u32;
+        let tries = chunk.tries.len() as u32;
+        chunk.requests.push(StoredRequest { facts: *facts, calls, tries });
     }
 
     /// Returns a stored request. A search takes milliseconds, but holds each lock only for a small part of that.
@@ -150,8 +151,8 @@ impl RecentRequests {
             // From the newest chunk to the oldest: a concurrent push moves no chunk past this search.
             (0..self.chunks).find_map(|back| {
                 let chunks = shard.0.lock();
-                let place = chunks.len().checked_sub(back + 1)?;
-                chunks.get(place)?.find(request)
+                let index = chunks.len().checked_sub(back + 1)?;
+                chunks.get(index)?.find(request)
             })
         })
     }
@@ -263,8 +264,8 @@ mod tests {
             assert!(names(&recent, newest).is_some(), "{limit}");
             assert_eq!(names(&recent, 0), None, "{limit}");
             // One thread uses one shard.
-            let kept = limit / threads;
-            assert!(recent.len() >= kept - kept / CHUNKS - 1, "{limit}: {}", recent.len());
+            let stored = limit / threads;
+            assert!(recent.len() >= stored - stored / CHUNKS - 1, "{limit}: {}", recent.len());
         }
     }
 

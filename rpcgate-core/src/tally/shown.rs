@@ -17,11 +17,12 @@ impl Tally {
         &self,
         calls: impl ExactSizeIterator<Item = (CallFacts, &'m [u8])> + Clone,
         latency: Duration,
-        (grant, charged): (Option<Grant>, u64),
+        grant: Option<Grant>,
+        charged: u64,
         is_lasting: bool,
     ) {
         let Some(recent) = &self.accounting.recent else { return };
-        recent.remember(&self.facts(latency, (grant, charged), is_lasting), calls, self.tries.as_slice());
+        recent.remember(&self.facts(latency, grant, charged, is_lasting), calls, self.tries.as_slice());
     }
 
     pub(super) fn observers(&self) -> impl Iterator<Item = &dyn CallObserver> {
@@ -37,20 +38,23 @@ impl Tally {
         observer: &dyn CallObserver,
         lines: &[Line<'_>],
         latency: Duration,
-        grant: (Option<Grant>, u64),
+        grant: Option<Grant>,
+        charged: u64,
         is_lasting: bool,
     ) {
         let calls: SmallVec<[CallFacts; 1]> = lines
             .iter()
             .zip(&self.entries)
             .enumerate()
-            .map(|(place, (line, entry))| {
-                let (cu, status, outcome) = (line.cu, line.status, line.outcome);
-                CallFacts { cu, status, outcome, ..self.call_facts(entry, place) }
+            .map(|(index, (line, entry))| {
+                let cu = line.cu;
+                let status = line.status;
+                let outcome = line.outcome;
+                CallFacts { cu, status, outcome, ..self.call_facts(entry, index) }
             })
             .collect();
         observer.see(&SettledCalls {
-            facts: &self.facts(latency, grant, is_lasting),
+            facts: &self.facts(latency, grant, charged, is_lasting),
             prefix: &self.caller.prefix,
             is_message: self.stream.is_some(),
             lines,
@@ -60,12 +64,7 @@ impl Tally {
         });
     }
 
-    fn facts(
-        &self,
-        latency: Duration,
-        (grant, charged): (Option<Grant>, u64),
-        is_lasting: bool,
-    ) -> RequestFacts {
+    fn facts(&self, latency: Duration, grant: Option<Grant>, charged: u64, is_lasting: bool) -> RequestFacts {
         let caller = &self.caller;
         let quota = grant.map(|grant| QuotaUse {
             ceiling: caller.quota.cu_per_day,
@@ -83,7 +82,7 @@ impl Tally {
             chain: self.chain.name(),
             is_batch: self.batch,
             is_lasting,
-            is_cooled: self.cooled.is_some(),
+            is_cooled: self.throttled_until.is_some(),
             arrival: self.arrival,
             started: self.started,
             latency,
@@ -95,8 +94,8 @@ impl Tally {
         }
     }
 
-    /// Returns the data of the call at `place`, without the fields that its line has.
-    pub(super) fn call_facts(&self, entry: &Entry, place: usize) -> CallFacts {
+    /// Returns the data of the call at `index`, without the fields that its line has.
+    pub(super) fn call_facts(&self, entry: &Entry, index: usize) -> CallFacts {
         let (refusal, fault) = match &entry.state {
             CallState::Refused(refusal) => (Some(*refusal), None),
             CallState::Failed(fault) => (None, Some(*fault)),
@@ -107,15 +106,15 @@ impl Tally {
             cu: 0,
             status: 0,
             outcome: Outcome::Answered,
-            cache: self.cache_use(entry, place),
+            cache: self.cache_use(entry, index),
             refusal,
             fault,
         }
     }
 
-    fn cache_use(&self, entry: &Entry, place: usize) -> CacheUse {
+    fn cache_use(&self, entry: &Entry, index: usize) -> CacheUse {
         let rule = &entry.call.rule;
-        let asked = || {
+        let of_node = || {
             let is_cacheable = rule.cache.is_cached()
                 && !rule.flags.has(Flags::BROADCAST)
                 && !entry.call.is_notification(&self.body);
@@ -126,20 +125,20 @@ impl Tally {
                 Source::Stored => CacheUse::Hit,
                 Source::Shared => CacheUse::Joined,
                 Source::Own { .. } => CacheUse::NotAsked,
-                Source::Node | Source::NodeForAll | Source::Unserved => asked(),
+                Source::Node | Source::NodeForAll | Source::Unserved => of_node(),
             },
             CallState::Parked => CacheUse::Joined,
             CallState::Open | CallState::Refused(_) => CacheUse::NotAsked,
-            CallState::Sent => asked(),
+            CallState::Sent => of_node(),
             // A call that was not tried failed with the identical call that it had joined.
-            CallState::Failed(fault) => match asked() {
-                CacheUse::Miss if fault.cause != Cause::NoNode && !self.was_tried(place) => CacheUse::Joined,
+            CallState::Failed(fault) => match of_node() {
+                CacheUse::Miss if fault.cause != Cause::NoNode && !self.was_tried(index) => CacheUse::Joined,
                 other => other,
             },
         }
     }
 
-    fn was_tried(&self, place: usize) -> bool {
-        self.tries.left_out() > 0 || self.tries.as_slice().iter().any(|one| one.calls.has(place))
+    fn was_tried(&self, index: usize) -> bool {
+        self.tries.left_out() > 0 || self.tries.as_slice().iter().any(|one| one.calls.has(index))
     }
 }

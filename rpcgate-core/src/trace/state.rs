@@ -40,7 +40,8 @@ fn is_valid(state: &[u8]) -> bool {
     let mut keys: SmallVec<[&[u8]; MOST_MEMBERS]> = SmallVec::new();
     for member in state.split(|byte| *byte == b',').map(trimmed).filter(|member| !member.is_empty()) {
         let Some(at) = member.iter().position(|byte| *byte == b'=') else { return false };
-        let (key, value) = (&member[..at], &member[at + 1..]);
+        let key = &member[..at];
+        let value = &member[at + 1..];
         if keys.len() == MOST_MEMBERS || keys.contains(&key) || !is_key(key) || !is_value(value) {
             return false;
         }

@@ -66,7 +66,7 @@ fn a_client_may_refuse_tracing_but_cannot_exceed_the_ratio_and_its_node_is_notif
         let rows = [(TRACEPARENT, text.as_str()), (TRACESTATE, "a=1,b@c=2")];
         TraceSampling::of_millionths(millionths).begin(RequestId(7), &headers(&rows)).unwrap()
     };
-    for (millionths, flags, is_sampled) in [(WHOLE, "00", false), (WHOLE, "01", true), (0, "01", false)] {
+    for (millionths, flags, is_sampled) in [(MILLION, "00", false), (MILLION, "01", true), (0, "01", false)] {
         let trace = begin(millionths, flags);
         let told_flags = if is_sampled { "01" } else { "00" };
         assert_eq!(trace.is_sampled(), is_sampled);
@@ -86,7 +86,7 @@ fn a_client_may_refuse_tracing_but_cannot_exceed_the_ratio_and_its_node_is_notif
 #[test]
 fn a_trace_of_its_own_has_the_number_of_the_request_and_no_state() {
     let request = RequestId::new(crate::clock::Time::from_secs(1_800_000_000));
-    let all = TraceSampling::of_millionths(WHOLE);
+    let all = TraceSampling::of_millionths(MILLION);
     let trace = all.begin(request, &headers(&[(TRACESTATE, "a=1")])).unwrap();
     assert_eq!((trace.context.trace.bytes(), trace.parent), (request.0.to_be_bytes(), None));
     let mut told = headers(&[(TRACESTATE, "a=1")]);
@@ -111,7 +111,7 @@ fn the_share_of_traced_calls_equals_the_ratio() {
             })
             .count()
     };
-    assert_eq!((count(0), count(WHOLE), count(u32::MAX)), (0, 20_000, 20_000));
+    assert_eq!((count(0), count(MILLION), count(u32::MAX)), (0, 20_000, 20_000));
     // Six standard deviations of 20,000 calls are 367.
     assert!(count(250_000).abs_diff(5_000) < 400);
     assert!(count(1_000).abs_diff(20) < 27);
@@ -127,7 +127,7 @@ fn a_client_that_wants_all_of_its_calls_traced_gets_the_ratio() {
     let traces = (0..20_000).map(request).map(|request| sampling.begin(request, &wanted).unwrap());
     let recorded = traces.filter(CallTrace::is_sampled).count();
     assert!(recorded.abs_diff(5_000) < 400, "{recorded}");
-    assert!(TraceSampling::of_millionths(0).begin_as_asked(RequestId(7), &wanted).unwrap().is_sampled());
+    assert!(TraceSampling::of_millionths(0).begin_as_requested(RequestId(7), &wanted).unwrap().is_sampled());
 }
 
 // Shows (Traces, logs and metrics).

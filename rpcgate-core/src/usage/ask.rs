@@ -203,10 +203,10 @@ impl UsageAsk {
     /// # Errors
     /// Returns an [`AskError`] that names the parameter.
     pub fn parse(tenant: TenantId, params: &Params<'_>, now: Time) -> Result<Self, AskError> {
-        let given = |param: Option<&'_ str>| param.map(str::to_owned).filter(|param| !param.is_empty());
-        let window = match (given(params.from), given(params.to)) {
+        let non_empty = |param: Option<&'_ str>| param.map(str::to_owned).filter(|param| !param.is_empty());
+        let window = match (non_empty(params.from), non_empty(params.to)) {
             (None, None) => {
-                let period = given(params.period).map(|period| period.parse::<Period>()).transpose()?;
+                let period = non_empty(params.period).map(|period| period.parse::<Period>()).transpose()?;
                 UsageWindow::of(period.unwrap_or_default(), now)
             }
             (None, Some(_)) => return Err(AskError::NoFrom),
@@ -216,17 +216,17 @@ impl UsageAsk {
             }
         };
         let only = UsageFilter {
-            project: given(params.project_id)
+            project: non_empty(params.project_id)
                 .map(|id| id.parse().map_err(|_| AskError::Id("project_id")))
                 .transpose()?,
-            chain: given(params.chain),
-            method: given(params.method),
-            key: given(params.key).map(|id| id.parse().map_err(|_| AskError::Id("key"))).transpose()?,
-            transport: given(params.transport).map(|name| transport(&name)).transpose()?,
+            chain: non_empty(params.chain),
+            method: non_empty(params.method),
+            key: non_empty(params.key).map(|id| id.parse().map_err(|_| AskError::Id("key"))).transpose()?,
+            transport: non_empty(params.transport).map(|name| transport(&name)).transpose()?,
         };
-        let groups = given(params.group_by).map(|names| groups(&names)).transpose()?.unwrap_or_default();
+        let groups = non_empty(params.group_by).map(|names| groups(&names)).transpose()?.unwrap_or_default();
         let limit =
-            given(params.limit).map(|limit| limit.parse().map_err(|_| AskError::Limit)).transpose()?;
+            non_empty(params.limit).map(|limit| limit.parse().map_err(|_| AskError::Limit)).transpose()?;
         UsageAsk::new(tenant, window).only(only).grouped(&groups)?.limited(limit.unwrap_or(DEFAULT_LIMIT))
     }
 

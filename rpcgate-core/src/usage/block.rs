@@ -30,7 +30,7 @@ const MOST_OPEN: usize = 8;
 const MOST_BYTES: usize = FULL_BYTES + 8 * MAX_PAYLOAD;
 
 /// The buffer size of a frame that is kept for the next one.
-const KEPT: usize = 64 << 10;
+const MAX_STORED: usize = 64 << 10;
 
 /// Many events in one database row.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -78,17 +78,17 @@ impl Block {
         })
     }
 
-    /// Returns the `wanted` events of a block, in recording order.
+    /// Returns the `filter` events of a block, in recording order.
     ///
     /// # Errors
     /// Returns [`BadBlock`] if the bytes are not a block.
     pub fn events(
         bytes: &[u8],
-        mut wanted: impl FnMut(&Reader, &Event) -> bool,
+        mut filter: impl FnMut(&Reader, &Event) -> bool,
     ) -> Result<Vec<OwnedRecord>, BadBlock> {
         let mut events = Vec::new();
         Self::read(bytes, |reader, event| {
-            if wanted(reader, event) {
+            if filter(reader, event) {
                 events.extend(reader.record(event));
             }
         })?;
@@ -126,7 +126,7 @@ impl Blocks {
             return false;
         }
         open.bytes.push(&self.frames);
-        self.frames.shrink_to(KEPT);
+        self.frames.shrink_to(MAX_STORED);
         open.count += 1;
         open.fresh += 1;
         let arrival = event.arrival;

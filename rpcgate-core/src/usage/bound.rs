@@ -58,10 +58,10 @@ impl TenantRows {
 impl KnownRows {
     /// Returns the tenants and hours of `rollups` for which the database was not queried yet.
     pub fn unknown(&self, rollups: &[Rollup]) -> Vec<TenantHour> {
-        let mut unknown: Vec<_> = rollups.iter().map(place).collect();
+        let mut unknown: Vec<_> = rollups.iter().map(tenant_hour).collect();
         unknown.sort_unstable();
         unknown.dedup();
-        unknown.retain(|place| !self.tenants.contains_key(place));
+        unknown.retain(|tenant_hour| !self.tenants.contains_key(tenant_hour));
         unknown
     }
 
@@ -70,8 +70,8 @@ impl KnownRows {
         if self.count >= MOST_KNOWN {
             *self = KnownRows::default();
         }
-        for (place, stored) in stored {
-            self.tenants.entry(place).or_insert_with(|| TenantRows { stored, ..TenantRows::default() });
+        for (tenant_hour, stored) in stored {
+            self.tenants.entry(tenant_hour).or_insert_with(|| TenantRows { stored, ..TenantRows::default() });
         }
     }
 
@@ -84,7 +84,7 @@ impl KnownRows {
                 continue;
             }
             let hash = self.hash.hash_one(names(rollup));
-            let known = self.tenants.entry(place(rollup)).or_default();
+            let known = self.tenants.entry(tenant_hour(rollup)).or_default();
             if known.rows.contains(&hash) {
                 continue;
             }
@@ -110,7 +110,7 @@ impl KnownRows {
     }
 }
 
-fn place(rollup: &Rollup) -> TenantHour {
+fn tenant_hour(rollup: &Rollup) -> TenantHour {
     (rollup.tenant, rollup.hour)
 }
 
@@ -176,10 +176,10 @@ mod tests {
     #[test]
     fn rows_of_the_database_count_and_are_queried_once() {
         let mut rows = KnownRows::default();
-        let place = (TenantId(1), 5);
+        let tenant_hour = (TenantId(1), 5);
         let rollups = [rollup(1, "a", 200), rollup(1, "b", 200)];
-        assert_eq!(rows.unknown(&rollups), [place]);
-        rows.learn([(place, StoredRows { rows: ROWS + ROWS_OF_KEY - 1, keys: 1 })]);
+        assert_eq!(rows.unknown(&rollups), [tenant_hour]);
+        rows.learn([(tenant_hour, StoredRows { rows: ROWS + ROWS_OF_KEY - 1, keys: 1 })]);
         assert!(rows.unknown(&rollups).is_empty());
         let bounded = rows.bound(Cow::Borrowed(&rollups));
         let told: Vec<_> = bounded.iter().map(|row| row.method.as_str()).collect();
@@ -195,7 +195,7 @@ mod tests {
             rows.learn(
                 rows.unknown(&rollups)
                     .into_iter()
-                    .map(|place| (place, StoredRows::default()))
+                    .map(|tenant_hour| (tenant_hour, StoredRows::default()))
                     .collect::<Vec<_>>(),
             );
             rows.bound(Cow::Borrowed(&rollups));

@@ -99,7 +99,8 @@ pub(super) fn read(
     if crc32fast::hash(rest) != u32::from_le_bytes(*sum) {
         return Err(BadBlock::Damaged);
     }
-    let (mut frame, mut left) = (vec![0; FRAME_HEAD], most);
+    let mut frame = vec![0; FRAME_HEAD];
+    let mut left = most;
     while !rest.is_empty() {
         let length = take_number(&mut rest).ok_or(BadBlock::Damaged)?;
         if length == 0 || length > MAX_PAYLOAD || length.div_ceil(GROUP) > rest.len() {
@@ -126,29 +127,30 @@ fn put(payload: &[u8], former: &[u8], out: &mut Vec<u8>) {
 
     let start = out.len();
     out.resize(start + payload.len().div_ceil(GROUP) * (GROUP + 1), 0);
-    let (mut end, mut before) = (start, former.chunks(GROUP));
+    let mut end = start;
+    let mut before = former.chunks(GROUP);
     for group in payload.chunks(GROUP) {
         let now = padded(group);
         let differs =
             differing(now, before.next().map_or([0; GROUP], padded)) & (0xff >> (GROUP - group.len()));
-        let Some(room) = out.get_mut(end..=end + GROUP) else { break };
+        let Some(group) = out.get_mut(end..=end + GROUP) else { break };
         let mut taken = 1;
         match differs {
             0 => {}
             0xff => {
-                room[1..].copy_from_slice(&now);
+                group[1..].copy_from_slice(&now);
                 taken += GROUP;
             }
             // Writes every byte and overwrites those that do not differ, which is faster than a test of each. After the
             // last of at most seven differing bytes, the position may be one too far, at that of `differs`.
             _ => {
                 for (bit, byte) in now.iter().enumerate() {
-                    room[taken % GROUP] = *byte;
+                    group[taken % GROUP] = *byte;
                     taken += usize::from(differs >> bit & 1);
                 }
             }
         }
-        room[0] = differs;
+        group[0] = differs;
         end += taken;
     }
     out.truncate(end);
@@ -243,7 +245,8 @@ mod tests {
             prop_assert_eq!(read_all(&delta.block(), 1_000), Ok(frames[..cut].to_vec()));
             delta.push(&frames[cut..].concat());
             prop_assert_eq!(delta.frames(), frames.concat().len());
-            let (open, closed) = (delta.block(), delta.into_block());
+            let open = delta.block();
+            let closed = delta.into_block();
             prop_assert_eq!(&open, &closed);
             prop_assert_eq!(read_all(&closed, 1_000), Ok(frames));
         }

@@ -57,7 +57,8 @@ impl HourlySums {
     /// Returns the part from the hour `first` on.
     pub fn since(&self, first: u64) -> Cow<'_, HourlySums> {
         // A day that is partly removed is no longer counted.
-        let (day, minute) = (first.div_ceil(24), first * 60);
+        let day = first.div_ceil(24);
+        let minute = first * 60;
         let is_new = self.rollups.iter().all(|rollup| rollup.hour >= first)
             && self.charges.iter().all(|charge| charge.hour >= first)
             && self.admitted.keys().all(|(_, number)| *number >= day)
@@ -108,10 +109,10 @@ impl HourlyFold {
     pub const FULL: usize = 8_192;
 
     /// The number of rows whose memory is kept after a `take`.
-    const KEPT_ROWS: usize = 2_048;
+    const MAX_ROWS: usize = 2_048;
 
     /// The number of words of a kind that are kept after a `take`. Each may have a KiB.
-    const KEPT_WORDS: usize = 512;
+    const MAX_WORDS: usize = 512;
 
     /// Creates empty sums.
     pub fn new() -> Self {
@@ -129,7 +130,7 @@ impl HourlyFold {
         let stream = stream(event);
         let holder = (party.tenant, party.project, party.key, party.tier, party.price);
         self.newest = self.newest.max(event.arrival);
-        let mut place = MinutePosition {
+        let mut position = MinutePosition {
             caller: self.callers.number_at(event.party, &holder, |holder| *holder),
             chain: self.chains.number_at(event.chain, chain, |name| name.into()),
             method: 0,
@@ -142,12 +143,12 @@ impl HourlyFold {
         // The windows count the set, and that count is stored with its first call.
         let mut windowed = u64::from(event.windowed);
         for line in reader.lines() {
-            place.method = match stream.method() {
+            position.method = match stream.method() {
                 Some(name) => self.methods.number(name, |name| name.into()),
                 None => self.method(line.method, reader.method(line.method).unwrap_or_default()),
             };
-            place.status = line.status;
-            let sums = self.rows.entry(place).or_default();
+            position.status = line.status;
+            let sums = self.rows.entry(position).or_default();
             sums.window_requests = sums.window_requests.saturating_add(windowed);
             windowed = 0;
             count(&mut sums.metrics, event, line, stream, latency);
@@ -157,8 +158,9 @@ impl HourlyFold {
             }
         }
         if windowed > 0 {
-            place.method = self.methods.number(stream.method().unwrap_or(method::NONE), |name| name.into());
-            let sums = self.rows.entry(place).or_default();
+            position.method =
+                self.methods.number(stream.method().unwrap_or(method::NONE), |name| name.into());
+            let sums = self.rows.entry(position).or_default();
             sums.window_requests = sums.window_requests.saturating_add(windowed);
         }
         true
@@ -189,15 +191,16 @@ impl HourlyFold {
         let mut charged: BTreeMap<Account, Metrics> = BTreeMap::new();
         let mut rollups: Vec<Rollup> = rows
             .drain()
-            .filter_map(|(place, sums)| {
-                let (tenant, project, key, tier, price) = *callers.get(place.caller)?;
-                let MinutePosition { hour, transport, status, stream, .. } = place;
+            .filter_map(|(position, sums)| {
+                let (tenant, project, key, tier, price) = *callers.get(position.caller)?;
+                let MinutePosition { hour, transport, status, stream, .. } = position;
                 let Sums { metrics, window_requests } = sums;
                 if window_requests > 0 {
                     let requests = admitted.entry((tenant, hour / DAY)).or_default();
                     *requests = requests.saturating_add(window_requests);
                 }
-                let (chain, method) = (text(chains, place.chain), text(methods, place.method));
+                let chain = text(chains, position.chain);
+                let method = text(methods, position.method);
                 if metrics.billed_requests > 0 {
                     let account = (tenant, hour, project, chain.clone(), tier, price);
                     charged.entry(account).or_default().add(&metrics);
@@ -219,10 +222,11 @@ impl HourlyFold {
             .collect();
         join(&mut rollups);
         let charges = charged.into_iter().filter_map(|(account, sums)| Charge::of(account, &sums)).collect();
-        let (refused, newest) = (std::mem::take(&mut self.refused), std::mem::take(&mut self.newest));
+        let refused = std::mem::take(&mut self.refused);
+        let newest = std::mem::take(&mut self.newest);
         // Usually, the same callers call the same methods again.
         let words = [self.callers.len(), self.chains.len(), self.called.len(), self.methods.len()];
-        if self.rows.capacity() > Self::KEPT_ROWS || words.iter().any(|many| *many > Self::KEPT_WORDS) {
+        if self.rows.capacity() > Self::MAX_ROWS || words.iter().any(|many| *many > Self::MAX_WORDS) {
             *self = Self::default();
         }
         HourlySums { rollups, charges, admitted, refused, newest }
@@ -257,10 +261,11 @@ fn stream(event: &Event) -> Stream {
 }
 
 fn count(metrics: &mut Metrics, event: &Event, line: &EventLine, stream: Stream, latency: u64) {
-    let (calls, cu) = (u64::from(line.calls), u64::from(line.cu));
+    let calls = u64::from(line.calls);
+    let cu = u64::from(line.cu);
     match stream {
         Stream::Call => match event.phase {
-            Phase::Whole => {
+            Phase::Complete => {
                 metrics.count(calls, cu, line.outcome, line.cached);
                 metrics.carry(line.bytes_in, line.bytes_out);
                 metrics.time(calls, line.outcome, latency);
@@ -403,7 +408,8 @@ mod tests {
         let mut fold = HourlyFold::new();
         take_in(&frames(&deeds), &mut fold, &mut Blocks::new());
         let folded = fold.take();
-        let (minute, day) = (NOW.minute(), NOW.day());
+        let minute = NOW.minute();
+        let day = NOW.day();
         let refused =
             [((TenantId(1), minute), 5), ((TenantId(1), minute + 1_440), 1), ((TenantId(2), minute), 1)];
         assert_eq!(folded.refused, refused.into());

@@ -72,11 +72,11 @@ impl Stream {
 /// Sorts rollups in storage order and combines those with the same names.
 pub fn join(rollups: &mut Vec<Rollup>) {
     rollups.sort_unstable_by(|a, b| names(a).cmp(&names(b)));
-    rollups.dedup_by(|next, kept| {
-        let is_same = names(next) == names(kept);
+    rollups.dedup_by(|next, previous| {
+        let is_same = names(next) == names(previous);
         if is_same {
-            kept.metrics.add(&next.metrics);
-            kept.window_requests = kept.window_requests.saturating_add(next.window_requests);
+            previous.metrics.add(&next.metrics);
+            previous.window_requests = previous.window_requests.saturating_add(next.window_requests);
         }
         is_same
     });

@@ -68,7 +68,7 @@ pub fn item(method: impl AsRef<[u8]>) -> SampleLine {
 /// Returns a call at `arrival`. The key belongs to project `key / 10`, and that to tenant `key / 100`.
 pub fn deed(key: u128, arrival: Time, items: Vec<SampleLine>) -> SampleRecord {
     SampleRecord {
-        phase: Phase::Whole,
+        phase: Phase::Complete,
         request: RequestId::new(arrival),
         tenant: TenantId(key / 100),
         project: ProjectId(key / 10),
@@ -86,7 +86,8 @@ pub fn deed(key: u128, arrival: Time, items: Vec<SampleLine>) -> SampleRecord {
 
 /// Encodes `deeds` as frames.
 pub fn frames(deeds: &[SampleRecord]) -> Vec<u8> {
-    let (mut writer, mut frames) = (Writer::new(), Vec::new());
+    let mut writer = Writer::new();
+    let mut frames = Vec::new();
     for deed in deeds {
         let lines: Vec<Line<'_>> = deed
             .items
@@ -127,7 +128,8 @@ pub fn frames(deeds: &[SampleRecord]) -> Vec<u8> {
 /// # Panics
 /// Panics if a frame cannot be parsed.
 pub fn take_in(frames: &[u8], fold: &mut HourlyFold, blocks: &mut Blocks) {
-    let (mut reader, mut rest) = (Reader::new(), frames);
+    let mut reader = Reader::new();
+    let mut rest = frames;
     while let Some((length, event)) = reader.frame(rest).unwrap() {
         assert!(fold.add(&reader, &event));
         assert!(blocks.add(&reader, &event));
@@ -151,7 +153,8 @@ impl SampleShipper {
 
     /// Returns its next shipment, with `deeds`.
     pub fn pack(&mut self, deeds: &[SampleRecord]) -> Shipment {
-        let (mut fold, mut blocks) = (HourlyFold::new(), Blocks::new());
+        let mut fold = HourlyFold::new();
+        let mut blocks = Blocks::new();
         let frames = frames(deeds);
         take_in(&frames, &mut fold, &mut blocks);
         let from = self.position;
@@ -221,7 +224,7 @@ pub fn deeds(hours: Range<u64>, count: Range<usize>) -> impl Strategy<Value = Ve
         prop::sample::select(vec!["toy", "btc", "sol"]),
         prop::sample::select(vec![Transport::Http, Transport::Ws, Transport::Grpc]),
         prop_oneof![
-            4 => Just(Phase::Whole),
+            4 => Just(Phase::Complete),
             1 => Just(Phase::Begin),
             1 => Just(Phase::Pushed),
             1 => Just(Phase::End),
@@ -265,12 +268,12 @@ pub fn recount(
                 (Transport::Ws, Phase::End) => ("WS:disconnect".to_owned(), Stream::Disconnect),
                 _ => (shown(&item.method), Stream::Call),
             };
-            let is_wanted = only.project.is_none_or(|project| project == deed.project)
+            let is_match = only.project.is_none_or(|project| project == deed.project)
                 && only.chain.as_ref().is_none_or(|chain| chain == deed.chain)
-                && only.method.as_ref().is_none_or(|wanted| *wanted == method)
+                && only.method.as_ref().is_none_or(|method_filter| *method_filter == method)
                 && only.key.is_none_or(|key| key == deed.key)
                 && only.transport.is_none_or(|transport| transport == deed.transport);
-            if !is_wanted {
+            if !is_match {
                 continue;
             }
             let cells = groups
@@ -290,17 +293,17 @@ pub fn recount(
             let calls = u64::from(item.calls);
             let is_answered = matches!(item.outcome, Outcome::Answered | Outcome::NodeError);
             let is_call = stream == Stream::Call;
-            if is_call && matches!(deed.phase, Phase::Whole | Phase::Begin) {
+            if is_call && matches!(deed.phase, Phase::Complete | Phase::Begin) {
                 row.requests += calls;
             }
-            if is_call && matches!(deed.phase, Phase::Whole | Phase::Begin | Phase::End) {
+            if is_call && matches!(deed.phase, Phase::Complete | Phase::Begin | Phase::End) {
                 row.errors += if item.outcome == Outcome::Answered { 0 } else { calls };
                 row.rejected +=
                     if matches!(item.outcome, Outcome::Refused | Outcome::Failed) { calls } else { 0 };
                 row.cache_hits += if item.cached && is_answered { calls } else { 0 };
             }
             let is_charged = match deed.phase {
-                Phase::Whole | Phase::Begin => true,
+                Phase::Complete | Phase::Begin => true,
                 Phase::Pushed => stream == Stream::Message,
                 Phase::End => false,
             };
@@ -309,7 +312,7 @@ pub fn recount(
                 row.billable_units += u64::from(item.cu);
             }
             let has_bytes = match stream {
-                Stream::Call => matches!(deed.phase, Phase::Whole | Phase::End),
+                Stream::Call => matches!(deed.phase, Phase::Complete | Phase::End),
                 Stream::Connect | Stream::Message => true,
                 Stream::Disconnect => groups.contains(&Group::Method),
             };
@@ -323,7 +326,7 @@ pub fn recount(
                 Stream::Message => row.ws_messages += calls,
                 _ => {}
             }
-            if is_call && is_answered && matches!(deed.phase, Phase::Whole | Phase::End) {
+            if is_call && is_answered && matches!(deed.phase, Phase::Complete | Phase::End) {
                 row.latency_us += deed.latency.as_micros() as u64 * calls;
                 row.latency_count += calls;
             }

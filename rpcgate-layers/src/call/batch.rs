@@ -62,7 +62,7 @@ use tower_service::Service;
 pub struct BatchLayer {
     body: BodyLimits,
     envelope: Limits,
-    room: Option<Arc<MemoryBudget>>,
+    memory_budget: Option<Arc<MemoryBudget>>,
     most: usize,
 }
 
@@ -70,7 +70,12 @@ impl BatchLayer {
     /// Creates a layer with the default limits: 64 MiB for the answer to a batch, and no limit on the memory of all
     /// bodies together.
     pub fn new() -> Self {
-        BatchLayer { body: BodyLimits::default(), envelope: Limits::default(), room: None, most: 64 << 20 }
+        BatchLayer {
+            body: BodyLimits::default(),
+            envelope: Limits::default(),
+            memory_budget: None,
+            most: 64 << 20,
+        }
     }
 
     /// Sets the limits for bodies.
@@ -95,10 +100,10 @@ impl BatchLayer {
         self
     }
 
-    /// Limits the memory of bodies by `room`: request bodies, and answers of 16 KiB or more.
+    /// Limits the memory of bodies by `memory_budget`: request bodies, and answers of 16 KiB or more.
     #[must_use]
-    pub fn with_room(mut self, room: Arc<MemoryBudget>) -> Self {
-        self.room = Some(room);
+    pub fn with_memory_budget(mut self, memory_budget: Arc<MemoryBudget>) -> Self {
+        self.memory_budget = Some(memory_budget);
         self
     }
 }
@@ -142,8 +147,8 @@ where
 
     fn call(&mut self, known: Authenticated<B>) -> Self::Future {
         let Authenticated { request, target, mut tally } = known;
-        if let Some(room) = &self.layer.room {
-            tally.room = MemoryPermit::of_project(room.clone(), tally.caller.project);
+        if let Some(memory_budget) = &self.layer.memory_budget {
+            tally.memory = MemoryPermit::of_project(memory_budget.clone(), tally.caller.project);
         }
         let consistency = headers::consistency(request.headers());
         tally.consistency = consistency.unwrap_or_default();
@@ -254,7 +259,7 @@ where
                 }
                 StageNow::Reading { reading } => {
                     let mut none = MemoryPermit::default();
-                    let held = this.tally.as_mut().map_or(&mut none, |tally| &mut tally.room);
+                    let held = this.tally.as_mut().map_or(&mut none, |tally| &mut tally.memory);
                     let mut read = ready!(reading.poll(held, cx));
                     if let Some(bytes) = this.packed.take()
                         && let Ok(packed) = &mut read
@@ -267,7 +272,7 @@ where
                 }
                 StageNow::Decoding { decoding, bytes } => {
                     let mut none = MemoryPermit::default();
-                    let held = this.tally.as_mut().map_or(&mut none, |tally| &mut tally.room);
+                    let held = this.tally.as_mut().map_or(&mut none, |tally| &mut tally.memory);
                     ready!(decoding.poll(*bytes, COPIES, held, cx))
                 }
             };
@@ -522,7 +527,9 @@ mod tests {
             if let Some(given) = given {
                 request.headers_mut().insert(headers::CONSISTENCY, http::HeaderValue::from_static(given));
             }
-            let (request, target, tally) = (Box::new(request), Target::JsonRpc, Fixture::new().tally());
+            let request = Box::new(request);
+            let target = Target::JsonRpc;
+            let tally = Fixture::new().tally();
             let Ok(pending) = BatchLayer::new()
                 .layer(ScriptedService::default())
                 .call(Authenticated { request, target, tally })

@@ -22,7 +22,7 @@ pub struct BodyLimits {
     /// body that is slower is refused, regardless of the amount already received. 1,024 by default.
     pub pace: usize,
     /// The maximum time for the whole body, from the first wait for data; 60 s by default.
-    pub whole: Duration,
+    pub total: Duration,
 }
 
 impl Default for BodyLimits {
@@ -31,7 +31,7 @@ impl Default for BodyLimits {
             bytes: 5 * 1024 * 1024,
             patience: Duration::from_secs(10),
             pace: 1_024,
-            whole: Duration::from_secs(60),
+            total: Duration::from_secs(60),
         }
     }
 }
@@ -60,8 +60,8 @@ impl BodyLimits {
 
     /// Sets the maximum time for the whole body.
     #[must_use]
-    pub const fn with_whole(mut self, whole: Duration) -> Self {
-        self.whole = whole;
+    pub const fn with_total(mut self, total: Duration) -> Self {
+        self.total = total;
         self
     }
 }
@@ -99,14 +99,14 @@ impl Slow {
         loop {
             // The first span is `patience`; each later one is half of it.
             let span = if self.spans == 0 { limits.patience } else { limits.patience / 2 };
-            let span = span.min(limits.whole.saturating_sub(self.elapsed));
+            let span = span.min(limits.total.saturating_sub(self.elapsed));
             let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(span)));
             if timer.as_mut().poll(cx).is_pending() {
                 return Poll::Pending;
             }
             let due = span.as_millis() * limits.pace as u128 / 1_000;
             self.elapsed += span;
-            if ((received - self.before) as u128) < due || self.elapsed >= limits.whole {
+            if ((received - self.before) as u128) < due || self.elapsed >= limits.total {
                 return Poll::Ready(());
             }
             (self.before, self.spans, self.timer) = (received, self.spans + 1, None);
@@ -145,9 +145,9 @@ impl<B: Body<Data = Bytes>> Reading<B> {
                     if received > this.limits.bytes {
                         return Poll::Ready(Err(Refusal::BodyTooLarge));
                     }
-                    let (room, is_whole) =
-                        (COPIES * data.len(), received == data.len() && this.body.is_end_stream());
-                    let taken = if is_whole { held.take_whole(room) } else { held.take(room) };
+                    let capacity = COPIES * data.len();
+                    let is_complete = received == data.len() && this.body.is_end_stream();
+                    let taken = if is_complete { held.take_complete(capacity) } else { held.take(capacity) };
                     if taken.is_err() {
                         return Poll::Ready(Err(Refusal::Overloaded));
                     }
@@ -178,9 +178,9 @@ impl<B: Body<Data = Bytes>> Reading<B> {
                 }
             }
         }
-        let whole =
+        let total =
             if this.more.is_empty() { std::mem::take(this.first) } else { this.more.split().freeze() };
-        Poll::Ready(Ok(whole))
+        Poll::Ready(Ok(total))
     }
 }
 
@@ -293,8 +293,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn bodies_share_one_memory_budget() {
-        let room = MemoryBudget::new(8 * COPIES);
-        let (mut one, mut two) = (MemoryPermit::of(room.clone()), MemoryPermit::of(room.clone()));
+        let capacity = MemoryBudget::new(8 * COPIES);
+        let mut one = MemoryPermit::of(capacity.clone());
+        let mut two = MemoryPermit::of(capacity.clone());
         let body = || Full::new(Bytes::from_static(b"12345"));
         assert!(read(body(), BodyLimits::default(), &mut one).await.is_ok());
         assert_eq!(read(body(), BodyLimits::default(), &mut two).await, Err(Refusal::Overloaded));

@@ -81,7 +81,7 @@ use tower_service::Service;
 #[derive(Clone, Debug)]
 pub struct CacheLayer<W = Native> {
     shared: Arc<CacheState>,
-    way: W,
+    mode: W,
 }
 
 #[derive(Debug)]
@@ -111,7 +111,7 @@ impl<S, W: Clone> Layer<S> for CacheLayer<W> {
     type Service = Cache<S, W>;
 
     fn layer(&self, inner: S) -> Cache<S, W> {
-        Cache { inner, shared: self.shared.clone(), way: self.way.clone() }
+        Cache { inner, shared: self.shared.clone(), mode: self.mode.clone() }
     }
 }
 
@@ -120,7 +120,7 @@ impl<S, W: Clone> Layer<S> for CacheLayer<W> {
 pub struct Cache<S, W = Native> {
     inner: S,
     shared: Arc<CacheState>,
-    way: W,
+    mode: W,
 }
 
 impl<S, A> Service<Calls<A>> for Cache<S>
@@ -176,23 +176,25 @@ impl CacheState {
     }
 
     fn look(&self, sought: &ReplySought<'_>, call: CallView<'_>, now: Duration) -> Option<Form> {
-        let kept = self.replies.get(sought, now)?;
+        let stored = self.replies.get(sought, now)?;
         if call.is_rest {
-            Rest::restored(kept).map(|rest| Form::Rest(Box::new(rest)))
+            Rest::restored(stored).map(|rest| Form::Rest(Box::new(rest)))
         } else {
-            Some(Form::Result(kept))
+            Some(Form::Result(stored))
         }
     }
 
     /// Answers the stored calls and parks the followers. Leads and calls that cannot be cached stay open.
     fn split(self: &Arc<Self>, tally: &mut Tally) -> Split {
-        let (head, epoch) = (tally.chain.head().height(), tally.chain.head().epoch());
+        let head = tally.chain.head().height();
+        let epoch = tally.chain.head().epoch();
         let mut split = Split { head, epoch, ..Split::default() };
         // The time of the look-up, not of the request: the body may have arrived much later.
         let mut now = None;
-        let (chain, all) = (tally.chain.name(), tally.entries.len());
+        let chain = tally.chain.name();
+        let all = tally.entries.len();
         let may_age = tally.consistency.is_none();
-        for (place, entry) in tally.entries.iter_mut().enumerate() {
+        for (index, entry) in tally.entries.iter_mut().enumerate() {
             let rule = entry.call.rule;
             let fit = rule.cache.is_cached()
                 && !rule.flags.has(Flags::BROADCAST)
@@ -223,7 +225,7 @@ impl CacheState {
             match self.in_flight.join(&sought, &tally.body, now) {
                 Joined::Lead(lead) => {
                     let is_later = lead.is_later_than(landed);
-                    split.leads.push(&self.in_flight, place, lead, all - place - 1);
+                    split.leads.push(&self.in_flight, index, lead, all - index - 1);
                     // An earlier call may have ended after the first look-up.
                     if is_later && let Some(form) = self.look(&sought, view, now) {
                         entry.state = CallState::Answered(Reply { form: form.clone(), from: Source::Shared });
@@ -233,7 +235,7 @@ impl CacheState {
                 Joined::Follow(follow) => {
                     entry.state = CallState::Parked;
                     split.leads.own(&follow);
-                    split.follows.push((place, follow));
+                    split.follows.push((index, follow));
                 }
             }
         }

@@ -156,28 +156,28 @@ where
         let service = self.service.clone();
         ResponseFuture::waiting(async move {
             let tally = calls.tally_mut();
-            let asked = tally.entries.iter().enumerate().filter(|(_, entry)| entry.is_open()).map(
-                |(place, entry)| {
+            let responses = tally.entries.iter().enumerate().filter(|(_, entry)| entry.is_open()).map(
+                |(index, entry)| {
                     let call = OwnedCall::new(entry, tally);
                     let mut service = service.clone();
                     async move {
-                        let said = match std::future::poll_fn(|cx| service.poll_ready(cx)).await {
+                        let response = match std::future::poll_fn(|cx| service.poll_ready(cx)).await {
                             Ok(()) => service.call(call).await,
                             Err(refusal) => Err(refusal),
                         };
-                        (place, said)
+                        (index, response)
                     }
                 },
             );
             let reserved = tally.grant.is_some();
-            for (place, said) in join_all(asked.collect::<Vec<_>>()).await {
-                match said {
+            for (index, response) in join_all(responses.collect::<Vec<_>>()).await {
+                match response {
                     Ok(None) => {}
                     Ok(Some(result)) => {
                         let reply = Reply { form: Form::Result(result), from: Source::Own { reserved } };
-                        tally.entries[place].state = CallState::Answered(reply);
+                        tally.entries[index].state = CallState::Answered(reply);
                     }
-                    Err(refusal) => tally.entries[place].state = CallState::Refused(refusal),
+                    Err(refusal) => tally.entries[index].state = CallState::Refused(refusal),
                 }
             }
             inner.call(calls).await

@@ -84,7 +84,7 @@ impl CallPolicy for Heavy {
             return Ok(());
         }
         let keep = |minute: &Fixed<60>| !minute.is_over(now);
-        self.minutes.with_kept(caller.project, now.minute(), keep, |minute| {
+        self.minutes.with_expiring(caller.project, now.minute(), keep, |minute| {
             if minute.used(now) >= caller.plan.heavy_per_minute {
                 return Err(Refusal::Heavy { retry_after: WindowSpan::Minute.reset(now) });
             }
@@ -114,7 +114,8 @@ mod tests {
 
     #[test]
     fn the_budget_is_the_projects_over_all_its_keys_and_chains() {
-        let (heavy, one) = (Heavy::default(), suite::caller(1));
+        let heavy = Heavy::default();
+        let one = suite::caller(1);
         let mut other_key = one.clone();
         other_key.key = KeyId(77);
         for n in 0..6 {
@@ -128,7 +129,8 @@ mod tests {
 
     #[test]
     fn light_calls_use_no_budget() {
-        let (heavy, caller) = (Heavy::default(), suite::caller(1));
+        let heavy = Heavy::default();
+        let caller = suite::caller(1);
         for _ in 0..100 {
             assert_eq!(decide(&heavy, "toy", &caller, Flags::NONE, 10), Ok(()));
         }
@@ -163,7 +165,8 @@ mod tests {
     // Shows (Limits, budget and quota).
     #[test]
     fn a_request_of_long_ago_brings_no_budget_back() {
-        let (heavy, caller) = (Heavy::default(), suite::caller(1));
+        let heavy = Heavy::default();
+        let caller = suite::caller(1);
         for _ in 0..6 {
             assert_eq!(decide(&heavy, "toy", &caller, Flags::HEAVY, 600), Ok(()));
         }

@@ -8,7 +8,7 @@ use http::header::HeaderMap;
 use rpcgate_core::call::{CallState, Calls, Entry, Settled};
 use rpcgate_core::chain::Dialect;
 use rpcgate_core::refusal::{BackendFailure, Refusal};
-use rpcgate_core::reply::{Form, Inner, Reply, Whole};
+use rpcgate_core::reply::{CompleteReply, Form, Inner, Reply};
 use rpcgate_core::tally::Tally;
 
 /// The minimum size of an answer that is counted in the memory of all bodies. Counting each small answer would cost
@@ -66,12 +66,12 @@ fn in_pieces(status: StatusCode, headers: HeaderMap, pieces: Pieces) -> PendingR
 }
 
 fn single(tally: &mut Tally, dialect: Dialect) -> PendingResponse {
-    let Tally { entries, body, passing, room, .. } = tally;
+    let Tally { entries, body, passing, memory, .. } = tally;
     let Some(entry) = entries.first_mut() else {
         return answer(StatusCode::OK, HeaderMap::new(), Bytes::new());
     };
-    let length = room_for(entry, body);
-    if length >= HELD && room.take_up_to(length).is_err() {
+    let length = capacity_for(entry, body);
+    if length >= HELD && memory.take_up_to(length).is_err() {
         entry.state = CallState::Refused(Refusal::Overloaded);
     }
     let notification = entry.call.is_notification(body);
@@ -86,23 +86,24 @@ fn single(tally: &mut Tally, dialect: Dialect) -> PendingResponse {
         }
         CallState::Answered(Reply { form: Form::Nothing, .. }) => nothing(),
         CallState::Answered(_) if notification => nothing(),
-        CallState::Answered(Reply { form: Form::Whole(whole), .. }) => {
-            let pieces = with_id(whole, id);
+        CallState::Answered(Reply { form: Form::Complete(complete), .. }) => {
+            let pieces = with_id(complete, id);
             entry.bytes_out = length_of(pieces.len());
-            return in_pieces(whole.status, std::mem::take(passing), pieces);
+            return in_pieces(complete.status, std::mem::take(passing), pieces);
         }
         CallState::Answered(Reply { form: Form::Rest(rest), .. }) => {
             plain(rest.status, std::mem::take(&mut rest.headers), rest.body.clone())
         }
         CallState::Answered(Reply { form: Form::Stream(streamed), .. }) => {
-            let (status, headers) = (streamed.status, std::mem::take(&mut streamed.headers));
+            let status = streamed.status;
+            let headers = std::mem::take(&mut streamed.headers);
             let head = if dialect == Dialect::Rest { plain } else { answer };
             PendingResponse { flow: streamed.take(), ..head(status, headers, Bytes::new()) }
         }
         CallState::Answered(Reply { form, .. }) => {
             let method = entry.call.sent(body);
             let mut pieces = Pieces::default();
-            write_form(form, dialect, (id, method), &mut pieces);
+            write_form(form, dialect, id, method, &mut pieces);
             let status = match form {
                 Form::Failure(_, status) | Form::Error(_, status) => *status,
                 _ => StatusCode::OK,
@@ -122,21 +123,22 @@ fn single(tally: &mut Tally, dialect: Dialect) -> PendingResponse {
 }
 
 /// Writes the client's id over the gateway's number in a node's own answer. A large answer is not copied.
-fn with_id(whole: &Whole, id: Option<&[u8]>) -> Pieces {
-    let Whole { body, .. } = whole;
+fn with_id(complete: &CompleteReply, id: Option<&[u8]>) -> Pieces {
+    let CompleteReply { body, .. } = complete;
     let mut pieces = Pieces::default();
-    let Some(place) = whole.id else {
+    let Some(span) = complete.id else {
         pieces.content(body);
         return pieces;
     };
     let id = id.unwrap_or(b"null");
     if Pieces::shares(body.len()) {
-        pieces.content(&body.slice(..place.start()));
+        pieces.content(&body.slice(..span.start()));
         pieces.text.extend_from_slice(id);
-        pieces.content(&body.slice(place.end()..));
+        pieces.content(&body.slice(span.end()..));
     } else {
-        let (before, behind) = (body.get(..place.start()), body.get(place.end()..));
-        pieces.text.reserve_exact(body.len() - place.len() + id.len());
+        let before = body.get(..span.start());
+        let behind = body.get(span.end()..);
+        pieces.text.reserve_exact(body.len() - span.len() + id.len());
         for part in [before.unwrap_or_default(), id, behind.unwrap_or_default()] {
             pieces.text.extend_from_slice(part);
         }
@@ -154,9 +156,10 @@ fn nothing() -> PendingResponse {
 }
 
 fn batch(tally: &mut Tally, dialect: Dialect, most: usize) -> PendingResponse {
-    let Tally { entries, body, room, .. } = tally;
+    let Tally { entries, body, memory, .. } = tally;
     // The answers of a batch usually have similar lengths.
-    let first = entries.first().map(|entry| room_for(entry, body)).filter(|length| !Pieces::shares(*length));
+    let first =
+        entries.first().map(|entry| capacity_for(entry, body)).filter(|length| !Pieces::shares(*length));
     let mut out = Pieces::with_capacity((first.unwrap_or(200) * entries.len()).min(USUAL).min(most));
     out.text.push(b'[');
     for entry in entries.iter_mut() {
@@ -164,8 +167,8 @@ fn batch(tally: &mut Tally, dialect: Dialect, most: usize) -> PendingResponse {
             continue;
         }
         if matches!(entry.state, CallState::Answered(_)) {
-            let length = out.len() + room_for(entry, body);
-            if length > most || length >= HELD && room.take_up_to(length).is_err() {
+            let length = out.len() + capacity_for(entry, body);
+            if length > most || length >= HELD && memory.take_up_to(length).is_err() {
                 entry.state = CallState::Refused(Refusal::ReplyTooLarge);
             }
         }
@@ -178,7 +181,7 @@ fn batch(tally: &mut Tally, dialect: Dialect, most: usize) -> PendingResponse {
             CallState::Refused(refusal) => refusal.write_item(dialect, id, &mut out.text),
             CallState::Answered(reply) => {
                 let method = entry.call.sent(body);
-                write_form(&reply.form, dialect, (id, method), &mut out);
+                write_form(&reply.form, dialect, id, method, &mut out);
             }
             CallState::Failed(_) | CallState::Open | CallState::Parked | CallState::Sent => {
                 BackendFailure.write(dialect, id, &mut out.text);
@@ -199,13 +202,13 @@ fn batch(tally: &mut Tally, dialect: Dialect, most: usize) -> PendingResponse {
 }
 
 /// Returns an upper estimate of the answer's size in bytes.
-fn room_for(entry: &Entry, body: &[u8]) -> usize {
+fn capacity_for(entry: &Entry, body: &[u8]) -> usize {
     let content = match &entry.state {
         CallState::Answered(Reply {
             form: Form::Result(bytes) | Form::Failure(bytes, _) | Form::Error(bytes, _),
             ..
         }) => bytes.len(),
-        CallState::Answered(Reply { form: Form::Whole(whole), .. }) => whole.body.len(),
+        CallState::Answered(Reply { form: Form::Complete(complete), .. }) => complete.body.len(),
         CallState::Answered(Reply { form: Form::Rest(rest), .. }) => rest.body.len(),
         _ => 120,
     };
@@ -214,10 +217,10 @@ fn room_for(entry: &Entry, body: &[u8]) -> usize {
 }
 
 /// Writes an answer to the call with this id and method.
-fn write_form(form: &Form, dialect: Dialect, (id, method): (Option<&[u8]>, &[u8]), pieces: &mut Pieces) {
+fn write_form(form: &Form, dialect: Dialect, id: Option<&[u8]>, method: &[u8], pieces: &mut Pieces) {
     let id = id.unwrap_or(b"null");
     let (result, error) = match form {
-        Form::Whole(whole) => match &whole.inner {
+        Form::Complete(complete) => match &complete.inner {
             Inner::Result(result) | Inner::Failure(result) => (Some(result), None),
             Inner::Error(error) => (None, Some(error)),
         },
@@ -228,7 +231,7 @@ fn write_form(form: &Form, dialect: Dialect, (id, method): (Option<&[u8]>, &[u8]
     let content = error.or(result);
     let copied = content.map_or(4, |content| if Pieces::shares(content.len()) { 0 } else { content.len() });
     pieces.text.reserve(copied + id.len() + 44);
-    write_before(&mut pieces.text, dialect, (id, method), error.is_some());
+    write_before(&mut pieces.text, dialect, id, method, error.is_some());
     match content {
         Some(content) => pieces.content(content),
         None => pieces.text.extend_from_slice(b"null"),
@@ -236,7 +239,7 @@ fn write_form(form: &Form, dialect: Dialect, (id, method): (Option<&[u8]>, &[u8]
     write_after(&mut pieces.text, dialect, id, form);
 }
 
-fn write_before(out: &mut Vec<u8>, dialect: Dialect, (id, method): (&[u8], &[u8]), is_error: bool) {
+fn write_before(out: &mut Vec<u8>, dialect: Dialect, id: &[u8], method: &[u8], is_error: bool) {
     match (dialect, is_error) {
         (Dialect::Utxo, true) => out.extend_from_slice(b"{\"result\":null,\"error\":"),
         (Dialect::Utxo, false) | (Dialect::Xrp, _) => out.extend_from_slice(b"{\"result\":"),
@@ -346,18 +349,19 @@ mod tests {
     fn three(
         bytes: usize,
         most: usize,
-        room: usize,
+        memory: usize,
     ) -> (PendingResponse, Fixture, std::sync::Arc<MemoryBudget>) {
-        let (fixture, room) = (Fixture::new(), MemoryBudget::new(room));
+        let fixture = Fixture::new();
+        let memory = MemoryBudget::new(memory);
         let mut calls: Calls<Parsed> =
             fixture.calls(br#"[{"id":1,"method":"a"},{"id":2,"method":"a"},{"id":3,"method":"a"}]"#);
-        calls.tally_mut().room = MemoryPermit::of(room.clone());
+        calls.tally_mut().memory = MemoryPermit::of(memory.clone());
         let result = Bytes::from(vec![b'7'; bytes]);
         for entry in &mut calls.tally_mut().entries {
             entry.state =
                 CallState::Answered(Reply { form: Form::Result(result.clone()), from: Source::Shared });
         }
-        (join(calls.at::<Cached>().at(), most), fixture, room)
+        (join(calls.at::<Cached>().at(), most), fixture, memory)
     }
 
     fn text(pending: &PendingResponse) -> String {
@@ -370,10 +374,10 @@ mod tests {
     #[test]
     fn answers_beyond_the_memory_of_their_batch_are_refused_in_position_and_not_charged() {
         const NO_ROOM: &str = r#""error":{"code":-32005,"message":"batch response too large"}}"#;
-        for (bytes, most, room) in
+        for (bytes, most, memory) in
             [(30_000, 70_000, usize::MAX), (30_000, usize::MAX, 70_000), (9_000, 20_000, 1 << 20)]
         {
-            let (pending, fixture, _) = three(bytes, most, room);
+            let (pending, fixture, _) = three(bytes, most, memory);
             let answers = text(&pending);
             assert!(
                 answers.len() < 70_000
@@ -393,12 +397,12 @@ mod tests {
     // Shows (Hostile and odd traffic).
     #[test]
     fn large_answers_are_held_and_not_copied() {
-        let (pending, _, room) = three(30_000, usize::MAX, 1 << 20);
-        assert!(room.held() >= 90_000);
+        let (pending, _, memory) = three(30_000, usize::MAX, 1 << 20);
+        assert!(memory.held() >= 90_000);
         assert_eq!(pending.rest[0].as_ptr(), pending.rest[2].as_ptr(), "all three share one result");
         assert_eq!(text(&pending).matches(&"7".repeat(30_000)).count(), 3);
-        let (_, _, room) = three(1_000, usize::MAX, 1 << 20);
-        assert_eq!(room.held(), 0, "small ones are not counted");
+        let (_, _, memory) = three(1_000, usize::MAX, 1 << 20);
+        assert_eq!(memory.held(), 0, "small ones are not counted");
     }
 
     // Shows (Hostile and odd traffic).
@@ -406,7 +410,7 @@ mod tests {
     fn a_large_answer_beyond_the_memory_budget_is_refused_with_retry_after() {
         let fixture = Fixture::new();
         let mut calls: Calls<Parsed> = fixture.calls(br#"{"id":1,"method":"a"}"#);
-        calls.tally_mut().room = MemoryPermit::of(MemoryBudget::new(20_000));
+        calls.tally_mut().memory = MemoryPermit::of(MemoryBudget::new(20_000));
         let form = Form::Result(Bytes::from(vec![b'7'; 30_000]));
         calls.tally_mut().entries[0].state = CallState::Answered(Reply { form, from: Source::Stored });
         let pending = join(calls.at::<Cached>().at(), usize::MAX);
@@ -429,13 +433,13 @@ mod tests {
 
     #[test]
     fn a_nodes_own_answer_passes_with_the_id_of_its_client() {
-        let whole = Whole {
+        let complete = CompleteReply {
             status: StatusCode::NOT_FOUND,
             body: Bytes::from_static(br#"{"result":null,"error":{"code":-32601},"id":640 }"#),
             id: Some(Span::new(44, 47)),
             inner: Inner::Error(Bytes::from_static(br#"{"code":-32601}"#)),
         };
-        let state = CallState::Answered(Reply { form: Form::Whole(whole), from: Source::Node });
+        let state = CallState::Answered(Reply { form: Form::Complete(complete), from: Source::Node });
         let mut calls: Calls<Parsed> = Fixture::new().calls(br#"{"id":1,"method":"a"}"#);
         calls.tally_mut().entries[0].state = state;
         calls.tally_mut().passing.insert("x-node", http::HeaderValue::from_static("1"));
@@ -449,12 +453,13 @@ mod tests {
     fn the_id_in_a_large_answer_is_replaced_without_a_copy_of_the_answer() {
         let body = Bytes::from([&b"{\"id\":640,\"result\":\""[..], &[b'x'; 100_000], b"\"}"].concat());
         let inner = Inner::Result(body.slice(20..body.len() - 1));
-        let whole = Whole { status: StatusCode::OK, body: body.clone(), id: Some(Span::new(6, 9)), inner };
-        let pieces = with_id(&whole, Some(b"\"mine\""));
+        let complete =
+            CompleteReply { status: StatusCode::OK, body: body.clone(), id: Some(Span::new(6, 9)), inner };
+        let pieces = with_id(&complete, Some(b"\"mine\""));
         let (first, rest) = pieces.split();
         assert_eq!((&first[..], rest.len()), (&b"{\"id\":\"mine\""[..], 1));
         assert_eq!(rest[0].as_ptr(), body[9..].as_ptr());
-        let unknown = Whole { id: None, ..whole };
+        let unknown = CompleteReply { id: None, ..complete };
         assert_eq!(with_id(&unknown, Some(b"1")).split().0.as_ptr(), body.as_ptr());
     }
 
@@ -480,11 +485,11 @@ mod tests {
     #[test]
     fn utxo_answers_always_have_all_three_members() {
         let mut out = Pieces::default();
-        write_form(&Form::Result(Bytes::from_static(b"5")), Dialect::Utxo, (Some(b"1"), b"m"), &mut out);
+        write_form(&Form::Result(Bytes::from_static(b"5")), Dialect::Utxo, Some(b"1"), b"m", &mut out);
         assert_eq!(out.text, br#"{"result":5,"error":null,"id":1}"#);
         out.text.clear();
         let error = Form::Error(Bytes::from_static(b"{}"), StatusCode::OK);
-        write_form(&error, Dialect::Utxo, (None, b"m"), &mut out);
+        write_form(&error, Dialect::Utxo, None, b"m", &mut out);
         assert_eq!(out.text, br#"{"result":null,"error":{},"id":null}"#);
     }
 }

@@ -26,12 +26,12 @@
 //! // A hundred calls at a time, which usually take 100 ms, and then 2 s.
 //! let enter = || (0..100).filter_map(|_| loads.enter(TOY, &caller, clock.elapsed()).ok()).collect::<Vec<_>>();
 //! for millis in [[100; 20].as_slice(), &[2_000; 8]].concat() {
-//!     let places = enter();
+//!     let slots = enter();
 //!     clock.advance(Duration::from_millis(millis));
-//!     places.into_iter().flatten().for_each(|place| place.answered(0, clock.elapsed()));
+//!     slots.into_iter().flatten().for_each(|slot| slot.answered(0, clock.elapsed()));
 //! }
-//! let under_way = enter();
-//! assert!(under_way.len() < 20);
+//! let in_flight = enter();
+//! assert!(in_flight.len() < 20);
 //!
 //! let known = caller.clone();
 //! let layer = OverloadLayer::by(loads.clone(), clock.clone())
@@ -41,7 +41,7 @@
 //! let call = async || service.clone().oneshot(http::Request::new(())).await.unwrap();
 //! let refused = call().await;
 //! assert_eq!((refused.status().as_u16(), &refused.headers()["retry-after"]), (503, &"1".parse().unwrap()));
-//! drop(under_way);
+//! drop(in_flight);
 //! assert_eq!(call().await.status(), 200);
 //! # });
 //! ```
@@ -68,7 +68,7 @@ use tower_service::Service;
 pub struct OverloadLayer<W = Native> {
     loads: Arc<ChainLoads>,
     clock: Arc<dyn Clock>,
-    way: W,
+    mode: W,
 }
 
 impl OverloadLayer {
@@ -79,24 +79,24 @@ impl OverloadLayer {
 
     /// Creates a layer that decides by `loads`. All services that it wraps share them.
     pub fn by(loads: Arc<ChainLoads>, clock: Arc<dyn Clock>) -> Self {
-        OverloadLayer { loads, clock, way: Native }
+        OverloadLayer { loads, clock, mode: Native }
     }
 
-    /// Adapts the layer to foreign requests. `tell` returns the caller and the chain of a request; the chain may be any
-    /// name of a resource that can be overloaded. A request occupies its place until its response exists. All responses
-    /// of a chain should take about the same time. A request without a caller (`None`) is refused with
+    /// Adapts the layer to foreign requests. `extract` returns the caller and the chain of a request; the chain may be
+    /// any name of a resource that can be overloaded. A request occupies its place until its response exists. All
+    /// responses of a chain should take about the same time. A request without a caller (`None`) is refused with
     /// [`Refusal::NoKey`].
-    pub fn with_caller<R, F>(self, tell: F) -> OverloadLayer<Foreign<F, ()>>
+    pub fn with_caller<R, F>(self, extract: F) -> OverloadLayer<Foreign<F, ()>>
     where
         F: for<'r> Fn(&'r R) -> Option<(CallerRef<'r>, ChainName)>,
     {
-        self.map_way(|_| Foreign::new(tell, ()))
+        self.map_mode(|_| Foreign::new(extract, ()))
     }
 }
 
 impl<W> OverloadLayer<W> {
-    fn map_way<V>(self, map: impl FnOnce(W) -> V) -> OverloadLayer<V> {
-        OverloadLayer { loads: self.loads, clock: self.clock, way: map(self.way) }
+    fn map_mode<V>(self, map: impl FnOnce(W) -> V) -> OverloadLayer<V> {
+        OverloadLayer { loads: self.loads, clock: self.clock, mode: map(self.mode) }
     }
 }
 
@@ -106,7 +106,7 @@ impl<S, W: Clone> Layer<S> for OverloadLayer<W> {
     type Service = Overload<S, W>;
 
     fn layer(&self, inner: S) -> Overload<S, W> {
-        Overload { inner, loads: self.loads.clone(), clock: self.clock.clone(), way: self.way.clone() }
+        Overload { inner, loads: self.loads.clone(), clock: self.clock.clone(), mode: self.mode.clone() }
     }
 }
 
@@ -116,7 +116,7 @@ pub struct Overload<S, W = Native> {
     inner: S,
     loads: Arc<ChainLoads>,
     clock: Arc<dyn Clock>,
-    way: W,
+    mode: W,
 }
 
 impl<S, A> Service<Calls<A>> for Overload<S, Native>
@@ -136,7 +136,7 @@ where
         let tally = calls.tally_mut();
         if self.loads.is_on() && tally.has_open() {
             match self.loads.enter(tally.chain.name(), &tally.caller, self.clock.elapsed()) {
-                Ok(place) => tally.place = place,
+                Ok(slot) => tally.load_slot = slot,
                 Err(_) => tally.refuse(Refusal::Shed),
             }
         }
@@ -159,15 +159,16 @@ where
     }
 
     fn call(&mut self, request: R) -> Self::Future {
-        let entered = match (self.way.tell)(&request) {
+        let entered = match (self.mode.extract)(&request) {
             None => Err(Refusal::NoKey),
             Some((caller, chain)) => {
                 self.loads.enter(chain, &caller, self.clock.elapsed()).map_err(|_| Refusal::Shed)
             }
         };
-        self.way.pass(request, entered, |request, place| {
-            let (inner, clock) = (self.inner.call(request), self.clock.clone());
-            PlacedFuture { inner, place, clock }
+        self.mode.pass(request, entered, |request, slot| {
+            let inner = self.inner.call(request);
+            let clock = self.clock.clone();
+            PlacedFuture { inner, slot, clock }
         })
     }
 }
@@ -177,14 +178,14 @@ pin_project! {
     pub struct PlacedFuture<F> {
         #[pin]
         inner: F,
-        place: Option<LoadSlot>,
+        slot: Option<LoadSlot>,
         clock: Arc<dyn Clock>,
     }
 }
 
 impl<F> fmt::Debug for PlacedFuture<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PlacedFuture").field("place", &self.place).finish_non_exhaustive()
+        f.debug_struct("PlacedFuture").field("slot", &self.slot).finish_non_exhaustive()
     }
 }
 
@@ -197,10 +198,10 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let response = ready!(this.inner.poll(cx));
-        if let Some(place) = this.place.take() {
+        if let Some(slot) = this.slot.take() {
             match &response {
-                Ok(_) => place.answered(0, this.clock.elapsed()),
-                Err(_) => place.passed(this.clock.elapsed()),
+                Ok(_) => slot.answered(0, this.clock.elapsed()),
+                Err(_) => slot.passed(this.clock.elapsed()),
             }
         }
         Poll::Ready(response)

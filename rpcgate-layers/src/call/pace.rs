@@ -84,7 +84,7 @@ impl CallPolicy for Pace {
             return Ok(());
         }
         let keep = |minute: &Fixed<60>| !minute.is_over(now);
-        self.minutes.with_kept((caller.key, call.chain), now.minute(), keep, |minute| {
+        self.minutes.with_expiring((caller.key, call.chain), now.minute(), keep, |minute| {
             if minute.used(now) > 0 {
                 return Err(Refusal::Paced { retry_after: WindowSpan::Minute.reset(now) });
             }
@@ -111,7 +111,8 @@ mod tests {
 
     #[test]
     fn all_paced_methods_share_the_one_call() {
-        let (pace, caller) = (Pace::default(), suite::caller(1));
+        let pace = Pace::default();
+        let caller = suite::caller(1);
         assert_eq!(decide(&pace, "a", &caller, Flags::PACED), Ok(()));
         assert_eq!(decide(&pace, "b", &caller, Flags::PACED), Err(Refusal::Paced { retry_after: 59 }));
         assert_eq!(decide(&pace, "b", &suite::caller(2), Flags::PACED), Ok(()), "another key has its own");
@@ -120,7 +121,8 @@ mod tests {
 
     #[test]
     fn a_refused_call_does_not_push_the_minute_out() {
-        let (pace, caller) = (Pace::default(), suite::caller(1));
+        let pace = Pace::default();
+        let caller = suite::caller(1);
         let _ = decide(&pace, "a", &caller, Flags::PACED);
         let _ = decide(&pace, "a", &caller, Flags::PACED);
         pace.sweep(Time::from_secs(60));
@@ -142,7 +144,8 @@ mod tests {
     // Shows (Limits, budget and quota).
     #[test]
     fn a_request_of_long_ago_brings_no_call_back() {
-        let (pace, caller) = (Pace::default(), suite::caller(1));
+        let pace = Pace::default();
+        let caller = suite::caller(1);
         assert_eq!(decide_at(&pace, "a", &caller, Flags::PACED, 600), Ok(()));
         for secs in [599, 480, 0, 600] {
             assert!(decide_at(&pace, "a", &caller, Flags::PACED, secs).is_err(), "{secs}");

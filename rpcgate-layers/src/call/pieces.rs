@@ -58,7 +58,8 @@ mod tests {
 
     #[test]
     fn small_contents_are_copied_and_large_ones_shared_in_order() {
-        let (small, large) = (Bytes::from_static(b"12"), Bytes::from(vec![b'x'; SHARED]));
+        let small = Bytes::from_static(b"12");
+        let large = Bytes::from(vec![b'x'; SHARED]);
         let mut pieces = Pieces::default();
         pieces.text.push(b'[');
         pieces.content(&small);

@@ -62,19 +62,19 @@ use tower_service::Service;
 #[derive(Clone, Debug)]
 pub struct QuotaLayer<W = Native> {
     counters: Arc<dyn Counters>,
-    way: W,
+    mode: W,
 }
 
 impl QuotaLayer {
     /// Creates a layer that reserves in `counters`.
     pub fn new(counters: Arc<dyn Counters>) -> Self {
-        QuotaLayer { counters, way: Native }
+        QuotaLayer { counters, mode: Native }
     }
 }
 
 impl<W> QuotaLayer<W> {
-    fn map_way<V>(self, map: impl FnOnce(W) -> V) -> QuotaLayer<V> {
-        QuotaLayer { counters: self.counters, way: map(self.way) }
+    fn map_mode<V>(self, map: impl FnOnce(W) -> V) -> QuotaLayer<V> {
+        QuotaLayer { counters: self.counters, mode: map(self.mode) }
     }
 }
 
@@ -82,7 +82,7 @@ impl<S, W: Clone> Layer<S> for QuotaLayer<W> {
     type Service = Quota<S, W>;
 
     fn layer(&self, inner: S) -> Quota<S, W> {
-        Quota { inner, counters: self.counters.clone(), way: self.way.clone() }
+        Quota { inner, counters: self.counters.clone(), mode: self.mode.clone() }
     }
 }
 
@@ -91,7 +91,7 @@ impl<S, W: Clone> Layer<S> for QuotaLayer<W> {
 pub struct Quota<S, W = Native> {
     inner: S,
     counters: Arc<dyn Counters>,
-    way: W,
+    mode: W,
 }
 
 impl<S, A> Service<Calls<A>> for Quota<S>
@@ -235,7 +235,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_call_is_in_flight_before_it_is_counted_and_until_it_is_recorded() {
-        let (fixture, watched) = (Fixture::new(), Arc::<Watched>::default());
+        let fixture = Fixture::new();
+        let watched = Arc::<Watched>::default();
         assert!(!watched.has_calls());
         let accounting = Accounting::new(fixture.clock.clone(), watched.clone(), watched.clone());
         let accounting = Arc::new(accounting);

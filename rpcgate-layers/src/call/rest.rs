@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 pub(super) fn call(chain: &Chain, head: &Parts, path: &Path) -> Option<RestCall> {
     let adapter = chain.adapter();
     let names: SmallVec<[&str; 8]> =
-        KEY_PARAMETERS.iter().copied().chain(adapter.key_places().query).collect();
+        KEY_PARAMETERS.iter().copied().chain(adapter.key_sources().query).collect();
     let query = query_without(head.uri.query().unwrap_or_default(), &names);
     let mut headers = HeaderMap::new();
     for name in adapter.headers() {

@@ -180,7 +180,7 @@ impl SplitBatchLayer {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
         S: Service<Request<Bytes>, Response = Response<B>> + Clone,
     {
-        let refused = |refusal| Ok(refused_response(refusal, ReplyBody::whole));
+        let refused = |refusal| Ok(refused_response(refusal, ReplyBody::complete));
         let (mut head, body) = request.into_parts();
         let read = match Reading::new(body, self.body) {
             Ok(reading) => {
@@ -204,7 +204,7 @@ impl SplitBatchLayer {
                 let Some(body) = self.collect(body).await else {
                     return refused_as_failure();
                 };
-                return Ok(Response::from_parts(head, ReplyBody::whole(body)));
+                return Ok(Response::from_parts(head, ReplyBody::complete(body)));
             }
         };
         // `inner` was polled ready for one call and may hold a permit. Each call of a batch is sent by a clone.
@@ -229,7 +229,7 @@ impl SplitBatchLayer {
         if !joined.is_empty() {
             joined.push(b']');
         }
-        let mut response = Response::new(ReplyBody::whole(joined.into()));
+        let mut response = Response::new(ReplyBody::complete(joined.into()));
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         Ok(response)
     }
@@ -256,7 +256,7 @@ impl SplitBatchLayer {
                 return Some((id, own.into()));
             }
         };
-        let request = Request::from_parts(head.clone(), body.slice(envelope.whole.range()));
+        let request = Request::from_parts(head.clone(), body.slice(envelope.span.range()));
         let answer = self.send(inner, request).await;
         if envelope.is_notification(body) {
             return None;
@@ -289,7 +289,7 @@ impl SplitBatchLayer {
 fn refused_as_failure<E>() -> Result<Response<ReplyBody>, E> {
     let mut body = Vec::new();
     BackendFailure.write(Dialect::JsonRpc2, None, &mut body);
-    let mut response = Response::new(ReplyBody::whole(body.into()));
+    let mut response = Response::new(ReplyBody::complete(body.into()));
     *response.status_mut() = BackendFailure.status(Dialect::Rest);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(response)
@@ -346,10 +346,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_batch_sends_at_most_the_configured_calls_at_once_and_keeps_their_order() {
-        let (now, peak) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let now = Arc::new(AtomicUsize::new(0));
+        let peak = Arc::new(AtomicUsize::new(0));
         let seen = peak.clone();
         let node = service_fn(move |request: Request<Bytes>| {
-            let (now, peak) = (now.clone(), peak.clone());
+            let now = now.clone();
+            let peak = peak.clone();
             async move {
                 peak.fetch_max(now.fetch_add(1, Relaxed) + 1, Relaxed);
                 // A later call is answered sooner.

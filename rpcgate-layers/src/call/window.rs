@@ -56,13 +56,13 @@ use tower_service::Service;
 pub struct WindowLayer<W = Native> {
     counters: Arc<dyn Counters>,
     batch: BatchCounts,
-    way: W,
+    mode: W,
 }
 
 impl WindowLayer {
     /// Creates a layer that counts in `counters`, a batch as one request.
     pub fn new(counters: Arc<dyn Counters>) -> Self {
-        WindowLayer { counters, batch: BatchCounts::Request, way: Native }
+        WindowLayer { counters, batch: BatchCounts::Request, mode: Native }
     }
 
     /// Sets the way a batch counts.
@@ -72,19 +72,19 @@ impl WindowLayer {
         self
     }
 
-    /// Adapts the layer to foreign requests. `tell` returns the caller of a request, and `clock` the time of its
+    /// Adapts the layer to foreign requests. `extract` returns the caller of a request, and `clock` the time of its
     /// arrival. A request without a caller (`None`) is refused with [`Refusal::NoKey`].
-    pub fn with_caller<R, F>(self, clock: Arc<dyn Clock>, tell: F) -> WindowLayer<Foreign<F>>
+    pub fn with_caller<R, F>(self, clock: Arc<dyn Clock>, extract: F) -> WindowLayer<Foreign<F>>
     where
         F: for<'r> Fn(&'r R) -> Option<CallerRef<'r>>,
     {
-        self.map_way(|_| Foreign::new(tell, clock))
+        self.map_mode(|_| Foreign::new(extract, clock))
     }
 }
 
 impl<W> WindowLayer<W> {
-    fn map_way<V>(self, map: impl FnOnce(W) -> V) -> WindowLayer<V> {
-        WindowLayer { counters: self.counters, batch: self.batch, way: map(self.way) }
+    fn map_mode<V>(self, map: impl FnOnce(W) -> V) -> WindowLayer<V> {
+        WindowLayer { counters: self.counters, batch: self.batch, mode: map(self.mode) }
     }
 }
 
@@ -94,7 +94,7 @@ impl<S, W: Clone> Layer<S> for WindowLayer<W> {
     type Service = Window<S, W>;
 
     fn layer(&self, inner: S) -> Window<S, W> {
-        Window { inner, counters: self.counters.clone(), batch: self.batch, way: self.way.clone() }
+        Window { inner, counters: self.counters.clone(), batch: self.batch, mode: self.mode.clone() }
     }
 }
 
@@ -104,7 +104,7 @@ pub struct Window<S, W = Native> {
     inner: S,
     counters: Arc<dyn Counters>,
     batch: BatchCounts,
-    way: W,
+    mode: W,
 }
 
 impl<S, A> Service<Calls<A>> for Window<S, Native>
@@ -156,7 +156,7 @@ fn count<A>(calls: &mut Calls<A>, weight: u32, taken: WindowCount) {
         None => tally.counted = weight,
         Some(Refusal::Window { retry_after }) => {
             // Limits that are scaled down are restored before the hour or the day is over.
-            let wait = tally.cooled.map(|end| end.micros().saturating_sub(tally.arrival.micros()));
+            let wait = tally.throttled_until.map(|end| end.micros().saturating_sub(tally.arrival.micros()));
             let wait = wait.map(|micros| micros.div_ceil(1_000_000).max(1));
             let retry_after = wait.map_or(retry_after, |wait| retry_after.min(wait));
             tally.refuse(Refusal::Window { retry_after });
@@ -183,23 +183,23 @@ where
     }
 
     fn call(&mut self, request: R) -> Self::Future {
-        let way = &self.way;
-        let taken = (way.tell)(&request).map(|caller| self.counters.take(&caller, 1, way.clock.now()));
+        let mode = &self.mode;
+        let taken = (mode.extract)(&request).map(|caller| self.counters.take(&caller, 1, mode.clock.now()));
         match taken {
-            None => ResponseFuture::own(Ok(way.reject.reject(request, Refusal::NoKey))),
+            None => ResponseFuture::own(Ok(mode.reject.reject(request, Refusal::NoKey))),
             Some(Answer::Now(taken)) => match taken.refused {
                 None => {
                     let inner = self.inner.call(request);
                     ResponseFuture::inner(RatedFuture { inner, windows: taken.windows })
                 }
                 Some(refusal) => {
-                    let mut response = way.reject.reject(request, refusal);
+                    let mut response = mode.reject.reject(request, refusal);
                     response.rate(&taken.windows);
                     ResponseFuture::own(Ok(response))
                 }
             },
             Some(Answer::Pending(taken)) => {
-                let reject = way.reject.clone();
+                let reject = mode.reject.clone();
                 let ready = self.inner.clone();
                 let mut inner = std::mem::replace(&mut self.inner, ready);
                 ResponseFuture::waiting(async move {
@@ -311,7 +311,8 @@ mod tests {
                 travel(&fixture.counters, BatchCounts::Request, calls).await;
             }
             let mut calls = fixture.calls(br#"{"id":1,"method":"a"}"#).at::<Listed>();
-            calls.tally_mut().cooled = Some(fixture.now().plus(std::time::Duration::from_millis(cooled)));
+            calls.tally_mut().throttled_until =
+                Some(fixture.now().plus(std::time::Duration::from_millis(cooled)));
             let calls = travel(&fixture.counters, BatchCounts::Request, calls).await;
             assert_eq!(calls.tally().refused, Some(Refusal::Window { retry_after: expected }));
         }

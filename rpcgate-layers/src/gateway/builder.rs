@@ -349,7 +349,7 @@ impl GatewayBuilder {
         parts.loads = Arc::new(ChainLoads::by(self.overload));
         parts.replies = self.reply_store.unwrap_or(parts.replies);
         parts.spawn = self.spawn.unwrap_or(parts.spawn);
-        parts.room = MemoryBudget::new(self.memory);
+        parts.memory_budget = MemoryBudget::new(self.memory);
         (parts.head, parts.body, parts.envelope) = (self.head, self.body, self.envelope);
         (parts.batch, parts.reply) = (self.batch, self.reply);
         (parts.stream_limits, parts.grpc) = (self.streams, self.grpc);

@@ -68,7 +68,8 @@ impl Housekeeping {
     async fn sweeps(&self) {
         let mut tick = interval(LOOK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (mut last, mut looks) = (self.clock.now(), 0);
+        let mut last = self.clock.now();
+        let mut looks = 0;
         loop {
             tick.tick().await;
             let now = self.clock.now();

@@ -35,7 +35,7 @@ pub struct GrpcBody(Content);
 enum Content {
     /// Headers that include the status.
     None,
-    Whole {
+    Complete {
         pieces: VecDeque<Bytes>,
         trailers: Option<HeaderMap>,
     },
@@ -69,8 +69,8 @@ impl GrpcBody {
         GrpcBody(Content::None)
     }
 
-    pub(super) fn whole(pieces: SmallVec<[Bytes; 2]>, trailers: Option<HeaderMap>) -> Self {
-        GrpcBody(Content::Whole { pieces: pieces.into_iter().collect(), trailers })
+    pub(super) fn complete(pieces: SmallVec<[Bytes; 2]>, trailers: Option<HeaderMap>) -> Self {
+        GrpcBody(Content::Complete { pieces: pieces.into_iter().collect(), trailers })
     }
 
     pub(super) fn live(live: Live) -> Self {
@@ -131,7 +131,7 @@ impl Live {
 
     /// Returns the refusal once a long call has to end. During its first message the call may still be unary.
     fn lasts(&mut self, cx: &mut Context<'_>) -> Poll<Refusal> {
-        let may_be_unary = self.messages.whole() == 0 && !self.messages.is_between();
+        let may_be_unary = self.messages.complete() == 0 && !self.messages.is_between();
         let refusal = self.lasting.poll(cx, !may_be_unary);
         if self.lasting.is_followed()
             && let Some(account) = &mut self.account
@@ -154,7 +154,7 @@ impl Live {
     /// Waits for the node. Between messages a node may be silent for any time. The time limit applies within a message,
     /// and before the first message once the node has the whole call.
     fn wait(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
-        if self.messages.is_between() && self.messages.whole() > 0 {
+        if self.messages.is_between() && self.messages.complete() > 0 {
             return Poll::Pending;
         }
         let stall = self.stall.get_or_insert_with(|| Box::pin(sleep(self.patience)));
@@ -202,7 +202,8 @@ impl Live {
     fn close(&mut self, end: AnswerEnd) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
         // A refusal after a message ends a stream, even without a second message. Status 14 counts as a failure for the
         // client.
-        if matches!(end, AnswerEnd::Refused(_)) && end.number() != UNAVAILABLE && self.messages.whole() > 0 {
+        if matches!(end, AnswerEnd::Refused(_)) && end.number() != UNAVAILABLE && self.messages.complete() > 0
+        {
             self.begin_stream();
         }
         let mut trailers = end.trailers();
@@ -216,7 +217,7 @@ impl Live {
         self.is_over = true;
         self.held = None;
         if let Some(judge) = self.judge.take() {
-            judge.record(end, self.messages.whole() == 0 && self.feed.ended().is_some());
+            judge.record(end, self.messages.complete() == 0 && self.feed.ended().is_some());
         }
         self.feed.end();
         let account = self.account.take()?;
@@ -243,7 +244,7 @@ impl Body for GrpcBody {
     ) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
         match &mut self.0 {
             Content::None => Poll::Ready(None),
-            Content::Whole { pieces, trailers } => Poll::Ready(match pieces.pop_front() {
+            Content::Complete { pieces, trailers } => Poll::Ready(match pieces.pop_front() {
                 Some(piece) => Some(Ok(Frame::data(piece))),
                 None => trailers.take().map(|trailers| Ok(Frame::trailers(trailers))),
             }),
@@ -254,7 +255,7 @@ impl Body for GrpcBody {
     fn is_end_stream(&self) -> bool {
         match &self.0 {
             Content::None => true,
-            Content::Whole { pieces, trailers } => pieces.is_empty() && trailers.is_none(),
+            Content::Complete { pieces, trailers } => pieces.is_empty() && trailers.is_none(),
             Content::Live(live) => live.is_over,
         }
     }
@@ -271,7 +272,7 @@ impl fmt::Debug for GrpcBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match &self.0 {
             Content::None => "GrpcBody(none)",
-            Content::Whole { .. } => "GrpcBody(whole)",
+            Content::Complete { .. } => "GrpcBody(whole)",
             Content::Live(_) => "GrpcBody(live)",
         })
     }

@@ -56,7 +56,7 @@ pub(super) struct GrpcExchange<'a, 'l> {
     pub(super) timeout: Duration,
     pub(super) is_broadcast: bool,
     /// The current node of the call, published if the call may be sent to two nodes.
-    pub(super) place: Option<Arc<TryAddress>>,
+    pub(super) address: Option<Arc<TryAddress>>,
     /// The node that already has the call, if this is the second exchange of it.
     pub(super) avoid: Option<NodeIndex>,
     pub(super) among: NodeSet,
@@ -82,14 +82,14 @@ pub(super) struct NodeReply {
     pub(super) messages: Messages,
     pub(super) rest: Rest,
     pub(super) method: MethodIndex,
-    pub(super) place: H2Slot,
+    pub(super) slot: H2Slot,
     pub(super) permit: Option<InFlightPermit>,
 }
 
 impl Judged for NodeReply {
     fn verdict(&self) -> Verdict {
         match self.rest {
-            Rest::Whole { status, .. } => verdict(status, self.method),
+            Rest::Complete { status, .. } => verdict(status, self.method),
             Rest::Open { .. } => Verdict::Begun,
         }
     }
@@ -103,7 +103,7 @@ impl NodeReply {
 
 pub(super) enum Rest {
     /// Nothing: the trailers have arrived, or the headers are the trailers.
-    Whole { status: u8, trailers: Option<HeaderMap> },
+    Complete { status: u8, trailers: Option<HeaderMap> },
     /// More frames, by which the node is judged.
     Open { body: NodeBody, judge: AnswerJudge },
 }
@@ -138,8 +138,8 @@ impl Exchange for GrpcExchange<'_, '_> {
         self.avoid.map(|_| NodeChoice::Slow)
     }
 
-    fn place(&self) -> Option<&TryAddress> {
-        self.place.as_deref()
+    fn address(&self) -> Option<&TryAddress> {
+        self.address.as_deref()
     }
 
     fn may_repeat(&self) -> bool {
@@ -170,7 +170,7 @@ impl Exchange for GrpcExchange<'_, '_> {
             timeout: left.map(timeout::write),
             messages: self.feed.open(),
         };
-        let H2Answer { response, place } = match self.in_time(client.send(call, progress)).await {
+        let H2Answer { response, slot } = match self.in_time(client.send(call, progress)).await {
             // The client has ended the call, and the node has not failed.
             Ok(Err(_)) if self.feed.is_broken() => {
                 return Err(match self.feed.refusal() {
@@ -192,17 +192,17 @@ impl Exchange for GrpcExchange<'_, '_> {
             headers: head.headers,
             pieces: SmallVec::new(),
             messages: Messages::new(self.most),
-            rest: Rest::Whole { status: UNAVAILABLE, trailers: None },
+            rest: Rest::Complete { status: UNAVAILABLE, trailers: None },
             method: self.method,
-            place,
+            slot,
             permit: progress.permit.take(),
         };
         let mut read = match of_node(&reply.headers) {
-            Some(status) => Ok(Some(Rest::Whole { status, trailers: None })),
+            Some(status) => Ok(Some(Rest::Complete { status, trailers: None })),
             None => begin(&mut body, &mut reply, false).await,
         };
         if matches!(read, Ok(None))
-            && reply.messages.whole() == 0
+            && reply.messages.complete() == 0
             && !self.is_broadcast
             && self.feed.is_repeatable()
         {
@@ -223,13 +223,14 @@ impl Exchange for GrpcExchange<'_, '_> {
         }
         let read = read.map(|rest| {
             rest.unwrap_or_else(|| {
-                let (node, clock) = (client.node().clone(), self.clock.clone());
+                let node = client.node().clone();
+                let clock = self.clock.clone();
                 let since = clock.elapsed().saturating_sub(progress.took.unwrap_or_default());
                 Rest::Open { body, judge: AnswerJudge { node, method: self.method, clock, since } }
             })
         });
         let rest = match read {
-            Ok(Rest::Whole { status: UNAUTHENTICATED, .. }) => Err(Cause::Status(401)),
+            Ok(Rest::Complete { status: UNAUTHENTICATED, .. }) => Err(Cause::Status(401)),
             other => other,
         };
         match rest {
@@ -283,7 +284,7 @@ impl<'a, 'l> GrpcExchange<'a, 'l> {
         GrpcExchange {
             lasting: self.lasting.another(),
             refusal: None,
-            place: None,
+            address: None,
             trial: None,
             unserved: None,
             is_slow: false,
@@ -313,7 +314,8 @@ impl<'a, 'l> GrpcExchange<'a, 'l> {
 
     /// Returns the output of `sending`, unless the nodes exceed `timeout` after the client's last message.
     async fn in_time<T>(&mut self, sending: impl Future<Output = T>) -> Result<T, Interrupted> {
-        let (feed, timeout) = (self.feed, self.timeout);
+        let feed = self.feed;
+        let timeout = self.timeout;
         let until = |now: Instant| feed.ended().map_or(now, |ended| ended.min(now)) + timeout;
         self.lasting.during(sending, || feed.ended().is_none(), until).await
     }
@@ -330,7 +332,7 @@ async fn begin(body: &mut NodeBody, reply: &mut NodeReply, waits: bool) -> Resul
     poll_fn(|cx| {
         while held < HELD {
             let frame = match Pin::new(&mut *body).poll_frame(cx) {
-                Poll::Pending if waits && reply.messages.whole() == 0 => return Poll::Pending,
+                Poll::Pending if waits && reply.messages.complete() == 0 => return Poll::Pending,
                 Poll::Pending => return Poll::Ready(Ok(None)),
                 Poll::Ready(None) => return Poll::Ready(Err(Cause::Undecodable)),
                 Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(Cause::Broken)),
@@ -343,7 +345,7 @@ async fn begin(body: &mut NodeBody, reply: &mut NodeReply, waits: bool) -> Resul
                     }
                     held += data.len();
                     reply.pieces.push(data);
-                    if reply.messages.whole() > 1 {
+                    if reply.messages.complete() > 1 {
                         return Poll::Ready(Ok(None));
                     }
                 }
@@ -351,7 +353,7 @@ async fn begin(body: &mut NodeBody, reply: &mut NodeReply, waits: bool) -> Resul
                     let trailers = frame.into_trailers().unwrap_or_default();
                     return Poll::Ready(match of_node(&trailers) {
                         Some(_) if !reply.messages.is_between() => Err(Cause::Broken),
-                        Some(status) => Ok(Some(Rest::Whole { status, trailers: Some(trailers) })),
+                        Some(status) => Ok(Some(Rest::Complete { status, trailers: Some(trailers) })),
                         None => Err(Cause::Undecodable),
                     });
                 }

@@ -20,7 +20,7 @@ use std::task::{Context, Poll, Waker, ready};
 use tokio::time::Instant;
 
 /// The maximum number of bytes that are kept for a retry. Calls that only read have small messages.
-const KEPT: usize = 256 << 10;
+const RETAINED: usize = 256 << 10;
 
 pub(super) struct Gone;
 
@@ -35,7 +35,7 @@ struct State {
     body: ClientBody,
     messages: Messages,
     /// The kept pieces. `first` is the number of the first one.
-    kept: VecDeque<Bytes>,
+    retained: VecDeque<Bytes>,
     first: usize,
     /// The number of the pieces that the latest reader has taken.
     taken: usize,
@@ -52,7 +52,7 @@ struct State {
     ended: Option<Instant>,
     refusal: Option<Refusal>,
     /// The piece after the kept ones, for which no memory was left. The first reader gets it.
-    not_kept: Option<Bytes>,
+    not_retained: Option<Bytes>,
     /// True if the client has disconnected or sent too much. Nothing more is read from it.
     is_broken: bool,
     is_over: bool,
@@ -66,18 +66,18 @@ impl Feed {
         let state = State {
             body,
             messages: Messages::new(most),
-            kept: VecDeque::new(),
+            retained: VecDeque::new(),
             first: 0,
             taken: 0,
             bytes: 0,
-            most: KEPT,
+            most: RETAINED,
             memory,
             is_keeping: true,
             is_complete: true,
             is_shared: false,
             ended,
             refusal: None,
-            not_kept: None,
+            not_retained: None,
             is_broken: false,
             is_over: false,
             reader: None,
@@ -95,10 +95,10 @@ impl Feed {
     /// Returns [`Refusal::BodyTooLarge`], [`Refusal::Overloaded`] if there is no memory for the message,
     /// [`Refusal::InvalidRequest`] if the client sends none, and [`Refusal::NotImplemented`] if it is compressed.
     pub(super) async fn first(&self, most: usize) -> Result<Bytes, Refusal> {
-        self.state.lock().most = most + PREFIX + KEPT;
+        self.state.lock().most = most + PREFIX + RETAINED;
         poll_fn(|cx| {
             let mut state = self.state.lock();
-            while state.messages.whole() == 0 {
+            while state.messages.complete() == 0 {
                 if state.ended.is_some() {
                     return Poll::Ready(Err(Refusal::InvalidRequest));
                 }
@@ -123,7 +123,7 @@ impl Feed {
             while state.ended.is_none() && state.is_complete {
                 let Poll::Ready(Some(Ok(piece))) = state.pull(&self.received, cx) else { break };
                 if !state.is_complete {
-                    state.not_kept = Some(piece);
+                    state.not_retained = Some(piece);
                 }
             }
             Poll::Ready(())
@@ -153,7 +153,7 @@ impl Feed {
     /// Reports whether every received piece is still available, so that the call can begin at a node.
     pub(super) fn is_complete(&self) -> bool {
         let state = self.state.lock();
-        state.is_complete || state.not_kept.is_some()
+        state.is_complete || state.not_retained.is_some()
     }
 
     pub(super) fn is_broken(&self) -> bool {
@@ -178,7 +178,7 @@ impl Feed {
         state.is_keeping = false;
         let State { first, taken, .. } = *state;
         for _ in first..taken {
-            state.kept.pop_front();
+            state.retained.pop_front();
         }
         state.first = taken.max(first);
         state.release();
@@ -199,7 +199,7 @@ impl Feed {
 
 impl State {
     fn is_repeatable(&self) -> bool {
-        self.ended.is_some() && self.is_complete && !self.is_broken && self.messages.whole() <= 1
+        self.ended.is_some() && self.is_complete && !self.is_broken && self.messages.complete() <= 1
     }
 
     fn pull(
@@ -235,7 +235,7 @@ impl State {
                 let fits = self.bytes + data.len() <= self.most && self.memory.take(data.len()).is_ok();
                 if fits {
                     self.bytes += data.len();
-                    self.kept.push_back(data.clone());
+                    self.retained.push_back(data.clone());
                 } else {
                     self.is_complete = false;
                 }
@@ -247,7 +247,7 @@ impl State {
     /// Returns the content of the first message, which is kept completely.
     fn content(&self) -> Result<Bytes, Refusal> {
         let mut all = BytesMut::with_capacity(self.bytes);
-        self.kept.iter().for_each(|piece| all.extend_from_slice(piece));
+        self.retained.iter().for_each(|piece| all.extend_from_slice(piece));
         let all = all.freeze();
         let Some((prefix, _)) = all.split_first_chunk::<PREFIX>() else {
             return Err(Refusal::InvalidRequest);
@@ -262,8 +262,8 @@ impl State {
 
     /// Returns the memory once the last kept piece has been taken.
     fn release(&mut self) {
-        if !self.is_keeping && self.kept.is_empty() {
-            (self.kept, self.bytes) = (VecDeque::new(), 0);
+        if !self.is_keeping && self.retained.is_empty() {
+            (self.retained, self.bytes) = (VecDeque::new(), 0);
             self.memory.keep(0);
         }
     }
@@ -294,21 +294,21 @@ impl Body for NodeMessages {
         if state.is_over || state.is_broken {
             return Poll::Ready(Some(Err(h2::Reason::CANCEL.into())));
         }
-        let place = this.next.checked_sub(state.first);
-        let piece = match place.and_then(|place| state.kept.get(place).cloned()) {
+        let index = this.next.checked_sub(state.first);
+        let piece = match index.and_then(|index| state.retained.get(index).cloned()) {
             Some(piece) => {
                 if !state.is_keeping {
-                    state.kept.pop_front();
+                    state.retained.pop_front();
                     state.first += 1;
                     state.release();
                 }
                 piece
             }
-            None if state.not_kept.is_some() => {
+            None if state.not_retained.is_some() => {
                 if !state.is_keeping {
                     state.first += 1;
                 }
-                state.not_kept.take().unwrap_or_default()
+                state.not_retained.take().unwrap_or_default()
             }
             None if state.ended.is_some() => return Poll::Ready(None),
             None => {
@@ -332,7 +332,10 @@ impl Body for NodeMessages {
 
     fn is_end_stream(&self) -> bool {
         let state = self.feed.state.lock();
-        let has_more = state.is_broken || state.not_kept.is_some();
-        !state.is_over && !has_more && state.ended.is_some() && self.next >= state.first + state.kept.len()
+        let has_more = state.is_broken || state.not_retained.is_some();
+        !state.is_over
+            && !has_more
+            && state.ended.is_some()
+            && self.next >= state.first + state.retained.len()
     }
 }

@@ -19,7 +19,7 @@ pub struct FedMessages {
     /// The bytes that the first node got.
     pub passed: Vec<u8>,
     /// True if the first node's body ended without an error.
-    pub is_whole: bool,
+    pub is_complete: bool,
     /// The bytes that the next node got, if the call could begin again.
     pub again: Option<Vec<u8>>,
     /// The number of bytes of body memory that are still held at the end.
@@ -41,12 +41,13 @@ impl Body for Pieces {
     }
 }
 
-/// Passes a client's body in pieces to nodes: messages of at most `most` bytes, with `room` bytes of memory for bodies.
+/// Passes a client's body in pieces to nodes: messages of at most `most` bytes, with `memory` bytes of memory for
+/// bodies.
 ///
 /// # Panics
 /// If a future is pending although all pieces have arrived.
-pub fn fed_messages(pieces: Vec<Bytes>, most: usize, room: usize) -> FedMessages {
-    let budget = MemoryBudget::new(room);
+pub fn fed_messages(pieces: Vec<Bytes>, most: usize, memory: usize) -> FedMessages {
+    let budget = MemoryBudget::new(memory);
     let permit = MemoryPermit::of_project(budget.clone(), ProjectId(1));
     let body: ClientBody = Box::pin(Pieces(pieces.into_iter()));
     let feed = Feed::new(body, most, permit);
@@ -54,10 +55,12 @@ pub fn fed_messages(pieces: Vec<Bytes>, most: usize, room: usize) -> FedMessages
         Poll::Ready(first) => first.ok().map(|first| first.to_vec()),
         Poll::Pending => panic!("the first message is there"),
     };
-    let (mut passed, mut is_whole, mut again) = (Vec::new(), false, None);
+    let mut passed = Vec::new();
+    let mut is_complete = false;
+    let mut again = None;
     if first.is_some() {
-        is_whole = drain(feed.open(), &mut passed);
-        if is_whole && feed.is_repeatable() {
+        is_complete = drain(feed.open(), &mut passed);
+        if is_complete && feed.is_repeatable() {
             let mut second = Vec::new();
             drain(feed.open(), &mut second);
             again = Some(second);
@@ -66,7 +69,7 @@ pub fn fed_messages(pieces: Vec<Bytes>, most: usize, room: usize) -> FedMessages
     }
     feed.end();
     drop(feed);
-    FedMessages { first, passed, is_whole, again, left: budget.held() }
+    FedMessages { first, passed, is_complete, again, left: budget.held() }
 }
 
 /// Reads a body to its end. Reports whether it ended without an error.

@@ -37,7 +37,7 @@ impl AnswerJudge {
         let health = self.node.health.by(Transport::Grpc);
         match end {
             AnswerEnd::Node(status) => {
-                health.record_answer(verdict(status, self.method), self.method, (Some(took), || now));
+                health.record_answer(verdict(status, self.method), self.method, Some(took), || now);
             }
             AnswerEnd::Failed(cause) => {
                 self.node.health.record_failure(Transport::Grpc, Fault::sent(cause), None, now);

@@ -8,7 +8,7 @@ use crate::nodes::timers::TimerPool;
 use crate::request::authenticate::key_in;
 use crate::websocket::{CallPermit, CloseReason, OpenStreams};
 use http::request;
-use rpcgate_core::adapter::KeyPlaces;
+use rpcgate_core::adapter::KeySources;
 use rpcgate_core::caller::Caller;
 use rpcgate_core::chain::ChainName;
 use rpcgate_core::refusal::Refusal;
@@ -26,7 +26,7 @@ const LASTS: Duration = Duration::from_millis(500);
 
 struct Followed {
     permit: CallPermit,
-    told: Pin<Box<dyn Future<Output = CloseReason> + Send>>,
+    end: Pin<Box<dyn Future<Output = CloseReason> + Send>>,
 }
 
 impl Followed {
@@ -37,12 +37,12 @@ impl Followed {
         chain: ChainName,
     ) -> Box<Self> {
         let permit = streams.follow(caller, key, chain);
-        Box::new(Followed { told: Box::pin(permit.told_to_end()), permit })
+        Box::new(Followed { end: Box::pin(permit.end_reason()), permit })
     }
 
     /// Returns the refusal that a new call would get now, once the call has to end.
-    fn poll_told(&mut self, cx: &mut Context<'_>) -> Poll<Refusal> {
-        Poll::Ready(match ready!(self.told.as_mut().poll(cx)) {
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Refusal> {
+        Poll::Ready(match ready!(self.end.as_mut().poll(cx)) {
             CloseReason::Suspended => Refusal::Suspended,
             CloseReason::OutOfScope => Refusal::OutOfScope,
             CloseReason::Shutdown => Refusal::Stopping,
@@ -58,7 +58,7 @@ pub(super) struct LongCall<'a> {
     caller: Arc<Caller>,
     chain: ChainName,
     head: &'a request::Parts,
-    places: KeyPlaces,
+    sources: KeySources,
     followed: Option<Box<Followed>>,
 }
 
@@ -70,13 +70,15 @@ pub(super) enum Interrupted {
 
 impl<'a> LongCall<'a> {
     pub(super) fn new(
-        (streams, timers): (&'a Arc<OpenStreams>, &'a TimerPool),
+        streams: &'a Arc<OpenStreams>,
+        timers: &'a TimerPool,
         tally: &Tally,
         head: &'a request::Parts,
     ) -> Self {
-        let (caller, chain) = (tally.caller.clone(), tally.chain.name());
-        let places = tally.chain.adapter().key_places();
-        LongCall { streams, timers, caller, chain, head, places, followed: None }
+        let caller = tally.caller.clone();
+        let chain = tally.chain.name();
+        let sources = tally.chain.adapter().key_sources();
+        LongCall { streams, timers, caller, chain, head, sources, followed: None }
     }
 
     /// Returns the same call for the work of a second node.
@@ -106,7 +108,7 @@ impl<'a> LongCall<'a> {
                     return Poll::Ready(Ok(done));
                 }
                 if let Some(followed) = &mut self.followed
-                    && let Poll::Ready(refusal) = followed.poll_told(cx)
+                    && let Poll::Ready(refusal) = followed.poll_end(cx)
                 {
                     return Poll::Ready(Err(Interrupted::Refused(refusal)));
                 }
@@ -137,7 +139,7 @@ impl<'a> LongCall<'a> {
             none => none.insert(Followed::new(
                 self.streams,
                 &self.caller,
-                key_in(&self.head.headers, &self.head.uri, self.places).as_deref(),
+                key_in(&self.head.headers, &self.head.uri, self.sources).as_deref(),
                 self.chain,
             )),
         };
@@ -148,9 +150,11 @@ impl<'a> LongCall<'a> {
     pub(super) fn answered(self) -> LongAnswer {
         let key = match &self.followed {
             Some(_) => None,
-            None => key_in(&self.head.headers, &self.head.uri, self.places).map(Into::into),
+            None => key_in(&self.head.headers, &self.head.uri, self.sources).map(Into::into),
         };
-        let (streams, caller, followed) = (self.streams.clone(), self.caller, self.followed);
+        let streams = self.streams.clone();
+        let caller = self.caller;
+        let followed = self.followed;
         LongAnswer { streams, caller, chain: self.chain, key, followed, alarm: None }
     }
 }
@@ -177,7 +181,7 @@ impl LongAnswer {
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, may_be_stream: bool) -> Poll<Refusal> {
         loop {
             if let Some(followed) = &mut self.followed {
-                if let Poll::Ready(refusal) = followed.poll_told(cx) {
+                if let Poll::Ready(refusal) = followed.poll_end(cx) {
                     return Poll::Ready(refusal);
                 }
                 if followed.permit.is_counted() {
@@ -191,7 +195,9 @@ impl LongAnswer {
             let alarm = self.alarm.get_or_insert_with(|| Box::pin(sleep(LASTS)));
             ready!(alarm.as_mut().poll(cx));
             self.alarm = None;
-            let (streams, caller, key) = (&self.streams, &self.caller, self.key.as_deref());
+            let streams = &self.streams;
+            let caller = &self.caller;
+            let key = self.key.as_deref();
             let followed =
                 self.followed.get_or_insert_with(|| Followed::new(streams, caller, key, self.chain));
             if may_be_stream && let Err(refusal) = followed.permit.count() {

@@ -14,13 +14,13 @@ pub(super) struct Messages {
     prefix: [u8; PREFIX],
     /// The number of prefix bytes that have passed.
     passed: usize,
-    missing: usize,
-    whole: u64,
+    remaining: usize,
+    complete: u64,
 }
 
 impl Messages {
     pub(super) fn new(most: usize) -> Self {
-        Messages { most, prefix: [0; PREFIX], passed: 0, missing: 0, whole: 0 }
+        Messages { most, prefix: [0; PREFIX], passed: 0, remaining: 0, complete: 0 }
     }
 
     /// Passes a piece of the body.
@@ -38,28 +38,28 @@ impl Messages {
                     return Ok(());
                 }
                 let [_, length @ ..] = self.prefix;
-                self.missing = u32::from_be_bytes(length) as usize;
-                if self.missing > self.most {
+                self.remaining = u32::from_be_bytes(length) as usize;
+                if self.remaining > self.most {
                     return Err(TooLarge);
                 }
             }
-            let taken = piece.len().min(self.missing);
+            let taken = piece.len().min(self.remaining);
             piece = &piece[taken..];
-            self.missing -= taken;
-            if self.missing == 0 {
-                (self.passed, self.whole) = (0, self.whole + 1);
+            self.remaining -= taken;
+            if self.remaining == 0 {
+                (self.passed, self.complete) = (0, self.complete + 1);
             }
         }
         Ok(())
     }
 
-    pub(super) fn whole(&self) -> u64 {
-        self.whole
+    pub(super) fn complete(&self) -> u64 {
+        self.complete
     }
 
     /// Reports whether a second message has begun.
     pub(super) fn are_several(&self) -> bool {
-        self.whole > 1 || self.whole == 1 && self.passed > 0
+        self.complete > 1 || self.complete == 1 && self.passed > 0
     }
 
     /// Reports whether the last piece ended between two messages.
@@ -87,11 +87,11 @@ pub(super) mod tests {
             for piece in body.chunks(size) {
                 messages.pass(piece).unwrap();
             }
-            assert_eq!((messages.whole(), messages.is_between()), (3, true), "{size}");
+            assert_eq!((messages.complete(), messages.is_between()), (3, true), "{size}");
         }
         let mut messages = Messages::new(300);
         messages.pass(&body[..6]).unwrap();
-        assert_eq!((messages.whole(), messages.is_between()), (0, false));
+        assert_eq!((messages.complete(), messages.is_between()), (0, false));
         messages.pass(&body[6..8]).unwrap();
         assert!(messages.is_between() && !messages.are_several());
         messages.pass(&body[8..9]).unwrap();

@@ -56,7 +56,7 @@ use tower_service::Service;
 struct Shared {
     pools: Arc<ArcSwap<Pools>>,
     clock: Arc<dyn Clock>,
-    room: Arc<MemoryBudget>,
+    memory_budget: Arc<MemoryBudget>,
     limits: GrpcLimits,
     counts: Arc<GrpcCounts>,
     streams: Arc<OpenStreams>,
@@ -73,17 +73,19 @@ pub struct GrpcService<A, C: Clone> {
 
 impl<A, C: Clone> GrpcService<A, C> {
     /// Creates a service that calls the nodes in `pools` and follows their replacement. Kept messages take memory from
-    /// `room`. Long calls are registered with `streams`.
+    /// `memory_budget`. Long calls are registered with `streams`.
     pub fn new(
-        (admission, calls): (A, C),
+        admission: A,
+        calls: C,
         pools: Arc<ArcSwap<Pools>>,
         clock: Arc<dyn Clock>,
-        room: Arc<MemoryBudget>,
+        memory_budget: Arc<MemoryBudget>,
         streams: Arc<OpenStreams>,
     ) -> Self {
-        let (limits, counts) = (GrpcLimits::default(), Arc::default());
+        let limits = GrpcLimits::default();
+        let counts = Arc::default();
         let timers = Arc::default();
-        let shared = Arc::new(Shared { pools, clock, room, limits, counts, streams, timers });
+        let shared = Arc::new(Shared { pools, clock, memory_budget, limits, counts, streams, timers });
         GrpcService { admission, calls: ServicePool::new(calls), shared }
     }
 
@@ -127,19 +129,21 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let received = Received::now(request, &*self.shared.clock);
-        let (id, started) = (received.id, received.started);
+        let id = received.id;
+        let started = received.started;
         if !is_grpc(received.request.headers()) {
             let alone = alone(id, None, false, Ending::Refused(Refusal::NoRoute));
             return Box::pin(std::future::ready(Ok(alone)));
         }
         let admission = self.admission.call(received);
-        let (calls, shared) = (self.calls.get(), self.shared.clone());
+        let calls = self.calls.get();
+        let shared = self.shared.clone();
         Box::pin(async move {
             let Ok(admitted) = admission.await;
             Ok(match admitted {
                 Ok(known) => {
                     let unanswered = shared.counts.unanswered(known.tally.chain.name());
-                    let answer = shared.answer(known, calls, (id, started)).await;
+                    let answer = shared.answer(known, calls, id, started).await;
                     unanswered.answered();
                     answer
                 }
@@ -154,7 +158,8 @@ impl Shared {
         &self,
         known: Authenticated<B>,
         stack: PooledService<C>,
-        (id, started): (RequestId, Duration),
+        id: RequestId,
+        started: Duration,
     ) -> Response<GrpcBody>
     where
         B: Body<Data = Bytes> + Send + 'static,
@@ -162,12 +167,12 @@ impl Shared {
     {
         let (head, body) = known.request.into_parts();
         let mut tally = known.tally;
-        let memory = || MemoryPermit::of_project(self.room.clone(), tally.caller.project);
+        let memory = || MemoryPermit::of_project(self.memory_budget.clone(), tally.caller.project);
         let body = Box::pin(body.map_err(|_| Gone));
         let feed = Feed::new(body, self.limits.message, memory());
         // Ends the node's side of the call however the call ends.
         let mut guard = FeedGuard(Some(feed.clone()));
-        tally.room = memory();
+        tally.memory = memory();
         let deadline = match timeout::read(&head.headers) {
             Ok(timeout) => timeout.map(|timeout| started.saturating_add(timeout)),
             Err(_) => return self.denied(id, Denied::known(tally, Refusal::BadHead)),
@@ -175,7 +180,7 @@ impl Shared {
         let Some(path) = GrpcPath::parse(head.uri.path()) else {
             return self.denied(id, Denied::known(tally, Refusal::NoRoute));
         };
-        let mut lasting = LongCall::new((&self.streams, &self.timers), &tally, &head);
+        let mut lasting = LongCall::new(&self.streams, &self.timers, &tally, &head);
         let found = tally.chain.look_up_grpc(path);
         let mut call = Call::grpc(GrpcCall::new(path, feed.received().clone()), found);
         if call.rule.flags.has(Flags::COMMANDS) {
@@ -193,7 +198,7 @@ impl Shared {
         let mut exchange = GrpcExchange {
             uri: &head.uri,
             metadata: &head.headers,
-            key_header: tally.chain.adapter().key_places().header,
+            key_header: tally.chain.adapter().key_sources().header,
             feed: &feed,
             lasting,
             refusal: None,
@@ -205,18 +210,18 @@ impl Shared {
             doubted: NodeSet::NONE,
             trial: None,
             unserved: None,
-            place: None,
+            address: None,
             avoid: None,
             is_broadcast: tally.entries.iter().any(|entry| entry.call.rule.flags.has(Flags::BROADCAST)),
             most: self.limits.message,
             clock: &self.clock,
         };
-        let asked = self.ask(&mut tally, &mut exchange).await;
+        let outcome = self.ask(&mut tally, &mut exchange).await;
         let lasting = exchange.lasting;
-        match asked {
+        match outcome {
             Ok(reply) => {
                 guard.0 = None;
-                self.reply(id, tally, reply, (feed, deadline, lasting)).await
+                self.reply(id, tally, reply, feed, deadline, lasting).await
             }
             Err(ending) => self.ended(id, tally, ending).await,
         }
@@ -270,7 +275,7 @@ impl Shared {
         let answer = match pool.next_node_after().filter(|_| !exchange.is_broadcast) {
             None => pool.ask_grpc(left, Some(project), noted, exchange).await,
             // Boxed, so that other calls stay small.
-            Some(after) => Box::pin(ask_two(&pool, (after, left), project, noted, exchange)).await,
+            Some(after) => Box::pin(ask_two(&pool, after, left, project, noted, exchange)).await,
         };
         let (state, ending) = match answer {
             Ok(reply) => return Ok(reply),
@@ -311,10 +316,12 @@ impl Shared {
         id: RequestId,
         mut tally: Box<Tally>,
         reply: NodeReply,
-        (feed, deadline, lasting): (Arc<Feed>, Option<Duration>, LongCall<'_>),
+        feed: Arc<Feed>,
+        deadline: Option<Duration>,
+        lasting: LongCall<'_>,
     ) -> Response<GrpcBody> {
         let is_unserved = reply.is_unserved();
-        let NodeReply { headers: mut own, pieces, messages, rest, place, permit, .. } = reply;
+        let NodeReply { headers: mut own, pieces, messages, rest, slot, permit, .. } = reply;
         let content_type = own.get(CONTENT_TYPE).cloned();
         strip(&mut own);
         if let Some(content_type) = content_type {
@@ -323,14 +330,14 @@ impl Shared {
         if let Some(entry) = tally.entries.first_mut() {
             entry.bytes_out = pieces.iter().map(|piece| piece.len() as u32).sum();
             entry.state = match rest {
-                Rest::Whole { status, .. } if is_unserved => answered(status == OK, Source::Unserved),
-                Rest::Whole { status, .. } => answered(status == OK, Source::Node),
+                Rest::Complete { status, .. } if is_unserved => answered(status == OK, Source::Unserved),
+                Rest::Complete { status, .. } => answered(status == OK, Source::Node),
                 Rest::Open { .. } => CallState::Sent,
             };
         }
         let headers = metadata(id, Some(&tally), true, own);
         match rest {
-            Rest::Whole { status, trailers } => {
+            Rest::Complete { status, trailers } => {
                 feed.end();
                 let chain = tally.chain.name();
                 record(tally).await;
@@ -339,7 +346,7 @@ impl Shared {
                     strip(&mut trailers);
                     trailers
                 });
-                response(headers, GrpcBody::whole(pieces, trailers))
+                response(headers, GrpcBody::complete(pieces, trailers))
             }
             Rest::Open { body, judge } => {
                 let patience = tally.chain.timeout();
@@ -360,7 +367,7 @@ impl Shared {
                     stall: None,
                     lasting: lasting.answered(),
                     is_over: false,
-                    held: Some((place, permit)),
+                    held: Some((slot, permit)),
                 };
                 if is_stream {
                     live.begin_stream();
@@ -391,19 +398,20 @@ impl Shared {
 /// Sends the call to a second node as well if the first has not answered within `after`.
 async fn ask_two(
     pool: &Pool,
-    (after, left): (Duration, Option<Duration>),
+    after: Duration,
+    left: Option<Duration>,
     project: ProjectId,
     noted: (&mut OnSent<'_>, &mut NodeTries),
     exchange: &mut GrpcExchange<'_, '_>,
 ) -> Result<NodeReply, NodeRequestError> {
-    let place = Arc::<TryAddress>::default();
+    let address = Arc::<TryAddress>::default();
     let feed = exchange.feed.clone();
-    exchange.place = Some(place.clone());
+    exchange.address = Some(address.clone());
     let mut other = exchange.another();
     let second = SecondExchange {
         exchange: &mut other,
         // Two nodes can read only a call that the client has sent completely.
-        busy_node: || place.node().filter(|_| feed.share()),
+        busy_node: || address.node().filter(|_| feed.share()),
         avoid: |other: &mut GrpcExchange<'_, '_>, node| other.avoid = Some(node),
     };
     let (answer, is_second) = pool.ask_two_grpc((after, left), Some(project), noted, exchange, second).await;

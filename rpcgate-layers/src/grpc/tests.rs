@@ -62,8 +62,8 @@ impl Body for Fed {
 
 type Pieces = mpsc::Sender<Frame<Bytes>>;
 
-fn fed(room: usize) -> (Pieces, Fed) {
-    let (pieces, taken) = mpsc::channel(room);
+fn fed(memory_budget: usize) -> (Pieces, Fed) {
+    let (pieces, taken) = mpsc::channel(memory_budget);
     (pieces, Fed(taken))
 }
 
@@ -114,15 +114,20 @@ impl Node {
     {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("grpc://{}", listener.local_addr().unwrap());
-        let (calls, connections) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+        let calls = Arc::<AtomicUsize>::default();
+        let connections = Arc::<AtomicUsize>::default();
         let heads = Arc::<Mutex<Vec<(String, HeaderMap)>>>::default();
         let task = {
-            let (calls, connections, heads) = (calls.clone(), connections.clone(), heads.clone());
+            let calls = calls.clone();
+            let connections = connections.clone();
+            let heads = heads.clone();
             tokio::spawn(async move {
                 let mut tasks = tokio::task::JoinSet::new();
                 while let Ok((tcp, _)) = listener.accept().await {
                     connections.fetch_add(1, SeqCst);
-                    let (answer, calls, heads) = (answer.clone(), calls.clone(), heads.clone());
+                    let answer = answer.clone();
+                    let calls = calls.clone();
+                    let heads = heads.clone();
                     let service = service_fn(move |request: Request<Incoming>| {
                         calls.fetch_add(1, SeqCst);
                         heads.lock().push((request.uri().path().to_owned(), request.headers().clone()));
@@ -160,7 +165,7 @@ struct Gateway {
     fixture: Fixture,
     stack: GrpcStack,
     counts: Arc<GrpcCounts>,
-    room: Arc<rpcgate_core::memory::MemoryBudget>,
+    memory_budget: Arc<rpcgate_core::memory::MemoryBudget>,
     pool: Arc<Pool>,
 }
 
@@ -219,8 +224,9 @@ impl Gateway {
             fixture.accounting(),
         );
         parts(&mut all);
-        let (counts, room) = (all.grpc_counts.clone(), all.room.clone());
-        Gateway { stack: grpc_stack(&all), fixture, counts, room, pool }
+        let counts = all.grpc_counts.clone();
+        let memory_budget = all.memory_budget.clone();
+        Gateway { stack: grpc_stack(&all), fixture, counts, memory_budget, pool }
     }
 
     async fn send<B>(&self, path: &str, metadata: &[(&str, &str)], body: B) -> Response<GrpcBody>
@@ -242,7 +248,7 @@ impl Gateway {
     where
         B: Body<Data = Bytes> + Send + 'static,
     {
-        whole(self.send(path, metadata, body).await).await
+        complete(self.send(path, metadata, body).await).await
     }
 
     async fn unary(&self, method: &str) -> Answer {
@@ -272,7 +278,7 @@ async fn until(so: impl Fn() -> bool) {
     tokio::time::timeout(Duration::from_secs(20), wait).await.expect("it never became so");
 }
 
-async fn whole(response: Response<GrpcBody>) -> Answer {
+async fn complete(response: Response<GrpcBody>) -> Answer {
     let (head, mut body) = response.into_parts();
     assert_eq!(head.status, 200, "every answer of gRPC");
     let mut answer = Answer { headers: head.headers, body: Vec::new(), trailers: None, is_broken: false };
@@ -324,7 +330,7 @@ async fn a_unary_call_passes_with_its_metadata_and_trailers_and_is_recorded_once
     assert_eq!((line.bytes_in, line.bytes_out), (8, 11));
     assert_eq!(gateway.counts.ended(), [(gateway.fixture.chain.name(), "OK", 1)]);
     gateway.quiet().await;
-    assert_eq!(gateway.room.held(), 0);
+    assert_eq!(gateway.memory_budget.held(), 0);
 }
 
 // Shows (Traces, logs and metrics).
@@ -381,7 +387,8 @@ async fn a_server_stream_passes_message_by_message_with_a_begin_and_an_end() {
     let last = body.frame().await.unwrap().unwrap().into_trailers().unwrap();
     assert_eq!(last["grpc-status"], "0");
     let records = gateway.records();
-    let (end, line) = (&records[1], &records[1].lines[0]);
+    let end = &records[1];
+    let line = &records[1].lines[0];
     assert_eq!((records.len(), end.phase, end.request), (2, Phase::End, records[0].request));
     assert_eq!((line.outcome, line.cu, line.bytes_in, line.bytes_out), (Outcome::Answered, 0, 8, 26));
     drop(body);
@@ -601,7 +608,8 @@ async fn a_read_is_tried_at_another_node_and_a_broadcast_only_while_nothing_was_
         }
     }
     assert!(sick.calls() > 0);
-    let (before, gateway) = (sick.calls(), Gateway::new(&[&sick.url, &well.url]));
+    let before = sick.calls();
+    let gateway = Gateway::new(&[&sick.url, &well.url]);
     let mut statuses = Vec::new();
     for _ in 0..4 {
         let answer = gateway.unary("Toy_Send").await;
@@ -861,7 +869,7 @@ async fn a_client_that_leaves_ends_the_call_at_the_node() {
     let lines: Vec<_> = gateway.records().iter().map(|r| (r.lines[0].outcome, r.lines[0].cu)).collect();
     assert_eq!(lines, [(Outcome::Abandoned, 5); 2], "the node has worked for it");
     gateway.quiet().await;
-    assert_eq!(gateway.room.held(), 0);
+    assert_eq!(gateway.memory_budget.held(), 0);
     let cancelled = |calls| vec![(ChainName::new("toy"), "CANCELLED", calls)];
     assert_eq!(gateway.counts.ended(), cancelled(2));
     // In the middle of a stream whose client has more to send.
@@ -869,7 +877,8 @@ async fn a_client_that_leaves_ends_the_call_at_the_node() {
     let body = Arc::new(Mutex::new(Some(body)));
     let (gone, mut left) = mpsc::channel(1);
     let node = Node::serve(move |mut request: Request<Incoming>| {
-        let (body, gone) = (body.lock().take().unwrap(), gone.clone());
+        let body = body.lock().take().unwrap();
+        let gone = gone.clone();
         tokio::spawn(async move {
             while let Some(Ok(_)) = request.body_mut().frame().await {}
             gone.send(()).await.unwrap();
@@ -888,7 +897,7 @@ async fn a_client_that_leaves_ends_the_call_at_the_node() {
     drop(mine);
     let records = gateway.records();
     let line = &records[0].lines[0];
-    assert_eq!((records.len(), records[0].phase), (1, Phase::Whole));
+    assert_eq!((records.len(), records[0].phase), (1, Phase::Complete));
     assert_eq!((line.outcome, line.cu, line.bytes_out), (Outcome::Abandoned, 5, 8));
     assert_eq!(gateway.counts.ended(), cancelled(1));
     gateway.quiet().await;
@@ -911,7 +920,7 @@ async fn a_node_that_disconnects_ends_the_stream_with_a_status_or_resets_a_messa
         let mut body = response.into_body();
         assert_eq!(next(&mut body).await, begun);
         drop(pieces);
-        let answer = whole(Response::new(body)).await;
+        let answer = complete(Response::new(body)).await;
         assert_eq!((answer.is_broken, answer.trailers.is_some()), (is_broken, !is_broken));
         if !is_broken {
             assert_eq!(answer.status(), "14");
@@ -989,7 +998,7 @@ async fn a_client_that_sends_ahead_is_held_back() {
     assert!(taken <= 256 << 10, "{taken}");
     drop(answer);
     gateway.quiet().await;
-    assert_eq!(gateway.room.held(), 0);
+    assert_eq!(gateway.memory_budget.held(), 0);
 }
 
 #[tokio::test]
@@ -1089,5 +1098,5 @@ async fn a_method_that_is_decided_by_its_message_waits_for_it() {
         [8, 17]
     );
     gateway.quiet().await;
-    assert_eq!(gateway.room.held(), 0);
+    assert_eq!(gateway.memory_budget.held(), 0);
 }

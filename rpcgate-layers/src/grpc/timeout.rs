@@ -39,12 +39,12 @@ fn parse(value: &[u8]) -> Option<Duration> {
 
 /// Returns the header for this time, rounded down to the finest unit that fits into eight digits.
 pub(super) fn write(left: Duration) -> HeaderValue {
-    const ROOM: u128 = 99_999_999;
+    const MAX_VALUE: u128 = 99_999_999;
     let nanos = left.as_nanos();
     let units = [(1, 'n'), (1_000, 'u'), (1_000_000, 'm'), (1_000_000_000, 'S'), (60_000_000_000, 'M')];
     let (size, unit) =
-        units.into_iter().find(|(size, _)| nanos / size <= ROOM).unwrap_or((3_600_000_000_000, 'H'));
-    let text = format!("{}{unit}", (nanos / size).min(ROOM));
+        units.into_iter().find(|(size, _)| nanos / size <= MAX_VALUE).unwrap_or((3_600_000_000_000, 'H'));
+    let text = format!("{}{unit}", (nanos / size).min(MAX_VALUE));
     HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("0n"))
 }
 

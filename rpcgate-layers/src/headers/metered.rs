@@ -119,13 +119,13 @@ impl Metered {
                             *value = content_type;
                         }
                     }
-                    Field::Rate(place) => {
-                        let Some(n) = numbers.get(*place) else { continue };
-                        *value = match limits.get_mut(*place) {
-                            Some(limit) if is_limit(*place) => limit.value(*n),
-                            _ => texts.number(*place).unwrap_or_else(|| number(*n)),
+                    Field::Rate(index) => {
+                        let Some(n) = numbers.get(*index) else { continue };
+                        *value = match limits.get_mut(*index) {
+                            Some(limit) if is_limit(*index) => limit.value(*n),
+                            _ => texts.number(*index).unwrap_or_else(|| number(*n)),
                         };
-                        value.set_sensitive(is_literal && !is_limit(*place));
+                        value.set_sensitive(is_literal && !is_limit(*index));
                     }
                 }
             }
@@ -167,33 +167,33 @@ fn cache_value(hit: bool) -> HeaderValue {
 struct Texts {
     all: Bytes,
     id: usize,
-    numbers: [(u8, u8); PLACES],
+    numbers: [(u8, u8); NUMBERS],
 }
 
 /// The number of rate headers.
-const PLACES: usize = 9;
+const NUMBERS: usize = 9;
 /// The maximum number of digits of a `u64`.
 const LONGEST: usize = 20;
 
 /// Reports whether this header is a limit. Limits repeat in many responses; remaining numbers do not.
-const fn is_limit(place: usize) -> bool {
-    place.is_multiple_of(2) && place < PLACES - 1
+const fn is_limit(index: usize) -> bool {
+    index.is_multiple_of(2) && index < NUMBERS - 1
 }
 
 impl Texts {
-    fn of(id: RequestId, numbers: &[u64; PLACES]) -> Self {
+    fn of(id: RequestId, numbers: &[u64; NUMBERS]) -> Self {
         let id = id.text();
         let mut all: SmallVec<[u8; 128]> = SmallVec::from_slice(&id);
-        let mut places = [(0, 0); PLACES];
-        for (place, (number, range)) in numbers.iter().zip(&mut places).enumerate() {
-            if *number >= COMMON && !is_limit(place) {
+        let mut ranges = [(0, 0); NUMBERS];
+        for (index, (number, range)) in numbers.iter().zip(&mut ranges).enumerate() {
+            if *number >= COMMON && !is_limit(index) {
                 let mut text = [b'0'; LONGEST];
                 let digits = digits(*number, &mut text);
                 *range = (all.len() as u8, (all.len() + digits.len()) as u8);
                 all.extend_from_slice(digits);
             }
         }
-        Texts { all: Bytes::copy_from_slice(&all), id: id.len(), numbers: places }
+        Texts { all: Bytes::copy_from_slice(&all), id: id.len(), numbers: ranges }
     }
 
     fn id(&mut self) -> HeaderValue {
@@ -203,8 +203,8 @@ impl Texts {
     }
 
     /// Returns `None` if the number is not in this allocation.
-    fn number(&self, place: usize) -> Option<HeaderValue> {
-        let (start, end) = *self.numbers.get(place)?;
+    fn number(&self, index: usize) -> Option<HeaderValue> {
+        let (start, end) = *self.numbers.get(index)?;
         (start < end).then(|| value(self.all.slice(usize::from(start)..end.into())))
     }
 }
@@ -229,7 +229,7 @@ impl Memory {
 }
 
 thread_local! {
-    static LIMITS: RefCell<[Memory; PLACES]> = const { RefCell::new([const { Memory(None) }; PLACES]) };
+    static LIMITS: RefCell<[Memory; NUMBERS]> = const { RefCell::new([const { Memory(None) }; NUMBERS]) };
 }
 
 /// Numbers below it have a static text.
@@ -240,7 +240,8 @@ static TEXTS: [u8; COMMON as usize * DIGITS] = {
     let mut texts = [0; COMMON as usize * DIGITS];
     let mut number = 0;
     while number < COMMON as usize {
-        let (mut left, mut digit) = (number, DIGITS);
+        let mut left = number;
+        let mut digit = DIGITS;
         while digit > 0 {
             digit -= 1;
             texts[number * DIGITS + digit] = b'0' + (left % 10) as u8;
@@ -273,7 +274,8 @@ fn large(number: u64) -> HeaderValue {
 
 /// Writes the digits of a number to the end of `text`, which must be all zeros.
 fn digits(number: u64, text: &mut [u8; LONGEST]) -> &[u8] {
-    let (mut left, mut at) = (number, text.len());
+    let mut left = number;
+    let mut at = text.len();
     while left > 0 {
         at -= DIGITS;
         let four = (left % COMMON) as usize * DIGITS;

@@ -25,7 +25,8 @@ mod tests {
 
     #[test]
     fn each_call_of_a_program_has_its_own_number_that_fits_a_float() {
-        let (one, two) = (next_call_number(), next_call_number());
+        let one = next_call_number();
+        let two = next_call_number();
         assert_ne!(one, two);
         assert!([one, two].iter().all(|number| (FIRST..1 << 53).contains(number)));
     }

@@ -26,15 +26,16 @@ fn nanos(time: Duration) -> u64 {
 
 /// Returns the new `until` after `calls` more calls, or `None` if they exceed the rate now.
 fn after(until: u64, rate: NodeRate, calls: u32, now: u64) -> Option<u64> {
-    let (share, burst) = (share(rate), rate.burst.max(1));
+    let share = share(rate);
+    let burst = rate.burst.max(1);
     let base = until.max(now);
-    let wanted = share.saturating_mul(calls.min(burst).into());
-    let is_within = (base - now).saturating_add(wanted) <= share.saturating_mul(burst.into());
+    let cost = share.saturating_mul(calls.min(burst).into());
+    let is_within = (base - now).saturating_add(cost) <= share.saturating_mul(burst.into());
     is_within.then(|| base.saturating_add(share.saturating_mul(calls.into())))
 }
 
 impl CallRate {
-    pub(super) fn has_room(&self, rate: NodeRate, calls: u32, now: Duration) -> bool {
+    pub(super) fn has_capacity(&self, rate: NodeRate, calls: u32, now: Duration) -> bool {
         after(self.until.load(Relaxed), rate, calls, nanos(now)).is_some()
     }
 
@@ -46,7 +47,8 @@ impl CallRate {
 
     /// Counts calls that are sent regardless of the rate.
     pub(super) fn count(&self, rate: NodeRate, calls: u32, now: Duration) {
-        let (now, used) = (nanos(now), share(rate).saturating_mul(calls.into()));
+        let now = nanos(now);
+        let used = share(rate).saturating_mul(calls.into());
         let later = |until: u64| Some(until.max(now).saturating_add(used));
         // `later` never returns `None`.
         let _ = self.until.fetch_update(Relaxed, Relaxed, later);
@@ -81,7 +83,7 @@ mod tests {
     fn a_burst_is_taken_at_once_and_then_calls_at_the_rate() {
         let used = CallRate::default();
         assert_eq!((taken(&used, millis(0)), taken(&used, millis(0))), (5, 0));
-        assert!(!used.has_room(RATE, 1, millis(99)) && used.has_room(RATE, 1, millis(100)));
+        assert!(!used.has_capacity(RATE, 1, millis(99)) && used.has_capacity(RATE, 1, millis(100)));
         assert_eq!((taken(&used, millis(99)), taken(&used, millis(100))), (0, 1));
         assert_eq!(taken(&used, millis(350)), 2);
         assert_eq!(taken(&used, millis(3_600_000)), 5, "no more than the burst is saved up");
@@ -93,7 +95,7 @@ mod tests {
         assert!(used.take(RATE, 3, millis(0)) && !used.take(RATE, 3, millis(0)));
         assert!(used.take(RATE, 2, millis(0)));
         assert!(!used.take(RATE, 20, millis(499)) && used.take(RATE, 20, millis(500)));
-        assert!(!used.has_room(RATE, 1, millis(2_099)) && used.has_room(RATE, 1, millis(2_100)));
+        assert!(!used.has_capacity(RATE, 1, millis(2_099)) && used.has_capacity(RATE, 1, millis(2_100)));
     }
 
     #[test]
@@ -114,7 +116,7 @@ mod tests {
         assert_eq!(taken(&used, millis(9_000)), 5);
         used.give_back(RATE, 5, millis(0), millis(9_000));
         assert_eq!(taken(&used, millis(9_000)), 0, "no more than the burst at once");
-        assert!(!used.has_room(RATE, 1, millis(9_060)));
+        assert!(!used.has_capacity(RATE, 1, millis(9_060)));
         used.give_back(RATE, 1, millis(9_000), millis(9_060));
         assert_eq!(taken(&used, millis(9_060)), 1, "the rest of its tenth of a second");
     }
@@ -140,13 +142,15 @@ mod tests {
             burst in 1_u32..100,
             steps in proptest::collection::vec((0_u64..50_000, 1_u32..4), 1..300),
         ) {
-            let (used, rate) = (CallRate::default(), NodeRate { per_second, burst });
-            let (mut now, mut calls) = (Duration::from_secs(9), 0_u64);
+            let used = CallRate::default();
+            let rate = NodeRate { per_second, burst };
+            let mut now = Duration::from_secs(9);
+            let mut calls = 0_u64;
             let begin = now;
-            for (micros, wanted) in steps {
+            for (micros, cost) in steps {
                 now += Duration::from_micros(micros);
-                let wanted = wanted.min(burst);
-                calls += if used.take(rate, wanted, now) { u64::from(wanted) } else { 0 };
+                let cost = cost.min(burst);
+                calls += if used.take(rate, cost, now) { u64::from(cost) } else { 0 };
                 let passed = (now - begin).as_nanos();
                 let most = u128::from(burst) + passed * u128::from(per_second) / 1_000_000_000;
                 prop_assert!(u128::from(calls) <= most, "{calls} after {passed} ns");
@@ -163,10 +167,12 @@ mod tests {
                 1..150,
             ),
         ) {
-            let (used, rate) = (CallRate::default(), NodeRate { per_second, burst });
+            let used = CallRate::default();
+            let rate = NodeRate { per_second, burst };
             let mut now = Duration::from_secs(9);
-            let (mut sent, mut unsent) = (Vec::new(), Vec::new());
-            for (micros, wanted, failing_after) in steps {
+            let mut sent = Vec::new();
+            let mut unsent = Vec::new();
+            for (micros, cost, failing_after) in steps {
                 now += Duration::from_micros(micros);
                 unsent.retain(|&(taken, failing, calls): &(Duration, Duration, u32)| {
                     let has_failed = failing <= now;
@@ -175,11 +181,11 @@ mod tests {
                     }
                     !has_failed
                 });
-                let wanted = wanted.min(burst);
-                if used.take(rate, wanted, now) {
+                let cost = cost.min(burst);
+                if used.take(rate, cost, now) {
                     match failing_after {
-                        Some(micros) => unsent.push((now, now + Duration::from_micros(micros), wanted)),
-                        None => sent.push((now, wanted)),
+                        Some(micros) => unsent.push((now, now + Duration::from_micros(micros), cost)),
+                        None => sent.push((now, cost)),
                     }
                 }
             }

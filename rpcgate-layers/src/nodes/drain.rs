@@ -81,7 +81,8 @@ mod tests {
     #[test]
     fn a_node_is_drained_on_its_own_chain_whether_it_or_the_drain_comes_first() {
         let drains = NodeDrains::default();
-        let (one, two) = (drains.of(ETH, "a"), drains.of(ChainName::new("bsc"), "a"));
+        let one = drains.of(ETH, "a");
+        let two = drains.of(ChainName::new("bsc"), "a");
         drains.set(named("a"));
         assert!(one.is_drained() && !two.is_drained());
         drains.set(named("b"));

@@ -57,7 +57,7 @@ pub(crate) trait Exchange: Send {
     }
 
     /// Returns the observer that follows where the call is tried, if there is one.
-    fn place(&self) -> Option<&TryAddress> {
+    fn address(&self) -> Option<&TryAddress> {
         None
     }
 
@@ -119,7 +119,7 @@ pub(super) struct HttpExchange<'a, F> {
     pub(super) memory: &'a mut MemoryPermit,
     pub(super) classify: F,
     /// The observer of the tries.
-    pub(super) place: Option<&'a TryAddress>,
+    pub(super) address: Option<&'a TryAddress>,
 }
 
 impl<T, F> Exchange for HttpExchange<'_, F>
@@ -156,8 +156,8 @@ where
         self.request.choice
     }
 
-    fn place(&self) -> Option<&TryAddress> {
-        self.place
+    fn address(&self) -> Option<&TryAddress> {
+        self.address
     }
 
     fn may_repeat(&self) -> bool {

@@ -45,13 +45,13 @@ pub async fn watch_head(pool: Arc<Pool>, chain: Arc<Chain>, every: Duration) {
     loop {
         let is_extra = tokio::select! {
             _ = ticks.tick() => false,
-            () = pool.head_wanted() => true,
+            () = pool.head_requested() => true,
         };
         let asks_networks = !is_extra && rounds.is_multiple_of(NETWORK_ROUNDS);
         rounds += u64::from(!is_extra);
         pool.sweep();
-        let asked = pool.probed().filter(|index| !pool.is_spent(*index));
-        let probes = asked.map(|index| probe(&pool, &chain, index, (&first, second.as_ref()), asks_networks));
+        let probed = pool.probed().filter(|index| !pool.is_spent(*index));
+        let probes = probed.map(|index| probe(&pool, &chain, index, &first, second.as_ref(), asks_networks));
         let answers = join_all(probes).await.into_iter().flatten().collect();
         if pool.take_wrong_networks() {
             chain.head().drop_replies();
@@ -60,16 +60,19 @@ pub async fn watch_head(pool: Arc<Pool>, chain: Arc<Chain>, every: Duration) {
             pool.compare(head.height);
             chain.head().set(head.height);
             if head.has_fallen {
-                let (name, height) = (chain.name(), head.height);
+                let name = chain.name();
+                let height = head.height;
                 tracing::warn!(chain = %name, height, "the head has fallen back far: stored answers of the chain are dropped");
                 chain.head().drop_replies();
             }
         }
-        pool.tell_heads();
+        pool.notify_heads();
         for (view, logged) in pool.nodes().zip(&mut logged) {
             let name = view.health.name();
             if logged.replace(name) != Some(name) {
-                let (chain, node, height) = (chain.name(), view.name, view.height);
+                let chain = chain.name();
+                let node = view.name;
+                let height = view.height;
                 let reason = view.reason.as_deref();
                 tracing::info!(%chain, %node, health = name, height, reason, "the health of a node");
             }
@@ -83,12 +86,14 @@ async fn probe(
     pool: &Pool,
     chain: &Chain,
     index: NodeIndex,
-    calls: (&ProbeCall, Option<&ProbeCall>),
+    first: &ProbeCall,
+    second: Option<&ProbeCall>,
     asks_network: bool,
 ) -> Option<NodeHeight> {
     let began = pool.elapsed();
     let mut took = Duration::ZERO;
-    let status = status(pool, chain, index, calls, || took = pool.elapsed().saturating_sub(began)).await;
+    let status =
+        status(pool, chain, index, first, second, || took = pool.elapsed().saturating_sub(began)).await;
     // The height of a node that answers for the first time, or again, must not be compared with others before its
     // network is known.
     if status.is_ok() && (asks_network || pool.is_network_due(index)) {
@@ -103,7 +108,8 @@ async fn status(
     pool: &Pool,
     chain: &Chain,
     index: NodeIndex,
-    (first, second): (&ProbeCall, Option<&ProbeCall>),
+    first: &ProbeCall,
+    second: Option<&ProbeCall>,
     answered: impl FnOnce(),
 ) -> Result<NodeStatus, ProbeFailure> {
     let adapter = chain.adapter();
@@ -165,7 +171,9 @@ mod tests {
 
     #[tokio::test]
     async fn the_head_is_the_higher_of_two_nodes_and_the_second_of_three() {
-        let (seven, nine, lie) = (r#""result":7"#, r#""result":9"#, r#""result":1000000"#);
+        let seven = r#""result":7"#;
+        let nine = r#""result":9"#;
+        let lie = r#""result":1000000"#;
         assert_eq!(watched(&[seven, nine], 0).await.0, Some(9));
         assert_eq!(watched(&[lie, seven, nine], 0).await.0, Some(9));
     }

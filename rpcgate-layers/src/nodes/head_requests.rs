@@ -14,7 +14,7 @@ const LEAST_BETWEEN_PROBES: Duration = Duration::from_millis(250);
 /// The signals between calls that wait for a height and the probes that report it.
 #[derive(Debug, Default)]
 pub(super) struct HeadRequests {
-    wanted: Notify,
+    requested: Notify,
     probed: Notify,
 }
 
@@ -30,7 +30,7 @@ impl HeadRequests {
                 if let Some(found) = reached() {
                     return found;
                 }
-                self.wanted.notify_one();
+                self.requested.notify_one();
                 probed.await;
             }
         };
@@ -41,12 +41,12 @@ impl HeadRequests {
     }
 
     /// Completes when probes are requested, and not before the minimum time has passed.
-    pub(super) async fn wanted(&self) {
+    pub(super) async fn requested(&self) {
         sleep(LEAST_BETWEEN_PROBES).await;
-        self.wanted.notified().await;
+        self.requested.notified().await;
     }
 
-    pub(super) fn tell(&self) {
+    pub(super) fn notify_probed(&self) {
         self.probed.notify_waiters();
     }
 }
@@ -63,15 +63,16 @@ mod tests {
 
     async fn probe_on_demand(requests: &HeadRequests, rounds: &AtomicU64) {
         loop {
-            requests.wanted().await;
+            requests.requested().await;
             rounds.fetch_add(1, Relaxed);
-            requests.tell();
+            requests.notify_probed();
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_call_waits_for_the_round_that_shows_its_height_and_asks_for_it() {
-        let (requests, height) = (HeadRequests::default(), AtomicU64::new(1));
+        let requests = HeadRequests::default();
+        let height = AtomicU64::new(1);
         let rounds = probe_on_demand(&requests, &height);
         let waits = async {
             let both = tokio::join!(requests.wait(|| above(&height, 3)), requests.wait(|| above(&height, 2)));
@@ -84,7 +85,9 @@ mod tests {
     // Shows (Nodes and cache).
     #[tokio::test(start_paused = true)]
     async fn an_unreached_height_is_waited_for_one_second_with_at_most_four_probes() {
-        let (requests, probes, began) = (HeadRequests::default(), AtomicU64::new(0), Instant::now());
+        let requests = HeadRequests::default();
+        let probes = AtomicU64::new(0);
+        let began = Instant::now();
         let rounds = probe_on_demand(&requests, &probes);
         let waits = async {
             let crowd = (0..50).map(|_| requests.wait(|| None::<u64>));

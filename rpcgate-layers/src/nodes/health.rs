@@ -148,8 +148,8 @@ impl HealthState {
         let longest = |left: fn(&TransportHealth, Duration) -> Duration| {
             self.transports.iter().map(|transport| left(transport, now)).max().unwrap_or_default()
         };
-        let (unreachable, ejected) =
-            (longest(TransportHealth::unreachable_for), longest(TransportHealth::ejected_for));
+        let unreachable = longest(TransportHealth::unreachable_for);
+        let ejected = longest(TransportHealth::ejected_for);
         let was_unreachable = || self.transports.iter().any(TransportHealth::was_unreachable);
         match self.probed.load(Relaxed) {
             _ if !unreachable.is_zero() => NodeHealth::Unreachable { left: unreachable },
@@ -301,7 +301,7 @@ mod tests {
     }
 
     fn answers(health: &HealthState) {
-        health.by(Transport::Http).record_answer(Verdict::Usable, MethodIndex::OTHER, (None, || NOW));
+        health.by(Transport::Http).record_answer(Verdict::Usable, MethodIndex::OTHER, None, || NOW);
     }
 
     fn fails(health: &HealthState, now: Duration) {

@@ -76,7 +76,7 @@ pub struct HedgeCounts {
 const SAVED: u64 = 10;
 
 /// The cost of one hedge, in hundredths of a hedge.
-const WHOLE: u64 = 100;
+const FULL: u64 = 100;
 
 #[derive(Debug)]
 pub(super) struct Hedging {
@@ -94,7 +94,7 @@ impl Hedging {
         Hedging {
             latencies: Latencies::new(policy.percentile),
             policy,
-            earned: AtomicU64::new(SAVED * WHOLE),
+            earned: AtomicU64::new(SAVED * FULL),
             sent: AtomicU64::new(0),
             won: AtomicU64::new(0),
             withheld: AtomicU64::new(0),
@@ -105,7 +105,7 @@ impl Hedging {
     /// were measured.
     pub(super) fn begin(&self, method: &'static str) -> Option<Duration> {
         // Concurrent calls may exceed the bound by a little, which does no harm.
-        if self.earned.load(Relaxed) < SAVED * WHOLE {
+        if self.earned.load(Relaxed) < SAVED * FULL {
             self.earned.fetch_add(self.policy.max_percent.into(), Relaxed);
         }
         Some(self.latencies.usual(method)?.max(self.policy.at_least))
@@ -118,11 +118,11 @@ impl Hedging {
 
     /// Takes one hedge from the share of all calls. Returns false if none is left.
     pub(super) fn take(&self) -> bool {
-        self.earned.fetch_update(Relaxed, Relaxed, |earned| earned.checked_sub(WHOLE)).is_ok()
+        self.earned.fetch_update(Relaxed, Relaxed, |earned| earned.checked_sub(FULL)).is_ok()
     }
 
     pub(super) fn give_back(&self) {
-        self.earned.fetch_add(WHOLE, Relaxed);
+        self.earned.fetch_add(FULL, Relaxed);
     }
 
     pub(super) fn count_sent(&self) {

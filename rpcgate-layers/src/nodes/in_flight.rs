@@ -112,7 +112,8 @@ mod tests {
     #[test]
     fn a_guard_counts_until_it_is_dropped_whether_it_borrows_the_count_or_shares_it() {
         let count = Arc::new(AtomicUsize::new(0));
-        let (borrowed, shared) = (InFlightGuard::new(&*count), InFlightGuard::new(count.clone()));
+        let borrowed = InFlightGuard::new(&*count);
+        let shared = InFlightGuard::new(count.clone());
         assert_eq!(count.load(Relaxed), 2);
         drop(borrowed);
         assert_eq!(count.load(Relaxed), 1);

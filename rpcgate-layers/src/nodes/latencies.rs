@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 /// The number of slots for methods, without the shared one.
-const PLACES: usize = 63;
+const SLOTS: usize = 63;
 
 /// The number of slots at which a method is looked for.
 const PROBED: usize = 8;
@@ -80,17 +80,17 @@ impl MethodLatency {
         let counts = self.buckets.each_ref().map(|bucket| u64::from(bucket.load(Relaxed)));
         let rank = (counts.iter().sum::<u64>() * u64::from(percentile)).div_ceil(100);
         let mut below = 0;
-        let place = counts.iter().position(|count| {
+        let slot = counts.iter().position(|count| {
             below += count;
             below >= rank
         });
-        upper(place.unwrap_or(BUCKETS - 1))
+        upper(slot.unwrap_or(BUCKETS - 1))
     }
 }
 
 impl Latencies {
     pub(super) fn new(percentile: u32) -> Self {
-        let methods = (0..PLACES).map(|_| MethodLatency::new()).collect();
+        let methods = (0..SLOTS).map(|_| MethodLatency::new()).collect();
         Latencies { percentile, methods, others: MethodLatency::new() }
     }
 
@@ -102,10 +102,10 @@ impl Latencies {
         }
         let name = method.as_ptr().addr();
         for step in 0..PROBED {
-            let Some(place) = self.methods.get((name / 8 + step) % PLACES) else { break };
-            let taken = place.name.load(Relaxed);
-            if taken == name || (taken == 0 && claims(place, name)) {
-                return place;
+            let Some(slot) = self.methods.get((name / 8 + step) % SLOTS) else { break };
+            let taken = slot.name.load(Relaxed);
+            if taken == name || (taken == 0 && claims(slot, name)) {
+                return slot;
             }
         }
         &self.others
@@ -123,8 +123,8 @@ impl Latencies {
 }
 
 /// Claims a free slot. Returns whether it now belongs to this name.
-fn claims(place: &MethodLatency, name: usize) -> bool {
-    match place.name.compare_exchange(0, name, Relaxed, Relaxed) {
+fn claims(slot: &MethodLatency, name: usize) -> bool {
+    match slot.name.compare_exchange(0, name, Relaxed, Relaxed) {
         Ok(_) => true,
         Err(taken) => taken == name,
     }
@@ -190,9 +190,9 @@ mod tests {
         for at in (0..4_096).step_by(8) {
             latencies.record(&names[at..=at], MILLI);
         }
-        let taken = latencies.methods.iter().filter(|place| place.name.load(Relaxed) != 0).count();
-        assert_eq!(taken, PLACES);
-        assert!(latencies.others.calls.load(Relaxed) as usize >= 512 - PLACES);
+        let taken = latencies.methods.iter().filter(|slot| slot.name.load(Relaxed) != 0).count();
+        assert_eq!(taken, SLOTS);
+        assert!(latencies.others.calls.load(Relaxed) as usize >= 512 - SLOTS);
         latencies.record("", MILLI);
         assert!(latencies.usual("").is_some());
     }

@@ -17,7 +17,8 @@ const fn pack(month: CalendarMonth, calls: u64) -> u64 {
 }
 
 const fn read(word: u64, now: CalendarMonth) -> (CalendarMonth, u64) {
-    let (month, calls) = ((word >> BITS) as u16, word & MOST);
+    let month = (word >> BITS) as u16;
+    let calls = word & MOST;
     if month == now.number() || month == now.next().number() {
         (CalendarMonth::from_number(month), calls)
     } else {

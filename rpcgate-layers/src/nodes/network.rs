@@ -38,7 +38,7 @@ impl ExpectedNetwork {
     }
 }
 
-const NOT_ASKED: u8 = 0;
+const NOT_QUERIED: u8 = 0;
 const UNKNOWN: u8 = 1;
 /// The node belongs to the expected network, or does not show its network.
 const USABLE: u8 = 2;
@@ -81,7 +81,7 @@ impl fmt::Display for WrongNetwork {
 impl NodeNetwork {
     /// Requires that the node is asked before its next call.
     pub(super) fn expect(&self) {
-        let _ = self.state.compare_exchange(NOT_ASKED, UNKNOWN, Relaxed, Relaxed);
+        let _ = self.state.compare_exchange(NOT_QUERIED, UNKNOWN, Relaxed, Relaxed);
     }
 
     #[inline]
@@ -167,7 +167,8 @@ mod tests {
     // Shows (Nodes and cache).
     #[test]
     fn a_node_of_another_network_stays_wrong_until_it_shows_the_right_one() {
-        let (network, probe) = (network(), probe(&ExpectedNetwork::OfChain));
+        let network = network();
+        let probe = probe(&ExpectedNetwork::OfChain);
         assert!(network.is_unknown() && !network.is_wrong());
         assert!(matches!(network.record(&probe, Some(b"1")), NetworkFinding::Wrong(_)));
         assert!(network.is_wrong() && network.take_wrong() && !network.take_wrong());
@@ -199,7 +200,8 @@ mod tests {
     #[test]
     fn an_operator_names_the_network_as_nodes_show_it_or_by_a_hexadecimal_number() {
         for name in ["97", "0x61"] {
-            let (network, probe) = (network(), probe(&ExpectedNetwork::Named(name.into())));
+            let network = network();
+            let probe = probe(&ExpectedNetwork::Named(name.into()));
             network.record(&probe, Some(b"97"));
             assert!(!network.is_wrong(), "{name}");
             network.record(&probe, Some(b"56"));

@@ -18,8 +18,8 @@ use std::time::Duration;
 pub struct NodeIndex(pub(crate) usize);
 
 impl NodeIndex {
-    pub(crate) const fn new(place: u16) -> Self {
-        NodeIndex(place as usize)
+    pub(crate) const fn new(position: u16) -> Self {
+        NodeIndex(position as usize)
     }
 
     /// Returns the position, counted from 0 in the order of the configuration.
@@ -83,8 +83,8 @@ impl Node {
         !self.config.allowance.is_none()
     }
 
-    pub(super) fn has_room(&self, calls: u32, at: SpendingTime) -> bool {
-        !self.has_allowance() || self.config.spending.has_room(&self.config.allowance, calls, at)
+    pub(super) fn has_capacity(&self, calls: u32, at: SpendingTime) -> bool {
+        !self.has_allowance() || self.config.spending.has_capacity(&self.config.allowance, calls, at)
     }
 
     /// Takes `calls` calls from the node's limits; `None` if it may not get them now.

@@ -3,7 +3,7 @@ use super::node::NodeIndex;
 /// A set of nodes of a pool, by position. Nodes from position 64 on are in the set of all nodes and in no other set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct NodeSet {
-    places: u64,
+    bits: u64,
     /// True if only these nodes have the state that a call uses, so that the call must reach them even while they are
     /// drained.
     is_bound: bool,
@@ -13,8 +13,8 @@ impl NodeSet {
     pub(crate) const NONE: NodeSet = NodeSet::of(0);
     pub(crate) const ALL: NodeSet = NodeSet::of(u64::MAX);
 
-    const fn of(places: u64) -> NodeSet {
-        NodeSet { places, is_bound: false }
+    const fn of(bits: u64) -> NodeSet {
+        NodeSet { bits, is_bound: false }
     }
 
     /// Returns the set of the one node that has the state that a call uses. Its position must be below 64.
@@ -34,30 +34,30 @@ impl NodeSet {
     }
 
     pub(crate) const fn has(self, node: NodeIndex) -> bool {
-        if node.0 < 64 { self.places & (1 << node.0) != 0 } else { self.places == u64::MAX }
+        if node.0 < 64 { self.bits & (1 << node.0) != 0 } else { self.bits == u64::MAX }
     }
 
     pub(crate) const fn is_empty(self) -> bool {
-        self.places == 0
+        self.bits == 0
     }
 
     pub(crate) const fn and(self, other: NodeSet) -> NodeSet {
-        NodeSet { places: self.places & other.places, is_bound: self.is_bound || other.is_bound }
+        NodeSet { bits: self.bits & other.bits, is_bound: self.is_bound || other.is_bound }
     }
 
     pub(crate) const fn or(self, other: NodeSet) -> NodeSet {
-        NodeSet { places: self.places | other.places, ..self }
+        NodeSet { bits: self.bits | other.bits, ..self }
     }
 
     pub(crate) const fn without(self, other: NodeSet) -> NodeSet {
-        NodeSet { places: self.places & !other.places, ..self }
+        NodeSet { bits: self.bits & !other.bits, ..self }
     }
 }
 
 impl FromIterator<NodeIndex> for NodeSet {
     fn from_iter<I: IntoIterator<Item = NodeIndex>>(nodes: I) -> Self {
-        let places = nodes.into_iter().filter(|node| node.0 < 64);
-        NodeSet::of(places.fold(0, |set, node| set | 1 << node.0))
+        let bits = nodes.into_iter().filter(|node| node.0 < 64);
+        NodeSet::of(bits.fold(0, |set, node| set | 1 << node.0))
     }
 }
 
@@ -68,8 +68,8 @@ mod tests {
     #[test]
     fn a_set_contains_the_first_64_nodes_and_all_means_every_node() {
         let some: NodeSet = [NodeIndex(0), NodeIndex(63), NodeIndex(64)].into_iter().collect();
-        let places: Vec<_> = (0..100).filter(|place| some.has(NodeIndex(*place))).collect();
-        assert_eq!(places, [0, 63]);
+        let bits: Vec<_> = (0..100).filter(|place| some.has(NodeIndex(*place))).collect();
+        assert_eq!(bits, [0, 63]);
         assert!((0..100).all(|place| NodeSet::ALL.has(NodeIndex(place))));
         assert!((0..100).all(|place| !NodeSet::NONE.has(NodeIndex(place))));
         let one: NodeSet = [NodeIndex(63)].into_iter().collect();

@@ -113,15 +113,15 @@ impl Pool {
         let max_batch = by_http.filter_map(|node| node.max_batch).min().unwrap_or(usize::MAX).max(1);
         let nodes: Box<[_]> =
             nodes.into_iter().enumerate().map(|(index, config)| Node::new(index, config)).collect();
-        let is_whole = |node: &Arc<Node>| node.config.methods.is_all();
+        let serves_all = |node: &Arc<Node>| node.config.methods.is_all();
         let has_ws = |node: &&Arc<Node>| node.config.address(Transport::Ws).is_some();
-        let whole_streams = nodes.iter().filter(has_ws).filter(|node| is_whole(node));
-        let whole_streams: NodeSet = whole_streams.map(|node| node.index).collect();
+        let full_streams = nodes.iter().filter(has_ws).filter(|node| serves_all(node));
+        let full_streams: NodeSet = full_streams.map(|node| node.index).collect();
         let by_http = || nodes.iter().filter(|node| node.config.address(Transport::Http).is_some());
         let archives: NodeSet =
             by_http().filter(|node| node.config.is_archive).map(|node| node.index).collect();
         let are_all = by_http().all(|node| node.config.is_archive);
-        let is_selective = !nodes.iter().all(is_whole);
+        let is_selective = !nodes.iter().all(serves_all);
         let has_allowances = nodes.iter().any(|node| node.has_allowance());
         let client_limits = ClientLimits {
             connect: limits.connect,
@@ -161,7 +161,7 @@ impl Pool {
             max_batch,
             is_selective,
             has_allowances,
-            for_streams: if is_selective && !whole_streams.is_empty() { whole_streams } else { NodeSet::ALL },
+            for_streams: if is_selective && !full_streams.is_empty() { full_streams } else { NodeSet::ALL },
             archives: if are_all { NodeSet::NONE } else { archives },
             max_lag: limits.max_lag.unwrap_or(facts.max_lag),
             timers: TimerPool::default(),
@@ -240,8 +240,8 @@ impl Pool {
         self.nodes.iter().find(is_it).map(|node| node.index)
     }
 
-    pub(crate) fn digits(&self, place: u16) -> Option<NodeDigits> {
-        self.nodes.get(usize::from(place)).map(|node| node.config.digits)
+    pub(crate) fn digits(&self, position: u16) -> Option<NodeDigits> {
+        self.nodes.get(usize::from(position)).map(|node| node.config.digits)
     }
 
     /// Returns the nodes that may create state of their own: those to which later calls can be bound.
@@ -253,8 +253,8 @@ impl Pool {
         self.archives
     }
 
-    pub(crate) fn is_archive(&self, place: u16) -> bool {
-        self.archives.has(NodeIndex(place.into()))
+    pub(crate) fn is_archive(&self, position: u16) -> bool {
+        self.archives.has(NodeIndex(position.into()))
     }
 
     /// Returns the nodes to ask if the node at `index` answers with an error that it may have caused itself. These are

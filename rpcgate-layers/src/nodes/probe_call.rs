@@ -116,7 +116,7 @@ impl ProbeCall {
     /// # Errors
     /// [`ProbeFailure`] says why the answer has no result.
     pub(super) fn read(&self, answer: NodeAnswer) -> Result<Bytes, ProbeFailure> {
-        let AnswerBody::Whole(body) = answer.body else { return Err(ProbeFailure::Unreadable) };
+        let AnswerBody::Complete(body) = answer.body else { return Err(ProbeFailure::Unreadable) };
         let bad_status =
             (!answer.status.is_success()).then_some(ProbeFailure::Status(answer.status.as_u16()));
         if matches!(self, ProbeCall::Rest(_)) {

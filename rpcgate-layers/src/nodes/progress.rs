@@ -43,7 +43,9 @@ impl<'s> CallProgress<'s> {
         on_sent: &'s mut OnSent<'_>,
         tries: &'s mut NodeTries,
     ) -> Self {
-        let (node, taken, bad_answer) = (None, None, None);
+        let node = None;
+        let taken = None;
+        let bad_answer = None;
         CallProgress {
             sent: false,
             node,
@@ -69,9 +71,9 @@ impl<'s> CallProgress<'s> {
         self.waits_since = Some(now.saturating_sub(self.took.unwrap_or_default()));
     }
 
-    /// Records that the answer has arrived. It is not accepted yet. `is_whole`: no part of it is still to come.
-    pub(crate) fn arrive(&mut self, now: Duration, is_whole: bool) {
-        let since = self.waits_since.take().filter(|_| is_whole);
+    /// Records that the answer has arrived. It is not accepted yet. `is_complete`: no part of it is still to come.
+    pub(crate) fn arrive(&mut self, now: Duration, is_complete: bool) {
+        let since = self.waits_since.take().filter(|_| is_complete);
         self.took = since.map(|since| now.saturating_sub(since));
         self.tries.arrive(now);
     }
@@ -87,13 +89,13 @@ impl<'s> CallProgress<'s> {
 /// The sent state of several tries of one call that run at the same time.
 pub(crate) struct JointProgress<'s, B: Borrow<AtomicBool>> {
     sent: &'s [B],
-    is_told: bool,
+    reported: bool,
     on_sent: &'s mut OnSent<'s>,
 }
 
 impl<'s, B: Borrow<AtomicBool>> JointProgress<'s, B> {
     pub(crate) fn new(sent: &'s [B], on_sent: &'s mut OnSent<'_>) -> Self {
-        JointProgress { sent, is_told: false, on_sent }
+        JointProgress { sent, reported: false, on_sent }
     }
 
     fn any_sent(&self) -> bool {
@@ -102,10 +104,10 @@ impl<'s, B: Borrow<AtomicBool>> JointProgress<'s, B> {
 
     /// Notifies the listener of changes. The tries cannot all hold the listener, so this is called after each of their
     /// polls.
-    pub(crate) fn tell(&mut self) {
+    pub(crate) fn notify(&mut self) {
         let is_sent = self.any_sent();
-        if is_sent != self.is_told {
-            self.is_told = is_sent;
+        if is_sent != self.reported {
+            self.reported = is_sent;
             (self.on_sent)(is_sent);
         }
     }
@@ -124,7 +126,7 @@ impl<'s, B: Borrow<AtomicBool>> JointProgress<'s, B> {
 impl<B: Borrow<AtomicBool>> Drop for JointProgress<'_, B> {
     /// Tries that are dropped with their call may learn only then that they were sent. They are dropped before this.
     fn drop(&mut self) {
-        self.tell();
+        self.notify();
     }
 }
 
@@ -144,8 +146,8 @@ mod tests {
         for (first, second) in [(false, false), (true, false), (true, true), (false, true), (false, false)] {
             sent[0].store(first, Relaxed);
             sent[1].store(second, Relaxed);
-            progress.tell();
-            progress.tell();
+            progress.notify();
+            progress.notify();
             let expected = Fault { sent: first || second, ..fault };
             assert_eq!(result(&progress), Err(expected.into()));
         }

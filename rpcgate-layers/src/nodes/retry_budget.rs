@@ -94,16 +94,17 @@ impl RetryBalance {
     /// Takes one retry if `kept_back` parts are left afterwards.
     fn withdraw_beyond(&self, kept_back: f64, now: Duration) -> bool {
         let calls = self.calls.load(Relaxed);
-        let (retry, ttl) = (f64::from(self.budget.calls_per_retry), self.budget.ttl.as_secs_f64());
+        let retry = f64::from(self.budget.calls_per_retry);
+        let ttl = self.budget.ttl.as_secs_f64();
         let mut saved = self.saved.lock();
         let secs = now.saturating_sub(saved.at).as_secs_f64();
         let new_calls = calls.saturating_sub(saved.calls) as f64;
         let earned = new_calls.max(Self::min_parts(&self.budget, secs));
         // After a time without retries that is longer than `ttl`, only its last part counts.
-        let (part, kept) =
+        let (part, remaining) =
             if secs > ttl { (ttl / secs, 0.0) } else { (1.0, 1.0 - secs / ttl.max(f64::MIN_POSITIVE)) };
         *saved = Saved {
-            parts: saved.parts * kept + earned * part,
+            parts: saved.parts * remaining + earned * part,
             calls: calls.max(saved.calls),
             at: now.max(saved.at),
         };

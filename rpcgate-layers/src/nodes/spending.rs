@@ -87,9 +87,9 @@ impl NodeSpending {
         !self.is_within_budget(allowance, 1, at)
     }
 
-    pub(super) fn has_room(&self, allowance: &NodeAllowance, calls: u32, at: SpendingTime) -> bool {
+    pub(super) fn has_capacity(&self, allowance: &NodeAllowance, calls: u32, at: SpendingTime) -> bool {
         self.is_within_budget(allowance, calls, at)
-            && allowance.rate.is_none_or(|rate| self.0.rate.has_room(rate, calls, at.elapsed))
+            && allowance.rate.is_none_or(|rate| self.0.rate.has_capacity(rate, calls, at.elapsed))
     }
 
     /// Takes all `calls` calls, or none. Returns false if they exceed a limit now.
@@ -175,7 +175,8 @@ pub struct NodeMonth {
 /// use rpcgate_core::month::CalendarMonth;
 /// use rpcgate_layers::nodes::{NodeMonth, NodeSpendings};
 ///
-/// let (spendings, now) = (NodeSpendings::default(), Time::from_secs(1_793_491_200));
+/// let spendings = NodeSpendings::default();
+/// let now = Time::from_secs(1_793_491_200);
 /// let month = CalendarMonth::of(now);
 /// let kept = NodeMonth { chain: "eth".into(), node: "https://a".into(), month, calls: 7 };
 /// spendings.restore(std::slice::from_ref(&kept), now);
@@ -215,13 +216,13 @@ impl NodeSpendings {
 
     /// Adds the calls of this gateway from before a restart. Calls of other months are ignored, except those of the
     /// next month: they exist if the clock was set back over the end of a month.
-    pub fn restore(&self, kept: &[NodeMonth], now: Time) {
+    pub fn restore(&self, stored: &[NodeMonth], now: Time) {
         let month = CalendarMonth::of(now);
         let mut nodes = self.nodes.lock();
-        for kept in kept.iter().filter(|kept| kept.month == month || kept.month == month.next()) {
-            let name = (kept.chain.clone(), kept.node.clone());
+        for stored in stored.iter().filter(|stored| stored.month == month || stored.month == month.next()) {
+            let name = (stored.chain.clone(), stored.node.clone());
             if nodes.len() < MOST_REMEMBERED || nodes.contains_key(&name) {
-                nodes.entry(name).or_default().0.own.add(kept.month, kept.calls);
+                nodes.entry(name).or_default().0.own.add(stored.month, stored.calls);
             }
         }
     }
@@ -258,10 +259,11 @@ mod tests {
 
     #[test]
     fn a_hard_budget_is_exact_to_the_call_and_restarts_with_the_month() {
-        let (spending, allowance) = (NodeSpending::default(), budget(10));
+        let spending = NodeSpending::default();
+        let allowance = budget(10);
         assert!(spending.take(&allowance, 8, at(0)) && !spending.take(&allowance, 3, at(0)));
         assert!(spending.take(&allowance, 2, at(0)) && spending.is_spent(&allowance, at(0)));
-        assert!(!spending.has_room(&allowance, 1, at(30 * DAY - 1)));
+        assert!(!spending.has_capacity(&allowance, 1, at(30 * DAY - 1)));
         assert!(spending.take(&allowance, 10, at(30 * DAY)), "a new month");
         let soft = NodeAllowance { over_budget: OverBudget::Allow, ..allowance };
         assert!(spending.take(&soft, 5, at(30 * DAY)) && !spending.is_spent(&soft, at(30 * DAY)));
@@ -271,12 +273,13 @@ mod tests {
     #[test]
     fn calls_of_other_gateways_reduce_the_budget() {
         let spendings = NodeSpendings::default();
-        let (spending, allowance) = (spendings.of(ETH, "a"), budget(10));
+        let spending = spendings.of(ETH, "a");
+        let allowance = budget(10);
         let others = |month, calls| NodeMonth { chain: "eth".into(), node: "a".into(), month, calls };
         let november = CalendarMonth::of(at(0).now);
         spendings.set_others(&others(november, 7), at(0).now);
         spendings.set_others(&others(november, 5), at(0).now);
-        assert!(spending.take(&allowance, 3, at(0)) && !spending.has_room(&allowance, 1, at(0)));
+        assert!(spending.take(&allowance, 3, at(0)) && !spending.has_capacity(&allowance, 1, at(0)));
         spendings.set_others(&others(november, 99), at(30 * DAY).now);
         assert!(spending.take(&allowance, 10, at(30 * DAY)), "that was another month");
     }
@@ -284,12 +287,13 @@ mod tests {
     #[test]
     fn calls_over_the_budget_use_no_rate_and_unsent_calls_are_returned() {
         let rate = Some(NodeRate { per_second: 2, burst: 2 });
-        let (spending, allowance) = (NodeSpending::default(), NodeAllowance { rate, ..budget(3) });
+        let spending = NodeSpending::default();
+        let allowance = NodeAllowance { rate, ..budget(3) };
         assert!(spending.take(&allowance, 2, at(0)) && !spending.take(&allowance, 1, at(0)));
         assert!(!spending.take(&allowance, 2, at(1)), "one is left of the budget");
         assert!(spending.take(&allowance, 1, at(1)));
         spending.give_back(&allowance, 1, at(1), at(1).elapsed);
-        assert!(spending.take(&allowance, 1, at(1)) && !spending.has_room(&allowance, 1, at(9)));
+        assert!(spending.take(&allowance, 1, at(1)) && !spending.has_capacity(&allowance, 1, at(9)));
         spending.pass_over(&allowance, 1, at(9));
         spending.pass_over(&NodeAllowance { monthly_calls: None, ..allowance }, 1, at(9));
         spending.count(&allowance, 4, at(9));
@@ -300,7 +304,8 @@ mod tests {
     #[test]
     fn a_node_that_is_ahead_of_its_budget_comes_after_one_that_costs_more() {
         let priced = |price, calls| NodeAllowance { price: Some(NodePrice(price)), ..budget(calls) };
-        let (cheap, dear) = (NodeSpending::default(), NodeSpending::default());
+        let cheap = NodeSpending::default();
+        let dear = NodeSpending::default();
         let is_cheaper =
             |time| cheap.cost(&priced(1, 720_000), at(time)) < dear.cost(&priced(9, 720_000), at(time));
         assert!(is_cheaper(0));
@@ -333,23 +338,23 @@ mod tests {
         }
         assert!(spendings.nodes.lock().len() <= MOST_REMEMBERED);
         assert!(names(30 * DAY).iter().any(|(name, _)| name == "held"));
-        let kept = spendings.months(at(30 * DAY).now);
+        let stored = spendings.months(at(30 * DAY).now);
         let restarted = NodeSpendings::default();
-        restarted.restore(&kept, at(30 * DAY).now);
+        restarted.restore(&stored, at(30 * DAY).now);
         assert_eq!(
             restarted.months(at(30 * DAY).now).len(),
-            kept.iter().filter(|node| node.calls > 0).count()
+            stored.iter().filter(|node| node.calls > 0).count()
         );
     }
 
     #[test]
     fn counts_are_restored_although_the_clock_was_set_back_over_the_end_of_a_month() {
         let december = CalendarMonth::of(at(30 * DAY).now);
-        let kept = NodeMonth { chain: "eth".into(), node: "a".into(), month: december, calls: 5 };
+        let stored = NodeMonth { chain: "eth".into(), node: "a".into(), month: december, calls: 5 };
         let spendings = NodeSpendings::default();
-        spendings.restore(std::slice::from_ref(&kept), at(30 * DAY - 1).now);
+        spendings.restore(std::slice::from_ref(&stored), at(30 * DAY - 1).now);
         for secs in [30 * DAY - 1, 30 * DAY] {
-            assert_eq!(spendings.months(at(secs).now), std::slice::from_ref(&kept));
+            assert_eq!(spendings.months(at(secs).now), std::slice::from_ref(&stored));
         }
     }
 
@@ -358,8 +363,8 @@ mod tests {
         let spendings = NodeSpendings::default();
         let held: Vec<_> = (0..=MOST_REMEMBERED).map(|node| spendings.of(ETH, &node.to_string())).collect();
         let month = CalendarMonth::of(at(0).now);
-        let kept = |node: &str| NodeMonth { chain: "eth".into(), node: node.into(), month, calls: 5 };
-        spendings.restore(&[kept("gone"), kept("7")], at(0).now);
+        let stored = |node: &str| NodeMonth { chain: "eth".into(), node: node.into(), month, calls: 5 };
+        spendings.restore(&[stored("gone"), stored("7")], at(0).now);
         let calls: Vec<_> = held[6..9].iter().map(|node| node.view(at(0)).month_calls).collect();
         assert_eq!((calls, spendings.months(at(0).now).len()), (vec![0, 5, 0], held.len()));
     }
@@ -374,8 +379,10 @@ mod tests {
                 1..200,
             ),
         ) {
-            let (spending, allowance) = (NodeSpending::default(), budget(budget_calls));
-            let (mut time, mut used) = (0, HashMap::<CalendarMonth, u64>::new());
+            let spending = NodeSpending::default();
+            let allowance = budget(budget_calls);
+            let mut time = 0;
+            let mut used = HashMap::<CalendarMonth, u64>::new();
             // Calls in progress that will not be sent.
             let mut pending: Vec<(SpendingTime, u32)> = Vec::new();
             for (passed, calls, is_sent, is_late) in steps {

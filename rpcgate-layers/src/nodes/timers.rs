@@ -15,7 +15,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 pub(crate) struct TimerPool(Mutex<Vec<Pin<Box<Sleep>>>>);
 
 /// The maximum number of spare timers.
-const KEPT: usize = 256;
+const IDLE_LIMIT: usize = 256;
 
 impl TimerPool {
     pub(crate) fn timer(&self, at: Instant) -> PooledTimer {
@@ -37,7 +37,7 @@ impl TimerPool {
     pub(crate) fn keep(&self, mut timer: PooledTimer) {
         timer.forget_task();
         let mut spares = self.0.lock();
-        if spares.len() < KEPT {
+        if spares.len() < IDLE_LIMIT {
             spares.push(timer.timer);
         }
     }
@@ -153,7 +153,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_timer_that_is_kept_does_not_hold_the_task_that_used_it() {
-        let (timers, task) = (TimerPool::default(), Arc::new(Task));
+        let timers = TimerPool::default();
+        let task = Arc::new(Task);
         for polls_first in [true, false] {
             let waker = Waker::from(task.clone());
             let mut cx = Context::from_waker(&waker);
@@ -182,12 +183,12 @@ mod tests {
         let given_up = async { timers.within(Duration::from_secs(9), pin!(pending::<()>())).await };
         assert!(tokio::time::timeout(Duration::from_secs(1), given_up).await.is_err());
         assert!(timers.0.lock().is_empty());
-        let many = (0..KEPT + 9).map(|_| async {
+        let many = (0..IDLE_LIMIT + 9).map(|_| async {
             let work = pin!(async { tokio::task::yield_now().await });
             timers.within(Duration::from_secs(9), work).await
         });
         futures_util::future::join_all(many).await;
-        assert_eq!(timers.0.lock().len(), KEPT);
+        assert_eq!(timers.0.lock().len(), IDLE_LIMIT);
         assert_eq!(timers.within(Duration::from_secs(9), pin!(ready(7))).await, Some(7));
     }
 }

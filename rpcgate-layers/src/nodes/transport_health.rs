@@ -77,7 +77,8 @@ impl TransportHealth {
         &self,
         verdict: Verdict,
         method: MethodIndex,
-        (took, now): (Option<Duration>, impl Fn() -> Duration),
+        took: Option<Duration>,
+        now: impl Fn() -> Duration,
     ) {
         if verdict != Verdict::Begun && self.usefulness.is_awaited_by_others() {
             self.usefulness.record_sign_of_life(now());
@@ -170,7 +171,7 @@ mod tests {
     }
 
     fn answered(health: &TransportHealth, verdict: Verdict) {
-        health.record_answer(verdict, ANY, (Some(Duration::from_millis(1)), || NOW));
+        health.record_answer(verdict, ANY, Some(Duration::from_millis(1)), || NOW);
     }
 
     // Shows (Nodes and cache).

@@ -42,7 +42,7 @@ const SUSPECT_FEW: u32 = 4;
 const SUSPECT_AFTER: Duration = Duration::from_secs(1);
 
 /// The number of slots for methods. Several methods may share one.
-const PLACES: usize = 32;
+const SLOTS: usize = 32;
 
 /// The slot of a method in a node's statistics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -57,7 +57,7 @@ impl MethodIndex {
         let Some(name) = method.filter(|name| !name.is_empty()) else { return MethodIndex::OTHER };
         // The names are adjacent in memory. A multiplication spreads them (Fibonacci hashing).
         let spread = (name.as_ptr().addr() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-        MethodIndex((spread as usize % (PLACES - 1) + 1) as u8)
+        MethodIndex((spread as usize % (SLOTS - 1) + 1) as u8)
     }
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Usefulness {
     latency: AtomicU64,
     in_vain: AtomicU32,
     /// The share of each method's tries that the node could not serve.
-    methods: [AtomicU32; PLACES],
+    methods: [AtomicU32; SLOTS],
     waiting: AtomicUsize,
     /// The time since which none of the waiting tries was answered, in microseconds.
     silent_since: AtomicU64,
@@ -221,10 +221,10 @@ impl Usefulness {
         if in_vain != 0 {
             self.in_vain.store(less(in_vain), Relaxed);
         }
-        if let Some(place) = self.methods.get(usize::from(method.0)) {
-            let share = place.load(Relaxed);
+        if let Some(slot) = self.methods.get(usize::from(method.0)) {
+            let share = slot.load(Relaxed);
             if share != 0 {
-                place.store(less(share), Relaxed);
+                slot.store(less(share), Relaxed);
             }
         }
         // After this, the pause starts from the beginning when the node becomes doubtful again.
@@ -257,9 +257,9 @@ impl Usefulness {
     }
 
     pub(crate) fn record_method_failed(&self, method: MethodIndex) {
-        if let Some(place) = self.methods.get(usize::from(method.0)) {
-            let old = place.load(Relaxed);
-            place.store(old + (ALL - old).div_ceil(4), Relaxed);
+        if let Some(slot) = self.methods.get(usize::from(method.0)) {
+            let old = slot.load(Relaxed);
+            slot.store(old + (ALL - old).div_ceil(4), Relaxed);
         }
     }
 
@@ -340,7 +340,8 @@ mod tests {
 
     #[test]
     fn two_failures_in_a_row_make_a_node_doubtful_and_so_does_one_long_silence() {
-        let (failing, silent) = (Usefulness::default(), Usefulness::default());
+        let failing = Usefulness::default();
+        let silent = Usefulness::default();
         failing.record_failed();
         assert!(!failing.is_doubtful(ANY, at(0)));
         failing.record_failed();
@@ -371,7 +372,8 @@ mod tests {
 
     #[test]
     fn callers_with_little_time_find_a_silent_node_together() {
-        let (known, unknown) = (Usefulness::default(), Usefulness::default());
+        let known = Usefulness::default();
+        let unknown = Usefulness::default();
         known.record_usable(ANY, Some(MILLI * 100));
         (0..5).for_each(|_| known.record_silence(MILLI * 150));
         assert!(!known.is_doubtful(ANY, at(0)));

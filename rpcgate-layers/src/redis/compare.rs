@@ -20,7 +20,7 @@ use super::heartbeat::{Heartbeat, ONLY_RAISE};
 use super::known::numbers;
 use super::link::{Broken, Link};
 use super::report::Report;
-use super::script::{Answered, BadAnswer, Code, Digests, KEPT, KEPT_UNITS, Script, number};
+use super::script::{Answered, BadAnswer, Code, Digests, Script, TTL, UNITS_TTL, number};
 use super::shared::Shared;
 use super::{Recording, Seed};
 use redis::aio::MultiplexedConnection;
@@ -35,7 +35,7 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 /// The number of seconds for which a report is kept.
-const REPORT_KEPT: u64 = 120;
+const REPORT_TTL: u64 = 120;
 /// The maximum number of projects in one pipeline of a report.
 const PROJECTS_PER_PIPELINE: usize = 200;
 /// The number of comparisons, the last ones, that follow long pauses.
@@ -45,9 +45,9 @@ const PAUSE: u64 = 12;
 const RARE_PAUSE: u64 = 1_900;
 /// The seconds until the next attempt if the recorded usage could not be read or must not be compared.
 const RECORD_PAUSE: u64 = 60;
-const WHOLE: Duration = Duration::from_secs(50);
+const STEP_LIMIT: Duration = Duration::from_secs(50);
 /// The seconds without a sign of life after which a comparison counts as abandoned, because its gateway was killed.
-const GIVEN_UP: u64 = 20;
+const ABANDONED: u64 = 20;
 /// The time limit of one answer of Redis. No call waits for it.
 const ANSWER: Duration = Duration::from_secs(5);
 /// The interval at which the gateways' reports are read.
@@ -110,13 +110,14 @@ impl Link {
             for (project, hour, by) in chunk {
                 pipe.cmd("HINCRBY").arg(&unused_units).arg(format!("{:x}:{hour}", project.0)).arg(*by);
             }
-            pipe.cmd("EXPIRE").arg(&unused_units).arg(REPORT_KEPT);
+            pipe.cmd("EXPIRE").arg(&unused_units).arg(REPORT_TTL);
             self.send(connection, &pipe).await?;
         }
         let mut pipe = Pipeline::with_capacity(2);
-        let (reports, up_to) = (names.reports(comparison), self.shared.at_redis(known));
-        pipe.cmd("HSET").arg(&reports).arg(self.gateway).arg(format!("{up_to} {}", recording.place));
-        pipe.cmd("EXPIRE").arg(&reports).arg(REPORT_KEPT);
+        let reports = names.reports(comparison);
+        let up_to = self.shared.at_redis(known);
+        pipe.cmd("HSET").arg(&reports).arg(self.gateway).arg(format!("{up_to} {}", recording.store));
+        pipe.cmd("EXPIRE").arg(&reports).arg(REPORT_TTL);
         self.send(connection, &pipe).await.map(drop)
     }
 
@@ -149,7 +150,7 @@ impl Link {
                 seed: self.seed.clone(),
                 connection: connection.clone(),
                 digests,
-                place: recording.place,
+                store: recording.store,
                 name: format!("{:x}:{:x}", self.gateway, self.receipts),
                 era: self.shared.era.load(Relaxed),
                 left: heard.left,
@@ -165,7 +166,7 @@ struct Comparison {
     seed: Arc<dyn Seed>,
     connection: MultiplexedConnection,
     digests: Arc<Digests>,
-    place: Arc<str>,
+    store: Arc<str>,
     name: String,
     era: u64,
     left: u64,
@@ -173,12 +174,12 @@ struct Comparison {
 
 impl Comparison {
     async fn make(mut self) {
-        match timeout(WHOLE, self.begin()).await {
+        match timeout(STEP_LIMIT, self.begin()).await {
             Ok(Ok(true)) => {}
             // Another gateway was faster, or Redis is unreachable.
             _ => return,
         }
-        let made = timeout(WHOLE, self.correct()).await.unwrap_or(Err(Uncompared::TooLong));
+        let made = timeout(STEP_LIMIT, self.correct()).await.unwrap_or(Err(Uncompared::TooLong));
         let is_made = made.is_ok();
         let pause = match &made {
             Ok(_) if self.left <= RARE + 1 => RARE_PAUSE,
@@ -208,7 +209,7 @@ impl Comparison {
     async fn begin(&mut self) -> Result<bool, Broken> {
         let mut pipe = Pipeline::with_capacity(1);
         let comparing = self.shared.names.comparing();
-        pipe.cmd("SET").arg(comparing).arg(&self.name).arg("NX").arg("EX").arg(GIVEN_UP);
+        pipe.cmd("SET").arg(comparing).arg(&self.name).arg("NX").arg("EX").arg(ABANDONED);
         Ok(self.send(&pipe).await?.pop() != Some(Value::Nil))
     }
 
@@ -216,7 +217,8 @@ impl Comparison {
     async fn correct(&mut self) -> Result<(u64, u64), Uncompared> {
         let corrections =
             if self.left <= ONLY_RAISE { self.too_low().await? } else { self.out_of_step().await? };
-        let (mut raised, mut lowered) = (0, 0);
+        let mut raised = 0;
+        let mut lowered = 0;
         for chunk in corrections.chunks(CHUNK) {
             let names = &self.shared.names;
             let mut command = self.digests.run(Script::Correct, chunk.len() + 3);
@@ -229,11 +231,11 @@ impl Comparison {
             }
             command.arg(self.era).arg(&self.name);
             for Correction { counter, surplus, least } in chunk {
-                let (hour, kept) = match counter {
-                    Counter::Window(_, span, _) => (String::new(), KEPT[span % 3]),
-                    Counter::Units(_, hour) => (hour.to_string(), KEPT_UNITS),
+                let (hour, ttl) = match counter {
+                    Counter::Window(_, span, _) => (String::new(), TTL[span % 3]),
+                    Counter::Units(_, hour) => (hour.to_string(), UNITS_TTL),
                 };
-                command.arg(hour).arg(*surplus).arg(*least).arg(kept);
+                command.arg(hour).arg(*surplus).arg(*least).arg(ttl);
             }
             let answered = self.run(command).await?;
             if answered.code != Code::Done {
@@ -247,7 +249,8 @@ impl Comparison {
     }
 
     async fn too_low(&self) -> Result<Vec<Correction>, Uncompared> {
-        let (recorded, none) = (self.recorded().await?, Counts::new());
+        let recorded = self.recorded().await?;
+        let none = Counts::new();
         Ok(corrections(&counts(&recorded), &none, &none, recorded.now))
     }
 
@@ -324,18 +327,19 @@ impl Comparison {
             let mut pipe = Pipeline::with_capacity(3);
             pipe.cmd("ZRANGE").arg(self.shared.names.gateways()).arg(0).arg(-1);
             pipe.cmd("HGETALL").arg(self.shared.names.reports(&self.name));
-            pipe.cmd("EXPIRE").arg(self.shared.names.comparing()).arg(GIVEN_UP);
+            pipe.cmd("EXPIRE").arg(self.shared.names.comparing()).arg(ABANDONED);
             let mut answers = self.send(&pipe).await?.into_iter();
-            let (gateways, reports) = (answers.next(), answers.next());
+            let gateways = answers.next();
+            let reports = answers.next();
             let Some(Value::Array(gateways)) = gateways else {
                 return Err(Broken::from(BadAnswer::Strange).into());
             };
             let mut recorded = HashMap::new();
             for (gateway, report) in fields(reports.unwrap_or(Value::Nil)) {
-                let Some((up_to, place)) = text(&report).and_then(|report| report.split_once(' ')) else {
+                let Some((up_to, store)) = text(&report).and_then(|report| report.split_once(' ')) else {
                     continue;
                 };
-                if *place != *self.place {
+                if *store != *self.store {
                     return Err(Uncompared::Elsewhere);
                 }
                 if let (Some(gateway), Ok(up_to)) = (text(&gateway), up_to.parse::<i64>()) {
@@ -386,16 +390,17 @@ fn corrections(recorded: &Counts, read: &Counts, unused: &Counts, now: Time) -> 
     let of = |counts: &Counts, counter: &Counter| counts.get(counter).copied().unwrap_or(0);
     let counters: HashSet<Counter> = recorded.keys().chain(read.keys()).copied().collect();
     let correction = |counter: Counter| {
-        let (found, least) = (of(read, &counter), of(recorded, &counter));
+        let found = of(read, &counter);
+        let least = of(recorded, &counter);
         let surplus = found.saturating_sub(least.saturating_add(of(unused, &counter)));
         (surplus > 0 || found < least).then_some(Correction { counter, surplus, least })
     };
     // The recorded usage of other spans is unknown.
-    let is_told = |counter: &Counter| match counter {
+    let is_reported = |counter: &Counter| match counter {
         Counter::Window(_, span, number) => numbers(now)[span % 3] == *number,
         Counter::Units(_, hour) => *hour <= now.hour() && hour.saturating_add(23) >= now.hour(),
     };
-    counters.into_iter().filter(is_told).filter_map(correction).collect()
+    counters.into_iter().filter(is_reported).filter_map(correction).collect()
 }
 
 /// Returns the recorded usage by counter, without minutes: they are over before anything is compared.
@@ -457,7 +462,8 @@ mod tests {
 
     #[test]
     fn a_counter_is_at_least_the_recorded_usage() {
-        let (few, none) = (one(5), Counts::new());
+        let few = one(5);
+        let none = Counts::new();
         let raise = Correction { counter: UNITS, surplus: 0, least: 9 };
         assert_eq!(corrections(&one(9), &few, &none, NOW), [raise]);
         assert_eq!(corrections(&one(9), &none, &none, NOW), [raise], "nothing was read");

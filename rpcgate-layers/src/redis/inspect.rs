@@ -48,12 +48,12 @@ pub enum NotInspected {
 pub async fn inspect(url: &str) -> Result<RedisCondition, NotInspected> {
     let silent = |why: String| NotInspected::Silent(why);
     let mut connection = connect(client(url)?).await.map_err(|broken| silent(broken.to_string()))?;
-    let asked = timeout(PATIENCE, async {
+    let reply = timeout(PATIENCE, async {
         let info: String = redis::cmd("INFO").query_async(&mut connection).await?;
         let now: (u64, u64) = redis::cmd("TIME").query_async(&mut connection).await?;
         Ok::<_, redis::RedisError>((info, now))
     });
-    let (info, (secs, micros)) = asked
+    let (info, (secs, micros)) = reply
         .await
         .map_err(|_| silent("does not answer".into()))?
         .map_err(|error| silent(error.to_string().trim_end_matches('.').to_owned()))?;

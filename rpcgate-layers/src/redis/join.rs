@@ -59,14 +59,14 @@ impl Link {
 
     /// Seeds counters that are lost or never existed, and begins an era.
     async fn seed(&mut self, connection: &mut MultiplexedConnection) -> Result<u64, Broken> {
-        self.shared.stand(CounterState::Seeding);
+        self.shared.set_state(CounterState::Seeding);
         let mut pipe = Pipeline::new();
         let held = self.shared.names.seeding();
         pipe.cmd("SET").arg(held).arg(self.gateway).arg("NX").arg("EX").arg(SEEDING);
         if self.send(connection, &pipe).await?.pop() == Some(Value::Nil) {
             return Err(Broken::Seeding);
         }
-        let items = match timeout(TELLING, self.seed.tell()).await {
+        let items = match timeout(TELLING, self.seed.counts()).await {
             Ok(Ok(restored)) => reported(&self.shared, &restored),
             _ => {
                 // Releases the lock, so that the next attempt of any gateway does not wait.
@@ -101,7 +101,7 @@ impl Link {
                 command.arg(&item.name);
             }
             for item in chunk {
-                command.arg(hour(item)).arg(item.value).arg(item.kept);
+                command.arg(hour(item)).arg(item.value).arg(item.ttl);
             }
             let Answered { time: reported, .. } = self.run_script(connection, command).await?;
             time = u64::try_from(reported).unwrap_or(0);
@@ -127,7 +127,7 @@ impl Link {
             }
             command.arg(self.shared.era.load(Relaxed));
             for item in items {
-                command.arg(hour(item)).arg(item.value).arg(item.kept);
+                command.arg(hour(item)).arg(item.value).arg(item.ttl);
             }
             self.run_script(connection, command).await?;
             self.unsettled.pop_front();
@@ -151,7 +151,9 @@ impl Link {
         let mut numbers = answered.numbers(0);
         self.shared.gateways.store(numbers.next().unwrap_or(1).max(1), Relaxed);
         let mut next = || numbers.next().unwrap_or(0);
-        let (left, lowered, is_new) = (next(), next(), next() == 1);
+        let left = next();
+        let lowered = next();
+        let is_new = next() == 1;
         if self.lowered.replace(lowered).is_some_and(|before| before != lowered) {
             // The known counts may now be higher than the counters.
             self.shared.doubt();

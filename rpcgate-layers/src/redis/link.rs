@@ -98,7 +98,7 @@ impl Link {
         }
         loop {
             let Some(broken) = self.life(&mut orders, &mut reported).await else { return };
-            self.shared.stand(match broken {
+            self.shared.set_state(match broken {
                 Broken::Seeding | Broken::NoSeed => CounterState::Seeding,
                 _ => CounterState::Alone,
             });
@@ -126,11 +126,11 @@ impl Link {
         if let Err(broken) = alone(orders, self.join(&mut connection)).await? {
             return Some(broken);
         }
-        self.shared.stand(CounterState::Together);
+        self.shared.set_state(CounterState::Together);
         tracing::info!(gateways = self.shared.gateways.load(Relaxed), "redis: counting together");
         reported.clear();
         let served = self.serve(&mut connection, orders).await;
-        self.shared.stand(CounterState::Alone);
+        self.shared.set_state(CounterState::Alone);
         match served {
             Ok(done) => {
                 if let Some(done) = done {
@@ -169,7 +169,7 @@ impl Link {
                     }
                     if let Some(done) = self.together(connection, &mut taken).await? {
                         // Pending requests are decided without Redis, and their counts are sent to it.
-                        self.shared.stand(CounterState::Alone);
+                        self.shared.set_state(CounterState::Alone);
                         orders.close();
                         while let Ok(order) = orders.try_recv() {
                             if let Order::Ask(ask) = order {
@@ -192,7 +192,9 @@ impl Link {
         connection: &mut MultiplexedConnection,
         orders: &mut Vec<Order>,
     ) -> Result<Option<oneshot::Sender<()>>, Broken> {
-        let (mut pipe, mut waiting, mut closing) = (Pipeline::with_capacity(orders.len()), Vec::new(), None);
+        let mut pipe = Pipeline::with_capacity(orders.len());
+        let mut waiting = Vec::new();
+        let mut closing = None;
         for order in orders.drain(..) {
             match order {
                 Order::Ask(Ask { command, then }) => {
@@ -209,7 +211,7 @@ impl Link {
             Ok(answers) => answers,
             Err(broken) => {
                 // Must come first: a caller that learns now that it gets no answer must not send the command again.
-                self.shared.stand(CounterState::Alone);
+                self.shared.set_state(CounterState::Alone);
                 waiting.into_iter().for_each(|then| then(None));
                 return Err(broken);
             }
@@ -222,13 +224,13 @@ impl Link {
                         self.shared.clock(answered.time);
                     }
                     if answered.code == Code::OtherEra {
-                        self.shared.stand(CounterState::Alone);
+                        self.shared.set_state(CounterState::Alone);
                         broken = Some(Broken::OtherEra);
                     }
                     then(Some(answered));
                 }
                 Err(bad) => {
-                    self.shared.stand(CounterState::Alone);
+                    self.shared.set_state(CounterState::Alone);
                     broken = Some(bad.into());
                     then(None);
                 }
@@ -252,17 +254,18 @@ impl Link {
         connection: &mut MultiplexedConnection,
         pipe: &Pipeline,
     ) -> Result<(Vec<Value>, bool), Broken> {
-        let (patience, asked) = (self.shared.patience, Instant::now());
+        let patience = self.shared.patience;
+        let began = Instant::now();
         let mut sending = pin!(connection.send_packed_commands(pipe, 0, pipe.len()));
         let mut answers = timeout(patience, &mut sending).await;
-        let stood_still = asked.elapsed() > patience.saturating_mul(2);
+        let stood_still = began.elapsed() > patience.saturating_mul(2);
         if answers.is_err() && stood_still {
             // This process was suspended, which says nothing about Redis: the answers may have arrived long ago.
             answers = timeout(patience, &mut sending).await;
         }
         let answers = answers.map_err(|_| Broken::Silent)??;
-        let is_whole = answers.len() == pipe.len();
-        if is_whole { Ok((answers, asked.elapsed() <= patience)) } else { Err(BadAnswer::Strange.into()) }
+        let is_complete = answers.len() == pipe.len();
+        if is_complete { Ok((answers, began.elapsed() <= patience)) } else { Err(BadAnswer::Strange.into()) }
     }
 
     /// Runs one script for the link itself.
@@ -304,7 +307,7 @@ async fn alone<T>(orders: &mut Orders, what: impl Future<Output = T>) -> Option<
 impl Drop for Link {
     fn drop(&mut self) {
         // No call may wait for the link after its end.
-        self.shared.stand(CounterState::Alone);
+        self.shared.set_state(CounterState::Alone);
     }
 }
 

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 /// The time limit of an answer of Redis. No call waits for it.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The seconds for which a month is kept: longer than the month.
-const KEPT: u64 = 40 * 86_400;
+const TTL: u64 = 40 * 86_400;
 /// The maximum number of nodes in one request.
 const TOGETHER: usize = 64;
 /// The script that stores the totals and returns the sums. It is sent as a whole each time, which is once a second, so
@@ -88,7 +88,7 @@ impl SharedNodeMonths {
             let known: Vec<Option<u64>> = self.ask(&pipe).await?;
             all.extend(known.into_iter().map(Option::unwrap_or_default));
         }
-        whole(all, names.len())
+        complete(all, names.len())
     }
 
     /// Reports the total of this gateway for each month and node, and returns the sum of the others' totals.
@@ -103,7 +103,7 @@ impl SharedNodeMonths {
             for (name, _) in own {
                 pipe.arg(self.key(name)).arg(self.seen_key(name));
             }
-            pipe.arg(&self.gateway).arg(KEPT).arg(SILENCE).arg(APART);
+            pipe.arg(&self.gateway).arg(TTL).arg(SILENCE).arg(APART);
             for (_, calls) in own {
                 pipe.arg(*calls);
             }
@@ -111,7 +111,7 @@ impl SharedNodeMonths {
             let everyone = sums.into_iter().flatten().zip(own);
             all.extend(everyone.map(|(everyone, (_, calls))| everyone.saturating_sub(*calls)));
         }
-        whole(all, own.len())
+        complete(all, own.len())
     }
 
     async fn ask<T: FromRedisValue>(&mut self, pipe: &Pipeline) -> Result<T, NotShared> {
@@ -120,15 +120,15 @@ impl SharedNodeMonths {
             None => connect(self.client.clone()).await,
         };
         let mut connection = connected.map_err(|broken| NotShared(broken.to_string()))?;
-        let asked = timeout(PATIENCE, pipe.query_async(&mut connection)).await;
-        let answer = asked.map_err(|_| NotShared("does not answer".into()))?;
+        let reply = timeout(PATIENCE, pipe.query_async(&mut connection)).await;
+        let answer = reply.map_err(|_| NotShared("does not answer".into()))?;
         let answer = answer.map_err(|error| NotShared(error.to_string()))?;
         self.connection = Some(connection);
         Ok(answer)
     }
 }
 
-fn whole(counts: Vec<u64>, expected: usize) -> Result<Vec<u64>, NotShared> {
+fn complete(counts: Vec<u64>, expected: usize) -> Result<Vec<u64>, NotShared> {
     if counts.len() == expected { Ok(counts) } else { Err(NotShared("answers strangely".into())) }
 }
 

@@ -129,7 +129,9 @@ fn change(message: &Msg) -> Option<Numbered> {
 
 fn read(line: &str) -> Option<Numbered> {
     let mut words = line.split(' ');
-    let (number, kind, id) = (words.next()?.parse().ok()?, words.next()?, words.next()?);
+    let number = words.next()?.parse().ok()?;
+    let kind = words.next()?;
+    let id = words.next()?;
     let change = match kind {
         "key" => Change::Key(id.parse().ok()?),
         "project" => Change::Project(id.parse().ok()?),

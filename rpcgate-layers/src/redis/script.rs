@@ -5,9 +5,9 @@ use rpcgate_core::caller::{KeyId, ProjectId};
 use std::fmt::Write;
 
 /// The seconds for which the counters of a minute, an hour and a day are kept.
-pub(super) const KEPT: [u64; 3] = [120, 3_900, 90_000];
+pub(super) const TTL: [u64; 3] = [120, 3_900, 90_000];
 /// The seconds for which a project's units are kept.
-pub(super) const KEPT_UNITS: u64 = 100_000;
+pub(super) const UNITS_TTL: u64 = 100_000;
 
 const TEXTS: [&str; 7] = [
     include_str!("lua/take.lua"),

@@ -2,7 +2,7 @@
 
 use super::CounterState;
 use super::known::{Known, Spot};
-use super::script::{Answered, Digests, KEPT, KEPT_UNITS, Names};
+use super::script::{Answered, Digests, Names, TTL, UNITS_TTL};
 use super::units::{Units, Unused};
 use parking_lot::RwLock;
 use redis::Cmd;
@@ -50,7 +50,7 @@ pub(super) struct Item {
     pub(super) hour: Option<u64>,
     pub(super) value: i64,
     /// The seconds for which the counter is kept.
-    pub(super) kept: u64,
+    pub(super) ttl: u64,
 }
 
 #[derive(Debug)]
@@ -71,7 +71,7 @@ pub(super) struct Shared {
     pub(super) doubts: AtomicU64,
     /// True if the warning that gateways record in different databases was logged.
     pub(super) is_warned: AtomicBool,
-    standing: AtomicU8,
+    state: AtomicU8,
     /// Notified whenever the state of the link changes.
     pub(super) changed: Notify,
     origin: Instant,
@@ -94,30 +94,30 @@ impl Shared {
             digests: RwLock::default(),
             doubts: AtomicU64::new(0),
             is_warned: AtomicBool::new(false),
-            standing: AtomicU8::new(CounterState::Alone as u8),
+            state: AtomicU8::new(CounterState::Alone as u8),
             changed: Notify::new(),
             origin: Instant::now(),
             ahead: AtomicI64::new(0),
         }
     }
 
-    pub(super) fn standing(&self) -> CounterState {
-        match self.standing.load(Relaxed) {
+    pub(super) fn state(&self) -> CounterState {
+        match self.state.load(Relaxed) {
             0 => CounterState::Together,
             1 => CounterState::Seeding,
             _ => CounterState::Alone,
         }
     }
 
-    pub(super) fn stand(&self, standing: CounterState) {
-        if self.standing.swap(standing as u8, Relaxed) != standing as u8 {
+    pub(super) fn set_state(&self, state: CounterState) {
+        if self.state.swap(state as u8, Relaxed) != state as u8 {
             self.changed.notify_waiters();
         }
     }
 
     /// Returns the digests of the scripts, if Redis is in use.
     pub(super) fn together(&self) -> Option<Arc<Digests>> {
-        if self.standing() != CounterState::Together {
+        if self.state() != CounterState::Together {
             return None;
         }
         self.digests.read().clone()
@@ -181,7 +181,7 @@ impl Shared {
     }
 
     pub(super) fn refund(&self, project: ProjectId, hour: u64, units: u64) {
-        let is_together = self.standing() == CounterState::Together;
+        let is_together = self.state() == CounterState::Together;
         self.units.with(project, |known| match is_together {
             true => known.give_back(hour, units),
             false => known.refund(hour, units),
@@ -197,7 +197,7 @@ impl Shared {
                     name: self.names.window(key, owed.span, owed.number),
                     hour: None,
                     value: i64::try_from(owed.count).unwrap_or(i64::MAX),
-                    kept: KEPT[owed.span % 3],
+                    ttl: TTL[owed.span % 3],
                 }));
             });
         }
@@ -243,11 +243,11 @@ impl Shared {
             name: self.names.window(key, span, spot.number),
             hour: None,
             value: i64::try_from(spot.count).unwrap_or(i64::MAX),
-            kept: KEPT[span % 3],
+            ttl: TTL[span % 3],
         }
     }
 
     pub(super) fn units_item(&self, project: ProjectId, hour: u64, value: i64) -> Item {
-        Item { name: self.names.units(project), hour: Some(hour), value, kept: KEPT_UNITS }
+        Item { name: self.names.units(project), hour: Some(hour), value, ttl: UNITS_TTL }
     }
 }

@@ -12,7 +12,7 @@ impl Seed for NeverReady {
         Box::pin(std::future::pending())
     }
 
-    fn tell(&self) -> BoxFuture<'_, Result<Restored, Unavailable>> {
+    fn counts(&self) -> BoxFuture<'_, Result<Restored, Unavailable>> {
         Box::pin(std::future::ready(Err(Unavailable)))
     }
 }
@@ -28,7 +28,8 @@ async fn a_sweep_removes_counts_that_are_over_and_were_sent() {
         counters.sweep(now);
         (counters.shared.keys.len(), counters.shared.units.len())
     };
-    let (served, restored) = (suite::caller(1), suite::caller(2));
+    let served = suite::caller(1);
+    let restored = suite::caller(2);
     counters.restore(&Restored {
         now,
         windows: vec![(served.key, [3; 3]), (restored.key, [3; 3])],

@@ -53,20 +53,20 @@ impl Files {
     fn take(url: &str) -> (Cow<'_, str>, Self) {
         let mut files = Files::default();
         let Some((head, query)) = url.split_once('?') else { return (url.into(), files) };
-        let mut kept = Vec::new();
+        let mut others = Vec::new();
         for pair in query.split('&') {
-            let place = match pair.split('=').next() {
+            let file = match pair.split('=').next() {
                 Some(ROOTS) => &mut files.roots,
                 Some(CERTIFICATE) => &mut files.certificate,
                 Some(KEY) => &mut files.key,
                 _ => {
-                    kept.push(pair);
+                    others.push(pair);
                     continue;
                 }
             };
-            *place = form_urlencoded::parse(pair.as_bytes()).next().map(|(_, file)| file.into_owned());
+            *file = form_urlencoded::parse(pair.as_bytes()).next().map(|(_, file)| file.into_owned());
         }
-        let head = if kept.is_empty() { head.to_owned() } else { format!("{head}?{}", kept.join("&")) };
+        let head = if others.is_empty() { head.to_owned() } else { format!("{head}?{}", others.join("&")) };
         (head.into(), files)
     }
 
@@ -120,10 +120,12 @@ mod tests {
     fn an_unusable_parameter_is_named_without_the_password() {
         let folder = std::env::temp_dir().join(format!("rpcgate-redis-tls-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
-        let (empty, bad) = (folder.join("empty.pem"), folder.join("bad.pem"));
+        let empty = folder.join("empty.pem");
+        let bad = folder.join("bad.pem");
         fs::write(&empty, "nothing").unwrap();
         fs::write(&bad, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").unwrap();
-        let (empty, bad) = (empty.display(), bad.display());
+        let empty = empty.display();
+        let bad = bad.display();
         for (url, why) in [
             ("redis://u:secret@h?sslrootcert=/ca.pem".to_owned(), "names certificates, but asks for no TLS"),
             ("rediss://u:secret@h?sslcert=/c.pem".to_owned(), "has only one of sslcert and sslkey"),

@@ -20,7 +20,7 @@ pub(super) struct Units {
     /// The ceiling below which the newest slice was reserved. A call with a lower ceiling may not spend the rest.
     ceiling: u64,
     /// True if a slice was requested and has not arrived.
-    asked: bool,
+    requested: bool,
     /// True if it was spent from since the last check.
     touched: bool,
     owed: Owed,
@@ -68,15 +68,15 @@ impl Units {
             self.rest -= units;
             self.touched = true;
             return match self.rest < slice / 2 {
-                true if !self.asked => {
-                    self.asked = slice > 0;
+                true if !self.requested => {
+                    self.requested = slice > 0;
                     Spent::Low(Want { slice, back: 0, ceiling })
                 }
                 _ => Spent::Yes,
             };
         }
-        let slice = if self.asked { 0 } else { slice };
-        self.asked |= slice > 0;
+        let slice = if self.requested { 0 } else { slice };
+        self.requested |= slice > 0;
         let back = if self.hour == now.hour() { std::mem::take(&mut self.rest) } else { 0 };
         self.spendable = false;
         self.returning = self.returning.saturating_add(back);
@@ -94,7 +94,7 @@ impl Units {
         if want.slice == 0 {
             return;
         }
-        self.asked = false;
+        self.requested = false;
         self.roll(hour);
         if self.hour > hour {
             // The hour in which it was reserved is over.
@@ -110,7 +110,7 @@ impl Units {
 
     /// Records that Redis did not answer `want` of `hour`.
     pub(super) fn unreported(&mut self, want: Want, hour: u64) {
-        self.asked &= want.slice == 0;
+        self.requested &= want.slice == 0;
         self.returning = self.returning.saturating_sub(want.back);
         self.put_back(hour, want.back);
     }
@@ -246,7 +246,7 @@ impl Units {
     pub(super) fn is_over(&self, now: Time) -> bool {
         self.owed.is_empty()
             && self.rest == 0
-            && !self.asked
+            && !self.requested
             && self.hours.iter().all(|(at, _)| at + 23 < now.hour())
     }
 
@@ -387,8 +387,10 @@ mod tests {
         // A slice that was requested before the ceiling was lowered, and arrives afterwards.
         let mut units = with_slice(100);
         let Spent::Low(want) = units.spend(60, 100, CEILING, NOW) else { panic!("it is time for the next") };
-        let Spent::No(asked) = units.spend(10, 20, 500, NOW) else { panic!("it is of the higher ceiling") };
-        assert_eq!(asked, Want { slice: 0, back: 40, ceiling: 500 });
+        let Spent::No(requested) = units.spend(10, 20, 500, NOW) else {
+            panic!("it is of the higher ceiling")
+        };
+        assert_eq!(requested, Want { slice: 0, back: 40, ceiling: 500 });
         units.reported(want, HOUR, 100, vec![(HOUR, 1_200)]);
         assert!(matches!(units.spend(10, 20, 500, NOW), Spent::No(Want { slice: 20, back: 100, .. })));
         let mut raised = with_slice(100);
@@ -456,13 +458,13 @@ mod tests {
         counted: u64,
         recorded: u64,
         near: Units,
-        asked: std::collections::VecDeque<(Want, Option<u32>)>,
+        requested: std::collections::VecDeque<(Want, Option<u32>)>,
         granted: Vec<u64>,
     }
 
     impl Slow {
         fn answer(&mut self) {
-            let Some((want, cost)) = self.asked.pop_front() else { return };
+            let Some((want, cost)) = self.requested.pop_front() else { return };
             self.counted = self.counted - want.back + want.slice + u64::from(cost.unwrap_or(0));
             self.near.reported(want, HOUR, want.slice, vec![(HOUR, self.counted)]);
             self.granted.extend(cost.map(u64::from));
@@ -474,9 +476,9 @@ mod tests {
                     Spent::Yes => self.granted.push(cost.into()),
                     Spent::Low(want) => {
                         self.granted.push(cost.into());
-                        self.asked.push_back((want, None));
+                        self.requested.push_back((want, None));
                     }
-                    Spent::No(want) => self.asked.push_back((want, Some(cost))),
+                    Spent::No(want) => self.requested.push_back((want, Some(cost))),
                 },
                 4 | 5 => self.answer(),
                 6 => self.end(true),
@@ -516,7 +518,9 @@ mod tests {
         ) {
             let at = |part: f64| (part * steps.len() as f64) as usize;
             let (first, read) = (at(first.min(read)), at(read.max(first)));
-            let (mut slow, mut begun, mut found) = (Slow::default(), Unused::default(), 0);
+            let mut slow = Slow::default();
+            let mut begun = Unused::default();
+            let mut found = 0;
             for (number, (step, cost)) in steps.iter().copied().enumerate() {
                 if number == first {
                     begun = slow.unused();
@@ -526,7 +530,7 @@ mod tests {
                 }
                 slow.step(step, cost);
             }
-            while !slow.asked.is_empty() || !slow.granted.is_empty() {
+            while !slow.requested.is_empty() || !slow.granted.is_empty() {
                 slow.answer();
                 slow.end(ends == 0);
             }
@@ -563,7 +567,8 @@ mod tests {
             steps in proptest::collection::vec((0..2_usize, 1..40_u32, 0..10_u32), 1..300),
             lowered in (0..300_usize, 0..CEILING),
         ) {
-            let (mut far, mut near) = (Far::default(), [Units::default(), Units::default()]);
+            let mut far = Far::default();
+            let mut near = [Units::default(), Units::default()];
             let mut spent = 0;
             for (number, (at, cost, chance)) in steps.into_iter().enumerate() {
                 let ceiling = if number < lowered.0 { CEILING } else { lowered.1 };

@@ -17,8 +17,8 @@ pub trait AdmissionResponse: Sized {
     fn denied(denied: Denied) -> Self;
 
     /// Answers a CORS preflight with these headers, which needs no key. Only HTTP has preflights.
-    fn preflight(asked: &HeaderMap) -> Self {
-        let _ = asked;
+    fn preflight(requested: &HeaderMap) -> Self {
+        let _ = requested;
         Self::denied(Denied::unknown(Refusal::NoRoute))
     }
 }

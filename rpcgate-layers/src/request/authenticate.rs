@@ -61,13 +61,13 @@ use tower_service::Service;
 #[derive(Clone, Debug)]
 pub struct AuthenticateLayer<W = Arc<Accounting>> {
     directory: Arc<dyn Directory>,
-    way: W,
+    mode: W,
 }
 
 impl AuthenticateLayer {
     /// Creates a layer that knows the keys of `directory`. Tallies are settled with `accounting`.
     pub fn new(directory: Arc<dyn Directory>, accounting: Arc<Accounting>) -> Self {
-        AuthenticateLayer { directory, way: accounting }
+        AuthenticateLayer { directory, mode: accounting }
     }
 }
 
@@ -75,7 +75,7 @@ impl<S, W: Clone> Layer<S> for AuthenticateLayer<W> {
     type Service = Authenticate<S, W>;
 
     fn layer(&self, inner: S) -> Authenticate<S, W> {
-        Authenticate { inner, directory: self.directory.clone(), way: self.way.clone() }
+        Authenticate { inner, directory: self.directory.clone(), mode: self.mode.clone() }
     }
 }
 
@@ -84,7 +84,7 @@ impl<S, W: Clone> Layer<S> for AuthenticateLayer<W> {
 pub struct Authenticate<S, W = Arc<Accounting>> {
     inner: S,
     directory: Arc<dyn Directory>,
-    way: W,
+    mode: W,
 }
 
 impl<S, B> Service<Routed<B>> for Authenticate<S>
@@ -103,10 +103,10 @@ where
     }
 
     fn call(&mut self, mut routed: Routed<B>) -> Self::Future {
-        let Some(key) = key_of(&routed.received.request, routed.chain.adapter().key_places()) else {
+        let Some(key) = key_of(&routed.received.request, routed.chain.adapter().key_sources()) else {
             let anonymous = self.directory.anonymous().ok_or(Denied::unknown(Refusal::NoKey));
             let admitted =
-                anonymous.and_then(|caller| admit(routed, KeyLookup::Known(caller), self.way.clone()));
+                anonymous.and_then(|caller| admit(routed, KeyLookup::Known(caller), self.mode.clone()));
             return match admitted {
                 Ok(known) => ResponseFuture::inner(self.inner.call(known)),
                 Err(denied) => ResponseFuture::own(Ok(S::Response::denied(denied))),
@@ -123,13 +123,14 @@ where
                 }
             },
             peek => {
-                return match admit(routed, peek, self.way.clone()) {
+                return match admit(routed, peek, self.mode.clone()) {
                     Ok(known) => ResponseFuture::inner(self.inner.call(known)),
                     Err(denied) => ResponseFuture::own(Ok(S::Response::denied(denied))),
                 };
             }
         };
-        let (directory, accounting) = (self.directory.clone(), self.way.clone());
+        let directory = self.directory.clone();
+        let accounting = self.mode.clone();
         let ready = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, ready);
         ResponseFuture::waiting(async move {
@@ -171,10 +172,17 @@ fn admit<B>(
     let Routed { received, chain, transport, target } = routed;
     let expired = caller.expires_at.is_some_and(|end| received.arrival >= end);
     let ready = accounting.sink.is_ready();
-    let moment = (received.arrival, received.started);
     let headers = received.request.headers();
     let trace = accounting.tracing.as_ref().and_then(|tracing| tracing.sampling.begin(received.id, headers));
-    let mut tally = Box::new(Tally::new(received.id, transport, chain, caller, moment, accounting));
+    let mut tally = Box::new(Tally::new(
+        received.id,
+        transport,
+        chain,
+        caller,
+        received.arrival,
+        received.started,
+        accounting,
+    ));
     tally.tries.set_trace(trace);
     let known = Authenticated { request: received.request, target, tally };
     if revoked || expired {
@@ -240,8 +248,8 @@ mod tests {
         let inner = service_fn(move |known: Authenticated<()>| {
             let mut pending = PendingResponse::refused(Refusal::Closed);
             pending.refusal = None;
-            let places = known.tally.chain.adapter().key_places();
-            *seen.lock() = key_of(&known.request, places).map(Cow::into_owned);
+            let sources = known.tally.chain.adapter().key_sources();
+            *seen.lock() = key_of(&known.request, sources).map(Cow::into_owned);
             pending.tally = Some(known.tally);
             std::future::ready(Ok::<_, Infallible>(pending))
         });
@@ -258,7 +266,8 @@ mod tests {
 
     #[tokio::test]
     async fn no_key_unknown_key_known_key() {
-        let (fixture, directory) = (Fixture::new(), directory(vec![("good", suite::caller(7))]));
+        let fixture = Fixture::new();
+        let directory = directory(vec![("good", suite::caller(7))]);
         let answer = async |key| send(&fixture, directory.clone(), fixture.accounting(), key).await;
         assert_eq!(answer(None).await.refusal, Some(Refusal::NoKey));
         assert_eq!(answer(Some("")).await.refusal, Some(Refusal::NoKey));

@@ -35,7 +35,8 @@ pub struct Received<B> {
 impl<B> Received<B> {
     /// Wraps a request that arrives now.
     pub fn now(request: Request<B>, clock: &dyn Clock) -> Self {
-        let (arrival, started) = (clock.now(), clock.elapsed());
+        let arrival = clock.now();
+        let started = clock.elapsed();
         Received { request: Box::new(request), id: RequestId::new(arrival), arrival, started }
     }
 }
@@ -161,10 +162,10 @@ impl AdmissionResponse for PendingResponse {
         pending
     }
 
-    fn preflight(asked: &HeaderMap) -> Self {
+    fn preflight(requested: &HeaderMap) -> Self {
         let mut headers = HeaderMap::with_capacity(16);
         headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, OPTIONS"));
-        headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, allowed_headers(asked));
+        headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, allowed_headers(requested));
         headers.insert(VARY, HeaderValue::from_static("access-control-request-headers"));
         headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400"));
         headers.insert(ALLOW, HeaderValue::from_static("GET, POST, OPTIONS"));
@@ -193,10 +194,10 @@ const MOST_REQUESTED: usize = 64;
 
 /// Returns the value of `Access-Control-Allow-Headers`: [`ALLOWED_HEADERS`] and the headers that the preflight
 /// requests. Allowing any header is safe, because the gateway ignores headers that it does not know.
-fn allowed_headers(asked: &HeaderMap) -> HeaderValue {
+fn allowed_headers(requested: &HeaderMap) -> HeaderValue {
     let is_known = |name: &str| ALLOWED_HEADERS.split(", ").any(|known| known.eq_ignore_ascii_case(name));
     let requested =
-        asked.get_all(ACCESS_CONTROL_REQUEST_HEADERS).iter().filter_map(|value| value.to_str().ok());
+        requested.get_all(ACCESS_CONTROL_REQUEST_HEADERS).iter().filter_map(|value| value.to_str().ok());
     let mut allowed = String::new();
     for name in requested
         .flat_map(|names| names.split(','))

@@ -24,13 +24,13 @@ pub trait CallerPolicy: Copy + Send + Sync + 'static {
 pub struct Enforce<S, J, W = Native> {
     inner: S,
     policy: J,
-    way: W,
+    mode: W,
 }
 
 impl<S, J, W> Enforce<S, J, W> {
     /// Creates a service that checks `policy` before `inner`.
-    pub fn new(inner: S, policy: J, way: W) -> Self {
-        Enforce { inner, policy, way }
+    pub fn new(inner: S, policy: J, mode: W) -> Self {
+        Enforce { inner, policy, mode }
     }
 }
 
@@ -71,11 +71,11 @@ where
     }
 
     fn call(&mut self, request: R) -> Self::Future {
-        let decided = match (self.way.tell)(&request) {
+        let decided = match (self.mode.extract)(&request) {
             Some((caller, chain)) => self.policy.decide(&caller, chain),
             None => Err(Refusal::NoKey),
         };
-        self.way.pass(request, decided, |request, ()| self.inner.call(request))
+        self.mode.pass(request, decided, |request, ()| self.inner.call(request))
     }
 }
 
@@ -87,7 +87,7 @@ macro_rules! policy_layer {
         pub struct $layer<W = $crate::foreign::Native>(W);
 
         impl<W> $layer<W> {
-            fn map_way<V>(self, map: impl FnOnce(W) -> V) -> $layer<V> {
+            fn map_mode<V>(self, map: impl FnOnce(W) -> V) -> $layer<V> {
                 $layer(map(self.0))
             }
         }
@@ -98,9 +98,9 @@ macro_rules! policy_layer {
                 $layer($crate::foreign::Native)
             }
 
-            /// Adapts the layer to foreign requests. `tell` returns the caller and the chain of a request. A request
+            /// Adapts the layer to foreign requests. `extract` returns the caller and the chain of a request. A request
             /// without a caller (`None`) is refused with [`Refusal::NoKey`](rpcgate_core::refusal::Refusal::NoKey).
-            pub fn with_caller<R, F>(self, tell: F) -> $layer<$crate::foreign::Foreign<F, ()>>
+            pub fn with_caller<R, F>(self, extract: F) -> $layer<$crate::foreign::Foreign<F, ()>>
             where
                 F: for<'r> Fn(
                     &'r R,
@@ -109,7 +109,7 @@ macro_rules! policy_layer {
                     rpcgate_core::chain::ChainName,
                 )>,
             {
-                self.map_way(|_| $crate::foreign::Foreign::new(tell, ()))
+                self.map_mode(|_| $crate::foreign::Foreign::new(extract, ()))
             }
         }
 

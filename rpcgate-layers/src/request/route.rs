@@ -112,26 +112,26 @@ pub struct Entrance {
     /// The transport of every tally.
     pub transport: Transport,
     /// Finds the chain of a request by its HTTP method and path.
-    pub place: fn(&Chains, &Method, &str) -> RouteMatch,
+    pub route: fn(&Chains, &Method, &str) -> RouteMatch,
     /// Finds the target of a request whose host belongs to a chain, by its HTTP method and path. It is called if the
     /// path alone matches nothing.
     pub at_host: fn(&Arc<Chain>, &Method, &str) -> RouteMatch,
 }
 
 impl Entrance {
-    /// HTTP requests: `/<chain>`, and paths below it on chains that have paths ([`place`]).
-    pub const HTTP: Entrance = Entrance { at_host: place_below, ..Entrance::new(Transport::Http, place) };
+    /// HTTP requests: `/<chain>`, and paths below it on chains that have paths ([`route`]).
+    pub const HTTP: Entrance = Entrance { at_host: route_below, ..Entrance::new(Transport::Http, route) };
 
-    /// Handshakes of WebSocket streams: `/ws/<chain>` ([`place_stream`]), or `/` at the chain's own host.
+    /// Handshakes of WebSocket streams: `/ws/<chain>` ([`route_stream`]), or `/` at the chain's own host.
     pub const WS: Entrance =
-        Entrance { at_host: place_stream_at_host, ..Entrance::new(Transport::Ws, place_stream) };
+        Entrance { at_host: route_stream_at_host, ..Entrance::new(Transport::Ws, route_stream) };
 
-    /// gRPC calls: `/package.Service/Method` ([`place_grpc`]).
-    pub const GRPC: Entrance = Entrance::new(Transport::Grpc, place_grpc);
+    /// gRPC calls: `/package.Service/Method` ([`route_grpc`]).
+    pub const GRPC: Entrance = Entrance::new(Transport::Grpc, route_grpc);
 
-    /// Creates an entrance for `transport` that maps paths with `place` and ignores the host.
-    pub const fn new(transport: Transport, place: fn(&Chains, &Method, &str) -> RouteMatch) -> Self {
-        Entrance { transport, place, at_host: |_, _, _| RouteMatch::Nowhere(Refusal::NoRoute) }
+    /// Creates an entrance for `transport` that maps paths with `route` and ignores the host.
+    pub const fn new(transport: Transport, route: fn(&Chains, &Method, &str) -> RouteMatch) -> Self {
+        Entrance { transport, route, at_host: |_, _, _| RouteMatch::Nowhere(Refusal::NoRoute) }
     }
 }
 
@@ -215,7 +215,7 @@ impl Entrance {
     fn find<B>(self, chains: &Chains, request: &Request<B>) -> RouteMatch {
         let method = request.method();
         let path = request.uri().path();
-        let found = (self.place)(chains, method, path);
+        let found = (self.route)(chains, method, path);
         let Some(chain) = host_of(request).and_then(|host| chains.at_host(host)) else { return found };
         let is_free = match &found {
             RouteMatch::Nowhere(Refusal::NoRoute | Refusal::NoStream) => true,
@@ -276,7 +276,7 @@ pub enum RouteMatch {
 /// Maps `path` to a chain for a request with this HTTP method. The name of the chain is compared literally: another
 /// spelling is another path, which does not exist. On chains with paths of their own, the rest of the path is brought
 /// into its [canonical form](Path), or refused with [`Refusal::InvalidPath`] if it has none.
-pub fn place(chains: &Chains, method: &Method, path: &str) -> RouteMatch {
+pub fn route(chains: &Chains, method: &Method, path: &str) -> RouteMatch {
     if method == Method::OPTIONS {
         return RouteMatch::Preflight;
     }
@@ -286,13 +286,13 @@ pub fn place(chains: &Chains, method: &Method, path: &str) -> RouteMatch {
         let is_stream = path.starts_with("ws/");
         return RouteMatch::Nowhere(if is_stream { Refusal::NoStream } else { Refusal::NoRoute });
     };
-    place_below(chain, method, below)
+    route_below(chain, method, below)
 }
 
 /// Maps the part of a path below the chain's own path. On chains whose calls are paths it is brought into its
 /// [canonical form](Path), or refused with [`Refusal::InvalidPath`] if it has none. On other chains such a path does
 /// not exist.
-pub fn place_below(chain: &Arc<Chain>, method: &Method, below: &str) -> RouteMatch {
+pub fn route_below(chain: &Arc<Chain>, method: &Method, below: &str) -> RouteMatch {
     let canonical = match below {
         "" | "/" => Some(Path::default()),
         _ => Path::canonical(below).and_then(|path| aliased(chain, path)),
@@ -320,7 +320,7 @@ fn aliased(chain: &Chain, path: Path) -> Option<Path> {
 
 /// Maps `/package.Service/Method` to the chain of the package, as a gRPC call. A path in another form, or of an unknown
 /// package, matches nothing.
-pub fn place_grpc(chains: &Chains, method: &Method, path: &str) -> RouteMatch {
+pub fn route_grpc(chains: &Chains, method: &Method, path: &str) -> RouteMatch {
     let path = GrpcPath::parse(path).filter(|_| method == Method::POST);
     match path.and_then(|path| chains.iter().find(|chain| chain.has_grpc(path))) {
         Some(chain) => RouteMatch::Chain(chain.clone(), Target::Grpc),
@@ -330,7 +330,7 @@ pub fn place_grpc(chains: &Chains, method: &Method, path: &str) -> RouteMatch {
 
 /// Maps `/ws/<chain>` to a stream of JSON-RPC messages. Handshakes are `GET` over HTTP/1.1 and `CONNECT` over HTTP/2. A
 /// chain [without a stream](rpcgate_core::chain::Facts::ws) is refused like an unknown one.
-pub fn place_stream(chains: &Chains, method: &Method, path: &str) -> RouteMatch {
+pub fn route_stream(chains: &Chains, method: &Method, path: &str) -> RouteMatch {
     let name = path.strip_prefix("/ws/").map(|name| name.strip_suffix('/').unwrap_or(name));
     let is_handshake = method == Method::GET || method == Method::CONNECT;
     let chain = name.filter(|_| is_handshake).and_then(|name| chains.get(name));
@@ -341,7 +341,7 @@ pub fn place_stream(chains: &Chains, method: &Method, path: &str) -> RouteMatch 
 }
 
 /// Maps a handshake at the chain's own host.
-pub fn place_stream_at_host(chain: &Arc<Chain>, method: &Method, path: &str) -> RouteMatch {
+pub fn route_stream_at_host(chain: &Arc<Chain>, method: &Method, path: &str) -> RouteMatch {
     let is_handshake = method == Method::GET || method == Method::CONNECT;
     if path == "/" && is_handshake && chain.facts().ws {
         RouteMatch::Chain(chain.clone(), Target::JsonRpc)
@@ -421,9 +421,9 @@ mod tests {
     fn a_chain_without_a_stream_is_refused_like_one_that_is_not_known() {
         let still = ToyVariant { facts: Facts::json_rpc("still", "Still"), more: Vec::new() };
         let chains = [Arc::new(Chain::deployed(Arc::new(still)))].into_iter().collect();
-        assert!(matches!(place(&chains, &Method::POST, "/still"), RouteMatch::Chain(..)));
+        assert!(matches!(route(&chains, &Method::POST, "/still"), RouteMatch::Chain(..)));
         for path in ["/ws/still", "/ws/still/", "/ws/unknown"] {
-            let found = place_stream(&chains, &Method::GET, path);
+            let found = route_stream(&chains, &Method::GET, path);
             assert!(matches!(found, RouteMatch::Nowhere(Refusal::NoStream)), "{path}");
         }
     }
@@ -431,7 +431,7 @@ mod tests {
     #[test]
     fn a_streams_path_leads_to_its_chain_and_only_by_the_methods_of_handshakes() {
         let chains = [Fixture::new().chain].into_iter().collect();
-        let at = |method: Method, path: &str| place_stream(&chains, &method, path);
+        let at = |method: Method, path: &str| route_stream(&chains, &method, path);
         for path in ["/ws/toy", "/ws/toy/"] {
             assert!(
                 matches!(at(Method::GET, path), RouteMatch::Chain(chain, _) if chain.name().as_str() == "toy")
@@ -450,7 +450,7 @@ mod tests {
         let facts = Facts::rest("coins", "Coins").with_grpc(&["protocol", "ibc"]);
         let coins = Chain::deployed(Arc::new(ToyVariant { facts, more: Vec::new() }));
         let chains = [Arc::new(coins), Fixture::new().chain].into_iter().collect();
-        let routed = |path: &str| match place_grpc(&chains, &Method::POST, path) {
+        let routed = |path: &str| match route_grpc(&chains, &Method::POST, path) {
             RouteMatch::Chain(chain, Target::Grpc) => Some(chain.name().as_str()),
             RouteMatch::Nowhere(Refusal::NoRoute) => None,
             other => panic!("{path}: {other:?}"),
@@ -481,7 +481,7 @@ mod tests {
         ] {
             assert_eq!(routed(path), None, "{path}");
         }
-        let get = place_grpc(&chains, &Method::GET, "/protocol.Wallet/GetNowBlock");
+        let get = route_grpc(&chains, &Method::GET, "/protocol.Wallet/GetNowBlock");
         assert!(matches!(get, RouteMatch::Nowhere(Refusal::NoRoute)), "every gRPC call is posted");
     }
 

@@ -64,14 +64,14 @@ use tower_service::Service;
 #[derive(Clone, Debug)]
 pub struct SafeguardLayer<W = Native> {
     safeguard: Arc<Safeguard>,
-    way: W,
+    mode: W,
 }
 
 impl SafeguardLayer {
     /// Creates a layer that decides by `safeguard`, which must [observe](rpcgate_core::tally::Accounting::observed_by)
     /// the records of the same requests.
     pub fn by(safeguard: Arc<Safeguard>) -> Self {
-        SafeguardLayer { safeguard, way: Native }
+        SafeguardLayer { safeguard, mode: Native }
     }
 }
 
@@ -79,7 +79,7 @@ impl<S, W: Clone> Layer<S> for SafeguardLayer<W> {
     type Service = Safeguarded<S, W>;
 
     fn layer(&self, inner: S) -> Safeguarded<S, W> {
-        Safeguarded { inner, safeguard: self.safeguard.clone(), way: self.way.clone() }
+        Safeguarded { inner, safeguard: self.safeguard.clone(), mode: self.mode.clone() }
     }
 }
 
@@ -88,7 +88,7 @@ impl<S, W: Clone> Layer<S> for SafeguardLayer<W> {
 pub struct Safeguarded<S, W = Native> {
     inner: S,
     safeguard: Arc<Safeguard>,
-    way: W,
+    mode: W,
 }
 
 impl<S, B> Service<Authenticated<B>> for Safeguarded<S>
@@ -105,7 +105,7 @@ where
 
     fn call(&mut self, mut known: Authenticated<B>) -> S::Future {
         if let Some((caller, end)) = self.safeguard.look(&known.tally.caller, known.tally.arrival) {
-            (known.tally.caller, known.tally.cooled) = (caller, Some(end));
+            (known.tally.caller, known.tally.throttled_until) = (caller, Some(end));
         }
         self.inner.call(known)
     }
@@ -116,7 +116,7 @@ where
 pub struct Safeguard {
     rule: ArcSwap<Option<SafeguardRule>>,
     keys: Sharded<KeyId, SafeguardState>,
-    cooled: AtomicU64,
+    throttled: AtomicU64,
     storms: AtomicU64,
 }
 
@@ -145,14 +145,14 @@ impl Safeguard {
     }
 
     /// Returns the number of keys whose limits are scaled down.
-    pub fn cooled(&self) -> u64 {
-        self.cooled.load(Relaxed)
+    pub fn throttled(&self) -> u64 {
+        self.throttled.load(Relaxed)
     }
 
     /// Returns the keys whose limits are scaled down at `now`, each with the end time.
-    pub fn cooled_keys(&self, now: Time) -> Vec<CoolDown> {
+    pub fn throttled_keys(&self, now: Time) -> Vec<CoolDown> {
         let mut all = Vec::new();
-        let Some(rule) = (**self.rule.load()).filter(|_| self.cooled() > 0) else { return all };
+        let Some(rule) = (**self.rule.load()).filter(|_| self.throttled() > 0) else { return all };
         self.keys.each(|key, &mut SafeguardState { project, tenant, ref storm, .. }| {
             let end = storm.end(now);
             all.extend(end.map(|end| CoolDown { key, project, tenant, percent: rule.percent, end }));
@@ -167,32 +167,32 @@ impl Safeguard {
 
     /// Returns the caller with its limits scaled down and the end time, if its key is cooled down.
     pub fn look(&self, caller: &Arc<Caller>, now: Time) -> Option<(Arc<Caller>, Time)> {
-        if self.cooled() == 0 {
+        if self.throttled() == 0 {
             return None;
         }
         let rule = (**self.rule.load())?;
         // Most keys were never refused, so a look-up adds no entry.
-        let is_cooled =
-            |standing: Option<&SafeguardState>| standing.is_some_and(|standing| standing.storm.is_cooled());
-        if !self.keys.look(caller.key, is_cooled) {
+        let is_throttled =
+            |state: Option<&SafeguardState>| state.is_some_and(|state| state.storm.is_throttled());
+        if !self.keys.look(caller.key, is_throttled) {
             return None;
         }
-        self.keys.with(caller.key, |standing| self.standing(standing, caller, &rule, now))
+        self.keys.with(caller.key, |state| self.state(state, caller, &rule, now))
     }
 
-    fn standing(
+    fn state(
         &self,
-        standing: &mut SafeguardState,
+        state: &mut SafeguardState,
         caller: &Arc<Caller>,
         rule: &SafeguardRule,
         now: Time,
     ) -> Option<(Arc<Caller>, Time)> {
-        let Some(end) = standing.storm.end(now) else {
-            self.restore(standing);
+        let Some(end) = state.storm.end(now) else {
+            self.restore(state);
             return None;
         };
-        let known = standing.scaled.take().filter(|(own, by, _)| Arc::ptr_eq(own, caller) && by == rule);
-        let (.., scaled) = standing
+        let known = state.scaled.take().filter(|(own, by, _)| Arc::ptr_eq(own, caller) && by == rule);
+        let (.., scaled) = state
             .scaled
             .insert(known.unwrap_or_else(|| (caller.clone(), *rule, Arc::new(rule.cool(caller)))));
         Some((scaled.clone(), end))
@@ -205,20 +205,21 @@ impl Safeguard {
 
     fn note_refused(&self, key: KeyId, project: ProjectId, tenant: TenantId, now: Time) {
         let Some(rule) = **self.rule.load() else { return };
-        let is_storm = self.keys.with(key, |standing| {
-            if standing.storm.end(now).is_none() {
-                self.restore(standing);
+        let is_storm = self.keys.with(key, |state| {
+            if state.storm.end(now).is_none() {
+                self.restore(state);
             }
-            (standing.key, standing.project, standing.tenant) = (key, project, tenant);
-            let is_storm = standing.storm.note(&rule, now);
+            (state.key, state.project, state.tenant) = (key, project, tenant);
+            let is_storm = state.storm.note(&rule, now);
             if is_storm {
-                self.cooled.fetch_add(1, Relaxed);
+                self.throttled.fetch_add(1, Relaxed);
             }
             is_storm
         });
         if is_storm {
             self.storms.fetch_add(1, Relaxed);
-            let (percent, seconds) = (rule.percent, rule.cooldown.as_secs());
+            let percent = rule.percent;
+            let seconds = rule.cooldown.as_secs();
             tracing::warn!(%key, percent, seconds, "a storm of refused requests: the key's limits are scaled down");
         }
     }
@@ -231,24 +232,24 @@ impl Safeguard {
     }
 
     fn forget(&self, is_over: impl Fn(&RefusalStorm) -> bool) {
-        self.keys.retain(|standing| {
-            let is_over = is_over(&standing.storm);
-            if is_over && standing.storm.is_cooled() {
-                self.restored(standing.key);
+        self.keys.retain(|state| {
+            let is_over = is_over(&state.storm);
+            if is_over && state.storm.is_throttled() {
+                self.restored(state.key);
             }
             !is_over
         });
     }
 
-    fn restore(&self, standing: &mut SafeguardState) {
-        if standing.storm.is_cooled() {
-            (standing.storm, standing.scaled) = (RefusalStorm::default(), None);
-            self.restored(standing.key);
+    fn restore(&self, state: &mut SafeguardState) {
+        if state.storm.is_throttled() {
+            (state.storm, state.scaled) = (RefusalStorm::default(), None);
+            self.restored(state.key);
         }
     }
 
     fn restored(&self, key: KeyId) {
-        self.cooled.fetch_sub(1, Relaxed);
+        self.throttled.fetch_sub(1, Relaxed);
         tracing::info!(%key, "the key's limits are restored");
     }
 }
@@ -283,7 +284,7 @@ mod tests {
     ) -> (Arc<Caller>, Option<Time>) {
         let mut seen = None;
         let inner = service_fn(|known: Authenticated<()>| {
-            seen = Some((known.tally.caller.clone(), known.tally.cooled));
+            seen = Some((known.tally.caller.clone(), known.tally.throttled_until));
             std::future::ready(Ok::<_, Infallible>(PendingResponse::denied(known.deny(refusal))))
         });
         let tally = fixture.tally_in(Arc::new(fixture.accounting().observed_by(safeguard.clone())));
@@ -307,9 +308,10 @@ mod tests {
 
     #[tokio::test]
     async fn inner_services_see_a_stormy_key_with_a_quarter_of_its_limits_for_an_hour() {
-        let (fixture, safeguard) = (Fixture::new(), Arc::new(Safeguard::by(Some(RULE))));
+        let fixture = Fixture::new();
+        let safeguard = Arc::new(Safeguard::by(Some(RULE)));
         storm(&fixture, &safeguard).await;
-        assert_eq!((safeguard.cooled(), safeguard.storms()), (1, 1));
+        assert_eq!((safeguard.throttled(), safeguard.storms()), (1, 1));
         let end = fixture.now().plus(RULE.cooldown);
         let (first, reported) = send(&fixture, &safeguard, WINDOW).await;
         assert_eq!((&*first, reported), (&RULE.cool(&fixture.caller), Some(end)));
@@ -319,13 +321,14 @@ mod tests {
         assert!(Arc::ptr_eq(&first, &second), "it is made once");
         fixture.clock.advance(Duration::from_micros(1));
         assert_eq!(send(&fixture, &safeguard, WINDOW).await, (fixture.caller.clone(), None));
-        assert_eq!((safeguard.cooled(), safeguard.storms()), (0, 1));
+        assert_eq!((safeguard.throttled(), safeguard.storms()), (0, 1));
         assert_eq!(fixture.sink.records().len(), 9, "every record reaches the sink");
     }
 
     #[tokio::test]
     async fn only_429_counts_and_only_for_the_key_that_got_it() {
-        let (fixture, safeguard) = (Fixture::new(), Arc::new(Safeguard::by(Some(RULE))));
+        let fixture = Fixture::new();
+        let safeguard = Arc::new(Safeguard::by(Some(RULE)));
         for minute in 0..5 {
             fixture.clock.advance(Duration::from_secs(60));
             for _ in 0..10 {
@@ -341,7 +344,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_caller_that_changes_during_the_call_is_scaled_down_again() {
-        let (fixture, safeguard) = (Fixture::new(), Arc::new(Safeguard::by(Some(RULE))));
+        let fixture = Fixture::new();
+        let safeguard = Arc::new(Safeguard::by(Some(RULE)));
         storm(&fixture, &safeguard).await;
         assert_eq!(send(&fixture, &safeguard, WINDOW).await.0.plan.per_day, 2_500);
         let mut larger = suite::caller(1).with_plan(fixture.caller.plan);
@@ -354,25 +358,27 @@ mod tests {
 
     #[tokio::test]
     async fn without_a_rule_nothing_is_counted_and_every_key_has_its_full_limits() {
-        let (fixture, safeguard) = (Fixture::new(), Arc::<Safeguard>::default());
+        let fixture = Fixture::new();
+        let safeguard = Arc::<Safeguard>::default();
         storm(&fixture, &safeguard).await;
         assert!(safeguard.keys.is_empty());
         safeguard.replace(Some(RULE));
         storm(&fixture, &safeguard).await;
         safeguard.replace(None);
-        assert_eq!((safeguard.cooled(), safeguard.storms()), (0, 1));
+        assert_eq!((safeguard.throttled(), safeguard.storms()), (0, 1));
         safeguard.replace(Some(RULE));
         assert_eq!(send(&fixture, &safeguard, WINDOW).await, (fixture.caller.clone(), None));
     }
 
     #[tokio::test]
     async fn an_idle_key_is_swept_and_no_longer_counted() {
-        let (fixture, safeguard) = (Fixture::new(), Arc::new(Safeguard::by(Some(RULE))));
+        let fixture = Fixture::new();
+        let safeguard = Arc::new(Safeguard::by(Some(RULE)));
         storm(&fixture, &safeguard).await;
         safeguard.sweep(fixture.now().plus(RULE.cooldown - Duration::from_micros(1)));
-        assert_eq!(safeguard.cooled(), 1);
+        assert_eq!(safeguard.throttled(), 1);
         safeguard.sweep(fixture.now().plus(RULE.cooldown));
-        assert_eq!(safeguard.cooled(), 0);
+        assert_eq!(safeguard.throttled(), 0);
         assert!(safeguard.keys.is_empty());
         send(&fixture, &safeguard, WINDOW).await;
         safeguard.sweep(fixture.now());
@@ -383,29 +389,33 @@ mod tests {
 
     #[tokio::test]
     async fn it_lists_the_throttled_keys_with_their_limits_and_the_end() {
-        let (fixture, safeguard) = (Fixture::new(), Arc::new(Safeguard::by(Some(RULE))));
-        assert_eq!(safeguard.cooled_keys(fixture.now()), []);
+        let fixture = Fixture::new();
+        let safeguard = Arc::new(Safeguard::by(Some(RULE)));
+        assert_eq!(safeguard.throttled_keys(fixture.now()), []);
         let other = Fixture { caller: Arc::new(suite::caller(2)), ..fixture.clone() };
         send(&other, &safeguard, WINDOW).await;
         storm(&fixture, &safeguard).await;
         let Caller { key, project, tenant, .. } = *fixture.caller;
         let end = fixture.now().plus(RULE.cooldown);
-        let cooled = CoolDown { key, project, tenant, percent: 25, end };
+        let throttled = CoolDown { key, project, tenant, percent: 25, end };
         assert_eq!(
-            safeguard.cooled_keys(fixture.now()),
-            [cooled],
+            safeguard.throttled_keys(fixture.now()),
+            [throttled],
             "a key that was merely refused is not among them"
         );
         let last = Time::from_micros(end.micros() - 1);
-        assert_eq!((safeguard.cooled_keys(last), safeguard.cooled_keys(end)), (vec![cooled], vec![]));
+        assert_eq!(
+            (safeguard.throttled_keys(last), safeguard.throttled_keys(end)),
+            (vec![throttled], vec![])
+        );
         safeguard.replace(Some(RULE.with_percent(50)));
         assert_eq!(
-            safeguard.cooled_keys(fixture.now()),
-            [CoolDown { percent: 50, ..cooled }],
+            safeguard.throttled_keys(fixture.now()),
+            [CoolDown { percent: 50, ..throttled }],
             "as it is in force"
         );
         safeguard.replace(None);
-        assert_eq!(safeguard.cooled_keys(fixture.now()), []);
+        assert_eq!(safeguard.throttled_keys(fixture.now()), []);
     }
 
     #[test]
@@ -417,6 +427,6 @@ mod tests {
                 scope.spawn(|| (0..1_000).for_each(|_| safeguard.note(&refused)));
             }
         });
-        assert_eq!((safeguard.cooled(), safeguard.storms()), (1, 1));
+        assert_eq!((safeguard.throttled(), safeguard.storms()), (1, 1));
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::request::admit::{Admission, Admit};
 use crate::request::message::Received;
-use crate::request::route::{RouteMatch, place};
+use crate::request::route::{RouteMatch, route};
 use crate::testing::{Fixture, ScriptedService, set};
 use http::{Method, Request};
 use rpcgate_core::backend::usage_sink::{Outcome, Phase};
@@ -42,9 +42,9 @@ fn a_stream_meets_its_layers_in_the_order_of_the_calls_of_http() {
 const KEY: &str = "secret";
 
 /// Routes gRPC calls: a call names a service of its chain's package, here that of the toy chain.
-fn place_service(chains: &Chains, _: &Method, path: &str) -> RouteMatch {
+fn route_service(chains: &Chains, _: &Method, path: &str) -> RouteMatch {
     let is_toy = path.starts_with("/toy.");
-    place(chains, &Method::POST, if is_toy { "/toy" } else { "/" })
+    route(chains, &Method::POST, if is_toy { "/toy" } else { "/" })
 }
 
 async fn admit(fixture: &Fixture, entrance: Entrance, path: &str, key: &str) -> Admission<()> {
@@ -54,7 +54,7 @@ async fn admit(fixture: &Fixture, entrance: Entrance, path: &str, key: &str) -> 
     admission
 }
 
-const GRPC: Entrance = Entrance::new(Transport::Grpc, place_service);
+const GRPC: Entrance = Entrance::new(Transport::Grpc, route_service);
 
 #[tokio::test]
 async fn a_handshake_and_a_grpc_call_are_admitted_with_their_transport_in_the_tally() {
@@ -85,7 +85,10 @@ async fn their_refusals_are_returned_unchanged_and_recorded_under_their_transpor
         records.iter().map(|record| (record.transport, record.phase, record.lines[0].outcome)).collect();
     assert_eq!(
         seen,
-        [(Transport::Ws, Phase::Begin, Outcome::Refused), (Transport::Grpc, Phase::Whole, Outcome::Refused)],
+        [
+            (Transport::Ws, Phase::Begin, Outcome::Refused),
+            (Transport::Grpc, Phase::Complete, Outcome::Refused)
+        ],
         "a handshake that was refused is no call"
     );
 }

@@ -205,7 +205,8 @@ fn found(_: Request<Full<Bytes>>) -> Response<Bytes> {
 #[tokio::test]
 async fn every_layer_over_foreign_requests_polls_its_inner_service_ready() {
     let fixture = Fixture::new();
-    let (clock, counters) = (fixture.clock.clone(), fixture.counters.clone());
+    let clock = fixture.clock.clone();
+    let counters = fixture.counters.clone();
     sees_to_readiness(SuspendLayer::new().with_caller(chain), foreign(&fixture), false, found).await;
     sees_to_readiness(ScopeLayer::new().with_caller(chain), foreign(&fixture), false, found).await;
     let gates = (
@@ -279,7 +280,8 @@ where
 
 #[tokio::test(start_paused = true)]
 async fn a_concurrency_limit_behind_batch_admits_requests_one_after_another() {
-    let (fixture, slow) = (Fixture::new(), Slow::new(2));
+    let fixture = Fixture::new();
+    let slow = Slow::new(2);
     let limited = ConcurrencyLimitLayer::new(2).layer(slow.service());
     let requests = (0..5).map(|_| batch(limited.clone(), &fixture, READ));
     let release = async {
@@ -294,7 +296,8 @@ async fn a_concurrency_limit_behind_batch_admits_requests_one_after_another() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_leaves_while_its_request_waits_frees_its_slot() {
-    let (fixture, slow) = (Fixture::new(), Slow::new(1));
+    let fixture = Fixture::new();
+    let slow = Slow::new(1);
     let limited = ConcurrencyLimitLayer::new(1).layer(slow.service::<Parsed>());
     let mut service = BatchLayer::new().layer(limited.clone());
     let mut first = Box::pin(service.call(authenticated(&fixture, READ)));
@@ -313,7 +316,8 @@ async fn a_client_that_leaves_while_its_request_waits_frees_its_slot() {
 
 #[tokio::test(start_paused = true)]
 async fn a_load_shedder_behind_batch_refuses_excess_calls_with_503() {
-    let (fixture, slow) = (Fixture::new(), Slow::new(1));
+    let fixture = Fixture::new();
+    let slow = Slow::new(1);
     let shedding = ServiceBuilder::new()
         .layer(LoadShedLayer::new())
         .layer(ConcurrencyLimitLayer::new(1))
@@ -360,7 +364,8 @@ async fn a_buffer_behind_batch_and_cache_serves_and_a_dead_worker_is_a_recorded_
 /// Identical sets behind a concurrency limit of one call: they wait for each other's permits and answers.
 #[tokio::test(start_paused = true)]
 async fn a_concurrency_limit_behind_the_cache_does_not_lock_sets_that_follow_each_other() {
-    let (fixture, slow) = (Fixture::new(), Slow::new(1));
+    let fixture = Fixture::new();
+    let slow = Slow::new(1);
     slow.gate.add_permits(100);
     let limited = ConcurrencyLimitLayer::new(1).layer(slow.service::<rpcgate_core::call::Cached>());
     let cache = CacheLayer::new(Arc::new(BoundedReplies::new(1 << 20)), fixture.clock.clone()).layer(limited);

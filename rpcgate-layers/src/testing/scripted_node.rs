@@ -46,9 +46,11 @@ impl ScriptedNode {
         R: Future<Output = ()> + Send + 'static,
     {
         let address = listener.local_addr().unwrap();
-        let (conns, seen) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(Vec::new())));
+        let conns = Arc::new(AtomicUsize::new(0));
+        let seen = Arc::new(Mutex::new(Vec::new()));
         let task = tokio::spawn({
-            let (conns, seen) = (conns.clone(), seen.clone());
+            let conns = conns.clone();
+            let seen = seen.clone();
             async move {
                 while let Ok((stream, _)) = listener.accept().await {
                     let number = conns.fetch_add(1, SeqCst);
@@ -152,19 +154,19 @@ impl PoolFixture {
     }
 
     /// Returns the body of the answer to `ask`, which must be complete.
-    pub(crate) async fn whole(&self, ask: NodeRequest) -> Result<String, NodeRequestError> {
+    pub(crate) async fn complete(&self, ask: NodeRequest) -> Result<String, NodeRequestError> {
         match self.pool.ask(&ask, &mut MemoryPermit::default()).await?.body {
-            AnswerBody::Whole(body) => Ok(String::from_utf8(body.to_vec()).unwrap()),
+            AnswerBody::Complete(body) => Ok(String::from_utf8(body.to_vec()).unwrap()),
             AnswerBody::Larger { .. } => panic!("larger than collected"),
         }
     }
 
     pub(crate) async fn read(&self) -> Result<String, NodeRequestError> {
-        self.whole(call("read")).await
+        self.complete(call("read")).await
     }
 
     pub(crate) async fn broadcast(&self) -> Result<String, NodeRequestError> {
-        self.whole(NodeRequest { broadcast: true, ..call("send") }).await
+        self.complete(NodeRequest { broadcast: true, ..call("send") }).await
     }
 
     pub(crate) async fn until(&self, so: impl Fn(&Pool) -> bool) {

@@ -35,7 +35,7 @@ pub(super) async fn send_all(pool: &Pool, tally: &mut Tally, limits: ReplyLimits
     send(pool, tally, limits, Round { among, ..Round::FIRST }).await;
     if tally.entries.iter().any(may_need_another) {
         // Boxed, so that the future of other calls does not grow.
-        Box::pin(send_again(pool, tally, limits, (among, until))).await;
+        Box::pin(send_again(pool, tally, limits, among, until)).await;
     }
 }
 
@@ -70,46 +70,41 @@ fn is_empty(reply: &Reply) -> bool {
 struct Group {
     among: NodeSet,
     choice: NodeChoice,
-    places: SmallVec<[usize; 1]>,
+    indexes: SmallVec<[usize; 1]>,
 }
 
-async fn send_again(
-    pool: &Pool,
-    tally: &mut Tally,
-    limits: ReplyLimits,
-    (among, until): (NodeSet, Duration),
-) {
+async fn send_again(pool: &Pool, tally: &mut Tally, limits: ReplyLimits, among: NodeSet, until: Duration) {
     if !pool.may_retry() {
         return;
     }
     let mut groups: SmallVec<[Group; 1]> = SmallVec::new();
-    for place in 0..tally.entries.len() {
-        let Some((among, choice)) = other_nodes(pool, tally, place, among) else { continue };
+    for index in 0..tally.entries.len() {
+        let Some((among, choice)) = other_nodes(pool, tally, index, among) else { continue };
         match groups.iter_mut().find(|group| (group.among, group.choice) == (among, choice)) {
-            Some(group) => group.places.push(place),
-            None => groups.push(Group { among, choice, places: SmallVec::from_buf([place]) }),
+            Some(group) => group.indexes.push(index),
+            None => groups.push(Group { among, choice, indexes: SmallVec::from_buf([index]) }),
         }
     }
     let takes_arrays = tally.batch && tally.chain.facts().batch && pool.max_batch() > 1;
-    for Group { among, choice, mut places } in groups {
+    for Group { among, choice, mut indexes } in groups {
         let per_request = if takes_arrays { pool.max_batch() } else { 1 };
-        let requests = places.len().div_ceil(per_request);
+        let requests = indexes.len().div_ceil(per_request);
         let may_be_callers =
-            |tally: &Tally, place: &usize| choice == NodeChoice::Elsewhere && may_be_callers(tally, *place);
-        let is_spare = places.iter().any(|place| may_be_callers(tally, place));
+            |tally: &Tally, index: &usize| choice == NodeChoice::Elsewhere && may_be_callers(tally, *index);
+        let is_spare = indexes.iter().any(|index| may_be_callers(tally, index));
         let take = || if is_spare { pool.take_spare_retry() } else { pool.take_retry() };
         let allowed = (0..requests).take_while(|_| take()).count();
-        places.truncate(allowed.saturating_mul(per_request));
-        if !places.is_empty() {
+        indexes.truncate(allowed.saturating_mul(per_request));
+        if !indexes.is_empty() {
             // Empty answers are not counted: the block may have arrived in the meantime.
             let doubted =
-                places.iter().filter(|place| may_be_callers(tally, place) && is_error(tally, **place));
+                indexes.iter().filter(|index| may_be_callers(tally, index) && is_error(tally, **index));
             let doubted: SmallVec<[_; 1]> =
-                doubted.filter_map(|place| Some((*place, answered_by(pool, tally, *place)?))).collect();
+                doubted.filter_map(|index| Some((*index, answered_by(pool, tally, *index)?))).collect();
             let round = Round { among, choice: Some(choice), was_sent: true };
-            send_places(pool, tally, limits, (round, &places, until)).await;
-            for (place, answered) in doubted {
-                let entry = &tally.entries[place];
+            send_group(pool, tally, limits, round, &indexes, until).await;
+            for (index, answered) in doubted {
+                let entry = &tally.entries[index];
                 if !may_need_another(entry) {
                     pool.record_method_failed(answered, MethodIndex::of(entry.call.metered));
                 }
@@ -120,8 +115,8 @@ async fn send_again(
 
 /// Returns the nodes that may serve a call better than the one that answered it, and the reason. `None` if the answer
 /// stays.
-fn other_nodes(pool: &Pool, tally: &Tally, place: usize, among: NodeSet) -> Option<(NodeSet, NodeChoice)> {
-    let entry = &tally.entries[place];
+fn other_nodes(pool: &Pool, tally: &Tally, index: usize, among: NodeSet) -> Option<(NodeSet, NodeChoice)> {
+    let entry = &tally.entries[index];
     let CallState::Answered(reply) = &entry.state else { return None };
     if entry.call.rule.flags.has(Flags::BROADCAST) || !may_need_another(entry) {
         return None;
@@ -129,11 +124,11 @@ fn other_nodes(pool: &Pool, tally: &Tally, place: usize, among: NodeSet) -> Opti
     let takers = |among: NodeSet| {
         Round { among, ..Round::FIRST }
             .takers(pool, &entry.call, &tally.body)
-            .without(tried(pool, tally, place))
+            .without(tried(pool, tally, index))
     };
     let adapter = tally.chain.adapter();
     let error = error(reply);
-    if error.is_some_and(|error| adapter.lacks_history(error)) && !was_at_archive(pool, tally, place) {
+    if error.is_some_and(|error| adapter.lacks_history(error)) && !was_at_archive(pool, tally, index) {
         let archives = takers(pool.archives().and(among));
         if !archives.is_empty() {
             return Some((archives, NodeChoice::Archive));
@@ -149,22 +144,24 @@ fn other_nodes(pool: &Pool, tally: &Tally, place: usize, among: NodeSet) -> Opti
     if let Some(ahead) = ahead.filter(|ahead| pool.has_usable(*ahead)) {
         return Some((ahead, NodeChoice::Ahead));
     }
-    let answered = answered_by(pool, tally, place)?;
+    let answered = answered_by(pool, tally, index)?;
     let better = takers(pool.better_than(answered, Transport::Http).and(among));
     pool.has_usable(better).then_some((better, NodeChoice::Elsewhere))
 }
 
-async fn send_places(
+async fn send_group(
     pool: &Pool,
     tally: &mut Tally,
     limits: ReplyLimits,
-    (round, places, until): (Round, &[usize], Duration),
+    round: Round,
+    indexes: &[usize],
+    until: Duration,
 ) {
-    let reopen = |place: &usize| {
-        let state = &mut tally.entries[*place].state;
-        (*place, std::mem::replace(state, CallState::Open))
+    let reopen = |index: &usize| {
+        let state = &mut tally.entries[*index].state;
+        (*index, std::mem::replace(state, CallState::Open))
     };
-    let answers: SmallVec<[(usize, CallState); 1]> = places.iter().map(reopen).collect();
+    let answers: SmallVec<[(usize, CallState); 1]> = indexes.iter().map(reopen).collect();
     let passing = std::mem::take(&mut tally.passing);
     let deadline = tally.deadline.replace(tally.deadline.map_or(until, |deadline| deadline.min(until)));
     let again = Again { tally: &mut *tally, answers };
@@ -186,8 +183,8 @@ impl Again<'_> {
     /// Restores the first answer of the calls without a better one. Returns whether there was such a call.
     fn restore(mut self) -> bool {
         let mut is_unanswered = false;
-        for (place, before) in std::mem::take(&mut self.answers) {
-            let state = &mut self.tally.entries[place].state;
+        for (index, before) in std::mem::take(&mut self.answers) {
+            let state = &mut self.tally.entries[index].state;
             let is_better =
                 matches!(state, CallState::Answered(Reply { from, .. }) if *from != Source::Unserved);
             if !is_better {
@@ -202,8 +199,8 @@ impl Again<'_> {
 impl Drop for Again<'_> {
     /// If the client leaves while its calls are sent again, the calls were made: they are charged.
     fn drop(&mut self) {
-        for (place, _) in &self.answers {
-            let state = &mut self.tally.entries[*place].state;
+        for (index, _) in &self.answers {
+            let state = &mut self.tally.entries[*index].state;
             if matches!(state, CallState::Open) {
                 *state = CallState::Sent;
             }
@@ -213,7 +210,7 @@ impl Drop for Again<'_> {
 
 fn error(reply: &Reply) -> Option<&[u8]> {
     match &reply.form {
-        Form::Whole(whole) => match &whole.inner {
+        Form::Complete(complete) => match &complete.inner {
             Inner::Error(error) | Inner::Failure(error) => Some(&error[..]),
             Inner::Result(_) => None,
         },
@@ -224,25 +221,25 @@ fn error(reply: &Reply) -> Option<&[u8]> {
 }
 
 /// Reports whether the client may be the cause of an answer.
-fn may_be_callers(tally: &Tally, place: usize) -> bool {
-    let entry = &tally.entries[place];
+fn may_be_callers(tally: &Tally, index: usize) -> bool {
+    let entry = &tally.entries[index];
     let is_served = matches!(&entry.state, CallState::Answered(reply) if reply.from != Source::Unserved);
-    is_served || is_unknown_method(tally, place)
+    is_served || is_unknown_method(tally, index)
 }
 
-fn answered_by(pool: &Pool, tally: &Tally, place: usize) -> Option<NodeIndex> {
+fn answered_by(pool: &Pool, tally: &Tally, index: usize) -> Option<NodeIndex> {
     let mut tries = tally.tries.as_slice().iter().rev();
-    let answered = tries.find(|one| one.calls.has(place) && one.end == TryEnd::Answered)?;
+    let answered = tries.find(|one| one.calls.has(index) && one.end == TryEnd::Answered)?;
     (answered.pool == pool.number()).then(|| pool.at(answered.node))
 }
 
-fn is_error(tally: &Tally, place: usize) -> bool {
-    matches!(&tally.entries[place].state, CallState::Answered(reply) if reply.form.is_error())
+fn is_error(tally: &Tally, index: usize) -> bool {
+    matches!(&tally.entries[index].state, CallState::Answered(reply) if reply.form.is_error())
 }
 
 /// Reports whether the node that answered a call does not know its method, which is in no table of the chain.
-fn is_unknown_method(tally: &Tally, place: usize) -> bool {
-    let entry = &tally.entries[place];
+fn is_unknown_method(tally: &Tally, index: usize) -> bool {
+    let entry = &tally.entries[index];
     let CallState::Answered(reply) = &entry.state else { return false };
     if reply.from != Source::Unserved || entry.call.metered.is_some() {
         return false;
@@ -257,17 +254,17 @@ fn is_unknown_method(tally: &Tally, place: usize) -> bool {
     })
 }
 
-fn tried(pool: &Pool, tally: &Tally, place: usize) -> NodeSet {
+fn tried(pool: &Pool, tally: &Tally, index: usize) -> NodeSet {
     let tries = tally.tries.as_slice().iter();
     tries
-        .filter(|one| one.calls.has(place) && one.pool == pool.number())
+        .filter(|one| one.calls.has(index) && one.pool == pool.number())
         .map(|one| pool.at(one.node))
         .collect()
 }
 
-fn was_at_archive(pool: &Pool, tally: &Tally, place: usize) -> bool {
+fn was_at_archive(pool: &Pool, tally: &Tally, index: usize) -> bool {
     tally.tries.as_slice().iter().any(|one| {
-        one.calls.has(place)
+        one.calls.has(index)
             && one.end == TryEnd::Answered
             && one.pool == pool.number()
             && pool.is_archive(one.node)

@@ -17,7 +17,7 @@ use rpcgate_core::envelope::{
 };
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::json::DEEPEST;
-use rpcgate_core::reply::{Form, Inner, Reply, Source, Streamed, Whole};
+use rpcgate_core::reply::{CompleteReply, Form, Inner, Reply, Source, Streamed};
 use rpcgate_core::tally::Tally;
 use smallvec::SmallVec;
 
@@ -124,7 +124,8 @@ impl Answer {
     /// itself, and an empty answer to notifications. `must_fit`: the whole answer must fit the buffer.
     pub(super) fn classify(
         mut answer: NodeAnswer,
-        (expected, must_fit): (Expected, bool),
+        expected: Expected,
+        must_fit: bool,
         judge: ErrorJudge<'_>,
         limits: &ReplyLimits,
     ) -> Result<Self, Fault> {
@@ -132,9 +133,9 @@ impl Answer {
         if answer.rejects_the_gateway() {
             return Err(Fault::sent(Cause::Status(status.as_u16())));
         }
-        let body = std::mem::replace(&mut answer.body, AnswerBody::Whole(Bytes::new()));
+        let body = std::mem::replace(&mut answer.body, AnswerBody::Complete(Bytes::new()));
         let (body, content) = match body {
-            AnswerBody::Whole(body) => match replies(&body, DEEPEST) {
+            AnswerBody::Complete(body) => match replies(&body, DEEPEST) {
                 Ok(replies) if expected.is_met_by(&answer, &body, &replies) => {
                     (body, Content::Replies(replies))
                 }
@@ -165,7 +166,7 @@ impl Answer {
                     };
                     let is_error = head == ReplyKind::Error;
                     let needs_id = answer.has_numbers && !is_error;
-                    let reply = StreamedReply::new((prefix, rest), (number, needs_id), limits)?;
+                    let reply = StreamedReply::new(prefix, rest, number, needs_id, limits)?;
                     (Bytes::new(), Content::Stream { is_error, reply: Box::new(reply) })
                 }
             },
@@ -183,12 +184,13 @@ impl Answer {
     }
 
     /// Returns the reply to a call of the client's `request` that was sent alone, and the headers for the client.
-    /// `is_whole`: the client gets only this reply.
+    /// `is_complete`: the client gets only this reply.
     pub(super) fn single(
         mut self,
         chain: &Chain,
-        (call, request): (&Call, &Bytes),
-        is_whole: bool,
+        call: &Call,
+        request: &Bytes,
+        is_complete: bool,
     ) -> Result<(Form, HeaderMap), Fault> {
         if call.is_notification(request) {
             return Ok((Form::Nothing, HeaderMap::new()));
@@ -217,55 +219,57 @@ impl Answer {
             Some(id) => has_id && parse_index(id.of(&self.body)).is_some(),
             None => call.id(request).is_none(),
         };
-        if is_whole && is_as_sent {
-            let whole = Whole { status, body: self.body, id: reply.id, inner };
-            return Ok((Form::Whole(whole), self.headers));
+        if is_complete && is_as_sent {
+            let complete = CompleteReply { status, body: self.body, id: reply.id, inner };
+            return Ok((Form::Complete(complete), self.headers));
         }
         Ok((inner.form(status), self.headers))
     }
 
-    /// Settles the calls at `places`, which were sent together in an array.
-    pub(super) fn settle_array(self, tally: &mut Tally, places: &[usize]) {
-        let (first, chain) = (first_index(tally), tally.chain.clone());
+    /// Settles the calls at `indexes`, which were sent together in an array.
+    pub(super) fn settle_array(self, tally: &mut Tally, indexes: &[usize]) {
+        let first = first_index(tally);
+        let chain = tally.chain.clone();
         let adapter = chain.adapter();
-        let mut settle = |place: usize, state: CallState| tally.entries[place].state = state;
+        let mut settle = |index: usize, state: CallState| tally.entries[index].state = state;
         match &self.content {
             // One error for all: the node did not accept the array.
             Content::Replies(Replies::Single(reply)) if reply.error.is_some() => {
-                for place in places {
+                for index in indexes {
                     let judge = ErrorJudge { adapter, is_listed: false };
                     let why = judge.unserved(reply, &self.body, self.status);
                     let why = why.filter(|why| *why != Unserved::UnknownMethod);
-                    let mut state = self.state(reply, (adapter, why));
+                    let mut state = self.state(reply, adapter, why);
                     if let CallState::Answered(reply) = &mut state
                         && reply.from == Source::Node
                     {
                         reply.from = Source::NodeForAll;
                     }
-                    settle(*place, state);
+                    settle(*index, state);
                 }
                 return;
             }
             Content::Replies(Replies::Many(_)) | Content::Empty => {}
             // Answers to notifications are dropped.
             _ => {
-                for place in places {
-                    settle(*place, CallState::Answered(Reply { form: Form::Nothing, from: Source::Node }));
+                for index in indexes {
+                    settle(*index, CallState::Answered(Reply { form: Form::Nothing, from: Source::Node }));
                 }
                 return;
             }
         }
-        let mut found: SmallVec<[Option<Option<&ReplyMembers>>; 8]> = SmallVec::from_elem(None, places.len());
+        let mut found: SmallVec<[Option<Option<&ReplyMembers>>; 8]> =
+            SmallVec::from_elem(None, indexes.len());
         // Most nodes answer in the order of the calls.
         let mut next = 0;
         if let Content::Replies(Replies::Many(many)) = &self.content {
             for reply in many {
                 let number = reply.id.and_then(|id| read_number(id.of(&self.body)));
-                let place = number.and_then(|number| number.checked_sub(first));
-                let Some(place) = place else { continue };
-                let at = match places.get(next) {
-                    Some(expected) if *expected == place => next,
-                    _ => match places.binary_search(&place) {
+                let index = number.and_then(|number| number.checked_sub(first));
+                let Some(index) = index else { continue };
+                let at = match indexes.get(next) {
+                    Some(expected) if *expected == index => next,
+                    _ => match indexes.binary_search(&index) {
                         Ok(at) => at,
                         Err(_) => continue,
                     },
@@ -275,13 +279,13 @@ impl Answer {
                 found[at] = Some(if found[at].is_none() { Some(reply) } else { None });
             }
         }
-        for (place, found) in places.iter().zip(found) {
-            let is_notification = tally.entries[*place].call.is_notification(&tally.body);
-            let is_listed = tally.entries[*place].call.metered.is_some();
-            tally.entries[*place].state = match found {
+        for (index, found) in indexes.iter().zip(found) {
+            let is_notification = tally.entries[*index].call.is_notification(&tally.body);
+            let is_listed = tally.entries[*index].call.metered.is_some();
+            tally.entries[*index].state = match found {
                 Some(Some(reply)) => {
                     let judge = ErrorJudge { adapter, is_listed };
-                    self.state(reply, (adapter, judge.unserved(reply, &self.body, self.status)))
+                    self.state(reply, adapter, judge.unserved(reply, &self.body, self.status))
                 }
                 Some(None) => CallState::Failed(Fault::sent(Cause::Undecodable)),
                 None if is_notification => {
@@ -294,11 +298,7 @@ impl Answer {
 
     /// Returns the state of a call with this reply. `unserved` is the reason why its node could not serve it, if there
     /// is one.
-    fn state(
-        &self,
-        reply: &ReplyMembers,
-        (adapter, unserved): (&dyn Adapter, Option<Unserved>),
-    ) -> CallState {
+    fn state(&self, reply: &ReplyMembers, adapter: &dyn Adapter, unserved: Option<Unserved>) -> CallState {
         match inner(&self.body, reply, adapter) {
             Ok(inner) => {
                 let status = match &inner {

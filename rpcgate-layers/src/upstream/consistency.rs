@@ -23,9 +23,10 @@ pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits)
         Round { among, ..Round::FIRST }.takers(pool, &entry.call, body)
     };
     let open = tally.entries.iter().filter(|entry| entry.is_open());
-    let wanted: SmallVec<[NodeSet; 1]> = open.map(|entry| takers(entry, NodeSet::ALL, &tally.body)).collect();
-    let is_enough = |among: NodeSet| !wanted.iter().any(|takers| takers.and(among).is_empty());
-    let found = pool.nodes_at(least, tally.room.project(), is_enough).await;
+    let accepting: SmallVec<[NodeSet; 1]> =
+        open.map(|entry| takers(entry, NodeSet::ALL, &tally.body)).collect();
+    let is_enough = |among: NodeSet| !accepting.iter().any(|takers| takers.and(among).is_empty());
+    let found = pool.nodes_at(least, tally.memory.project(), is_enough).await;
     let Ok(among) = found else {
         return refuse(tally, |_, _| Some(Refusal::Overloaded));
     };
@@ -53,9 +54,9 @@ fn shown(pool: &Pool, tally: &Tally) -> Option<u64> {
         return None;
     }
     let answered = |one: &&NodeTry| one.end == TryEnd::Answered && one.pool == pool.number();
-    for (place, entry) in tally.entries.iter().enumerate() {
-        let last = tries.iter().rev().filter(answered).find(|one| one.calls.has(place));
-        if let Some((last, height)) = last.zip(told(tally, entry)) {
+    for (index, entry) in tally.entries.iter().enumerate() {
+        let last = tries.iter().rev().filter(answered).find(|one| one.calls.has(index));
+        if let Some((last, height)) = last.zip(shown_height(tally, entry)) {
             pool.raise_height(last.node, height);
         }
     }
@@ -64,7 +65,7 @@ fn shown(pool: &Pool, tally: &Tally) -> Option<u64> {
 }
 
 /// Returns the height in a node's answer, if the call was the one that also probes nodes.
-fn told(tally: &Tally, entry: &Entry) -> Option<u64> {
+fn shown_height(tally: &Tally, entry: &Entry) -> Option<u64> {
     let CallState::Answered(reply) = &entry.state else { return None };
     let Probe::Rpc { method, .. } = tally.chain.adapter().probe() else { return None };
     if reply.from != Source::Node

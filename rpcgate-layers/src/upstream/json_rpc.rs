@@ -22,18 +22,21 @@ pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits,
     match requests.pop() {
         // The usual single request needs no list of futures.
         Some(request) if requests.is_empty() => {
-            let (mut memory, expected) = (tally.room.sibling(), request.expected(tally));
-            let (places, is_array, request) =
-                node_request((pool, &tally.chain), (request, expected), limits, round);
+            let mut memory = tally.memory.sibling();
+            let expected = request.expected(tally);
+            let (indexes, is_array, request) =
+                node_request(pool, &tally.chain, request, expected, limits, round);
             let request = request.posted_to(path);
-            tally.tries.set_calls(places.iter().copied());
+            tally.tries.set_calls(indexes.iter().copied());
             let adapter = tally.chain.adapter();
-            let (deadline, entries, tries) = (tally.deadline, &mut tally.entries, &mut tally.tries);
+            let deadline = tally.deadline;
+            let entries = &mut tally.entries;
+            let tries = &mut tally.tries;
             let answer = {
-                let mut unsettled = Unsettled::new(round.was_sent, || mark_sent(entries, &places));
+                let mut unsettled = Unsettled::new(round.was_sent, || mark_sent(entries, &indexes));
                 let must_fit = request.buffer >= request.max;
                 let judge = ErrorJudge { adapter, is_listed: request.method_name.is_some() };
-                let classify = |answer| Answer::classify(answer, (expected, must_fit), judge, &limits);
+                let classify = |answer| Answer::classify(answer, expected, must_fit, judge, &limits);
                 let answer = pool
                     .ask_classified(
                         &request,
@@ -46,13 +49,13 @@ pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits,
                 unsettled.end();
                 answer
             };
-            tally.room.absorb(memory);
-            settle(tally, &places, is_array, answer);
-            name_ids(pool, &mut tally.entries, &places, &tally.tries);
+            tally.memory.absorb(memory);
+            settle(tally, &indexes, is_array, answer);
+            name_ids(pool, &mut tally.entries, &indexes, &tally.tries);
         }
         Some(last) => {
             requests.push(last);
-            Box::pin(forward_all(pool, tally, requests, (limits, round))).await;
+            Box::pin(forward_all(pool, tally, requests, limits, round)).await;
         }
         None => {}
     }
@@ -62,28 +65,32 @@ async fn forward_all(
     pool: &Pool,
     tally: &mut Tally,
     requests: SmallVec<[OutgoingRequest; 1]>,
-    (limits, round): (ReplyLimits, Round),
+    limits: ReplyLimits,
+    round: Round,
 ) {
     let path = tally.chain.adapter().rpc_path();
-    let memory = tally.room.sibling();
+    let memory = tally.memory.sibling();
     let expected: SmallVec<[Expected; 8]> = requests.iter().map(|request| request.expected(tally)).collect();
-    let (deadline, chain) = (tally.deadline, tally.chain.clone());
+    let deadline = tally.deadline;
+    let chain = tally.chain.clone();
     let none = tally.tries.of_same_calls();
     let entries = Mutex::new(&mut tally.entries);
     let answers = requests.into_iter().zip(expected).map(|(request, expected)| {
-        let (mut memory, entries, chain) = (memory.sibling(), &entries, &chain);
+        let mut memory = memory.sibling();
+        let entries = &entries;
+        let chain = &chain;
         let mut tries = none.of_same_calls();
         async move {
-            let (places, is_array, request) = node_request((pool, chain), (request, expected), limits, round);
+            let (indexes, is_array, request) = node_request(pool, chain, request, expected, limits, round);
             let request = request.posted_to(path);
-            tries.set_calls(places.iter().copied());
+            tries.set_calls(indexes.iter().copied());
             let answer = {
                 // Answered calls are unsettled until all are answered.
                 let mut unsettled =
-                    Unsettled::new(round.was_sent, || mark_sent(&mut entries.lock(), &places));
+                    Unsettled::new(round.was_sent, || mark_sent(&mut entries.lock(), &indexes));
                 let must_fit = request.buffer >= request.max;
                 let judge = ErrorJudge { adapter: chain.adapter(), is_listed: request.method_name.is_some() };
-                let classify = |answer| Answer::classify(answer, (expected, must_fit), judge, &limits);
+                let classify = |answer| Answer::classify(answer, expected, must_fit, judge, &limits);
                 pool.ask_classified(
                     &request,
                     deadline,
@@ -93,14 +100,14 @@ async fn forward_all(
                 )
                 .await
             };
-            (places, is_array, answer, (memory, tries))
+            (indexes, is_array, answer, (memory, tries))
         }
     });
-    for (places, is_array, answer, (memory, tries)) in join_all(answers).await {
-        tally.room.absorb(memory);
+    for (indexes, is_array, answer, (memory, tries)) in join_all(answers).await {
+        tally.memory.absorb(memory);
         tally.tries.append(&tries);
-        settle(tally, &places, is_array, answer);
-        name_ids(pool, &mut tally.entries, &places, &tries);
+        settle(tally, &indexes, is_array, answer);
+        name_ids(pool, &mut tally.entries, &indexes, &tries);
     }
 }
 
@@ -135,9 +142,9 @@ impl<F: FnMut()> Drop for Unsettled<F> {
     }
 }
 
-fn mark_sent(entries: &mut Entries, places: &[usize]) {
-    for place in places {
-        if let Some(entry) = entries.get_mut(*place) {
+fn mark_sent(entries: &mut Entries, indexes: &[usize]) {
+    for index in indexes {
+        if let Some(entry) = entries.get_mut(*index) {
             entry.state = CallState::Sent;
         }
     }
@@ -145,13 +152,15 @@ fn mark_sent(entries: &mut Entries, places: &[usize]) {
 
 /// Returns the positions of the calls in a request, whether they are an array, and the request for the node.
 fn node_request(
-    (pool, chain): (&Pool, &Arc<Chain>),
-    (request, expected): (OutgoingRequest, Expected),
+    pool: &Pool,
+    chain: &Arc<Chain>,
+    request: OutgoingRequest,
+    expected: Expected,
     limits: ReplyLimits,
     round: Round,
 ) -> (SmallVec<[usize; 1]>, bool, NodeRequest) {
     let OutgoingRequest {
-        places,
+        indexes,
         body,
         among,
         method,
@@ -168,7 +177,7 @@ fn node_request(
         max: limits.max,
         number: expected.number(),
         among,
-        calls: u32::try_from(places.len()).unwrap_or(u32::MAX),
+        calls: u32::try_from(indexes.len()).unwrap_or(u32::MAX),
         choice: round.choice,
         method_name: method,
         hedge,
@@ -176,7 +185,7 @@ fn node_request(
         batchable,
         ..NodeRequest::json_rpc(body.into())
     };
-    (places, is_array, request)
+    (indexes, is_array, request)
 }
 
 fn reader(pool: &Pool, chain: &Arc<Chain>, is_broadcast: bool) -> Option<ReceptionReader> {
@@ -184,27 +193,28 @@ fn reader(pool: &Pool, chain: &Arc<Chain>, is_broadcast: bool) -> Option<Recepti
     is_for_several.then(|| ReceptionReader { chain: chain.clone(), is_rest: false })
 }
 
-fn settle(tally: &mut Tally, places: &[usize], is_array: bool, answer: Result<Answer, NodeRequestError>) {
+fn settle(tally: &mut Tally, indexes: &[usize], is_array: bool, answer: Result<Answer, NodeRequestError>) {
     let answer = match answer {
         Ok(answer) => answer,
         Err(error) => {
-            for place in places {
-                tally.entries[*place].state = unanswered(error);
+            for index in indexes {
+                tally.entries[*index].state = unanswered(error);
             }
             return;
         }
     };
     if is_array {
-        return answer.settle_array(tally, places);
+        return answer.settle_array(tally, indexes);
     }
-    let (is_whole, chain) = (!tally.batch, tally.chain.clone());
-    let place = places[0];
+    let is_complete = !tally.batch;
+    let chain = tally.chain.clone();
+    let index = indexes[0];
     let Tally { entries, body, passing, .. } = tally;
-    let entry = &mut entries[place];
+    let entry = &mut entries[index];
     let from = answer.source();
-    entry.state = match answer.single(&chain, (&entry.call, body), is_whole) {
+    entry.state = match answer.single(&chain, &entry.call, body, is_complete) {
         Ok((form, headers)) => {
-            if is_whole {
+            if is_complete {
                 *passing = headers;
             }
             CallState::Answered(Reply { form, from })

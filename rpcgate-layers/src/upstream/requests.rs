@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 /// A request to a node: its body, and the positions of its calls.
 pub(super) struct OutgoingRequest {
-    pub(super) places: SmallVec<[usize; 1]>,
+    pub(super) indexes: SmallVec<[usize; 1]>,
     pub(super) body: Vec<u8>,
     pub(super) among: NodeSet,
     /// The listed method, if the request is one call.
@@ -29,11 +29,11 @@ pub(super) struct OutgoingRequest {
 
 impl OutgoingRequest {
     pub(super) fn expected(&self, tally: &Tally) -> Expected {
-        let is_notification = |place: &usize| tally.entries[*place].call.is_notification(&tally.body);
+        let is_notification = |index: &usize| tally.entries[*index].call.is_notification(&tally.body);
         let first = first_index(tally);
-        match (self.is_array, self.places.first()) {
-            _ if self.places.iter().all(is_notification) => Expected::Nothing,
-            (false, Some(place)) => Expected::Single { number: first + place },
+        match (self.is_array, self.indexes.first()) {
+            _ if self.indexes.iter().all(is_notification) => Expected::Nothing,
+            (false, Some(index)) => Expected::Single { number: first + index },
             _ => Expected::Array { first },
         }
     }
@@ -49,7 +49,7 @@ pub(super) fn split(pool: &Pool, tally: &Tally, round: Round) -> SmallVec<[Outgo
     let mut arrays: SmallVec<[OutgoingRequest; 1]> = SmallVec::new();
     // The array that is being filled for each set of nodes. There are as many sets as the nodes have different lists.
     let mut last_arrays: SmallVec<[(NodeSet, usize); 2]> = SmallVec::new();
-    for (place, entry) in tally.entries.iter().enumerate().filter(|(_, entry)| entry.is_open()) {
+    for (index, entry) in tally.entries.iter().enumerate().filter(|(_, entry)| entry.is_open()) {
         if !matches!(entry.call.payload, Payload::JsonRpc(_)) {
             continue;
         }
@@ -60,20 +60,20 @@ pub(super) fn split(pool: &Pool, tally: &Tally, round: Round) -> SmallVec<[Outgo
         let is_sent_once = is_broadcast || flags.has_state();
         if is_sent_once || !takes_arrays || !tally.batch {
             let mut body = Vec::with_capacity(entry.call.len() + 32);
-            write(tally, place, &mut body);
+            write(tally, index, &mut body);
             // Other clients may wait for a cacheable answer, and cannot wait for a stream. An id that names its node is
             // written into a buffered answer.
             let is_held = tally.batch || entry.call.rule.cache.is_cached() || flags.has(Flags::MAKES_STATE);
-            let places = SmallVec::from_buf([place]);
-            let hedge = if is_sent_once { None } else { hedge(tally, place, round) };
+            let indexes = SmallVec::from_buf([index]);
+            let hedge = if is_sent_once { None } else { hedge(tally, index, round) };
             let is_array = false;
             let may_batch = pool.is_batching() && !tally.batch && !is_sent_once && round.choice.is_none();
-            let batchable = if may_batch { batchable(tally, place) } else { None };
+            let batchable = if may_batch { batchable(tally, index) } else { None };
             requests.push(OutgoingRequest {
-                places,
+                indexes,
                 body,
                 among,
-                method: tally.entries[place].call.metered,
+                method: tally.entries[index].call.metered,
                 hedge,
                 is_broadcast,
                 is_sent_once,
@@ -85,10 +85,10 @@ pub(super) fn split(pool: &Pool, tally: &Tally, round: Round) -> SmallVec<[Outgo
         }
         let last = last_arrays.iter().position(|(nodes, _)| *nodes == among);
         let at = match last {
-            Some(last) if arrays[last_arrays[last].1].places.len() < max_batch => last_arrays[last].1,
+            Some(last) if arrays[last_arrays[last].1].indexes.len() < max_batch => last_arrays[last].1,
             _ => {
                 let at = arrays.len();
-                arrays.push(new_array(tally, (place, among), max_batch, pool.is_selective()));
+                arrays.push(new_array(tally, index, among, max_batch, pool.is_selective()));
                 match last {
                     Some(last) => last_arrays[last].1 = at,
                     None => last_arrays.push((among, at)),
@@ -97,43 +97,44 @@ pub(super) fn split(pool: &Pool, tally: &Tally, round: Round) -> SmallVec<[Outgo
             }
         };
         let array = &mut arrays[at];
-        array.body.push(if array.places.is_empty() { b'[' } else { b',' });
-        write(tally, place, &mut array.body);
-        array.places.push(place);
+        array.body.push(if array.indexes.is_empty() { b'[' } else { b',' });
+        write(tally, index, &mut array.body);
+        array.indexes.push(index);
     }
     requests.extend(arrays);
     for request in requests.iter_mut().filter(|request| request.is_array) {
-        if let [place] = request.places[..] {
+        if let [index] = request.indexes[..] {
             // Nodes answer a single call faster than an array of one, and some say more in its HTTP status.
             request.is_array = false;
-            request.method = tally.entries[place].call.metered;
-            request.hedge = hedge(tally, place, round);
+            request.method = tally.entries[index].call.metered;
+            request.hedge = hedge(tally, index, round);
             request.body.clear();
-            write(tally, place, &mut request.body);
+            write(tally, index, &mut request.body);
         } else {
             request.body.push(b']');
         }
     }
-    debug_assert_eq!(open, requests.iter().map(|request| request.places.len()).sum::<usize>());
+    debug_assert_eq!(open, requests.iter().map(|request| request.indexes.len()).sum::<usize>());
     requests
 }
 
-/// Creates an array for `among` that begins with the call at `place`. If all later calls go to the same nodes, its
+/// Creates an array for `among` that begins with the call at `index`. If all later calls go to the same nodes, its
 /// capacity is the final one. Otherwise the capacity grows with its calls.
 fn new_array(
     tally: &Tally,
-    (place, among): (usize, NodeSet),
+    index: usize,
+    among: NodeSet,
     max_batch: usize,
     is_selective: bool,
 ) -> OutgoingRequest {
-    let left = tally.entries.len() - place;
+    let left = tally.entries.len() - index;
     let (calls, bytes) = match left.min(max_batch) {
-        _ if is_selective => (1, tally.entries[place].call.len() + 64),
+        _ if is_selective => (1, tally.entries[index].call.len() + 64),
         calls if calls == left => (calls, tally.body.len() + 64),
         calls => (calls, tally.body.len() / tally.entries.len() * calls + 64),
     };
     OutgoingRequest {
-        places: SmallVec::with_capacity(calls),
+        indexes: SmallVec::with_capacity(calls),
         body: Vec::with_capacity(bytes),
         among,
         method: None,
@@ -149,11 +150,11 @@ fn new_array(
 /// The maximum size in bytes of a call that may be batched with those of other clients.
 const MAX_BATCHABLE: usize = 4 << 10;
 
-/// Returns the form of the call at `place` for an array with the calls of other clients. `None` for a call with a
+/// Returns the form of the call at `index` for an array with the calls of other clients. `None` for a call with a
 /// feature for which a node might refuse the whole array, and for a heavy call: an array is answered only when the last
 /// of its calls is.
-fn batchable(tally: &Tally, place: usize) -> Option<Box<BatchableCall>> {
-    let call = &tally.entries[place].call;
+fn batchable(tally: &Tally, index: usize) -> Option<Box<BatchableCall>> {
+    let call = &tally.entries[index].call;
     let Payload::JsonRpc(envelope) = &call.payload else { return None };
     let body = &tally.body[..];
     let version = tally.chain.facts().dialect.version()?;
@@ -163,15 +164,15 @@ fn batchable(tally: &Tally, place: usize) -> Option<Box<BatchableCall>> {
     if !is_usual || call.rule.flags.has(Flags::HEAVY) || call.len() > MAX_BATCHABLE {
         return None;
     }
-    let number = first_index(tally) + place;
+    let number = first_index(tally) + index;
     let mut written = Vec::with_capacity(call.len() + 32);
     envelope.write_anonymous(body, Some(version), number, &mut written);
     Some(Box::new(BatchableCall { number, body: written.into(), path: tally.chain.adapter().rpc_path() }))
 }
 
-/// Returns the method of the call at `place`, which only reads, if it may be hedged.
-fn hedge(tally: &Tally, place: usize, round: Round) -> Option<&'static str> {
-    round.choice.is_none().then(|| tally.entries[place].call.metered.unwrap_or_default())
+/// Returns the method of the call at `index`, which only reads, if it may be hedged.
+fn hedge(tally: &Tally, index: usize, round: Round) -> Option<&'static str> {
+    round.choice.is_none().then(|| tally.entries[index].call.metered.unwrap_or_default())
 }
 
 /// Reports whether an id is neither a string, a number nor null (JSON-RPC 2.0, section 4). Nodes refuse such ids: geth
@@ -180,15 +181,15 @@ fn is_odd(id: &[u8]) -> bool {
     matches!(id.first(), Some(b'{' | b'[' | b't' | b'f'))
 }
 
-/// Writes the call at `place` for a node, with its number as the id. A notification has no id.
-fn write(tally: &Tally, place: usize, out: &mut Vec<u8>) {
-    let call = &tally.entries[place].call;
+/// Writes the call at `index` for a node, with its number as the id. A notification has no id.
+fn write(tally: &Tally, index: usize, out: &mut Vec<u8>) {
+    let call = &tally.entries[index].call;
     let Payload::JsonRpc(envelope) = &call.payload else { return };
     if call.rule.cache.is_cached() && !envelope.is_notification(&tally.body) {
         let version = tally.chain.facts().dialect.version();
-        envelope.write_anonymous(&tally.body, version, first_index(tally) + place, out);
+        envelope.write_anonymous(&tally.body, version, first_index(tally) + index, out);
     } else {
-        envelope.write(&tally.body, WireId::Index(first_index(tally) + place), out);
+        envelope.write(&tally.body, WireId::Index(first_index(tally) + index), out);
     }
     if let (Some(at), Some(params)) = (&call.at_node, envelope.params) {
         // The params and a brace are the end of the written text.
@@ -282,7 +283,7 @@ mod tests {
             let calls = calls("a", "b");
             let requests = split(&fixture.pool, calls.tally(), Round::FIRST);
             assert_eq!(requests.len(), 50);
-            assert!(requests.iter().all(|request| request.places.len() == 2 && request.is_array));
+            assert!(requests.iter().all(|request| request.indexes.len() == 2 && request.is_array));
             let sent: usize = requests.iter().map(|request| request.body.len()).sum();
             let reserved: usize = requests.iter().map(|request| request.body.capacity()).sum();
             assert!(reserved <= 2 * sent + 50 * 128, "{reserved} bytes for {sent}");

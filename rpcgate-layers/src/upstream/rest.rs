@@ -58,18 +58,19 @@ pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits,
         ..NodeRequest::json_rpc(sent(call, &tally.body))
     };
     let is_bodiless = *call.verb() == Method::HEAD;
-    let (mut memory, chain) = (tally.room.sibling(), tally.chain.clone());
+    let mut memory = tally.memory.sibling();
+    let chain = tally.chain.clone();
     let mut on_sent = |is_sent| {
         entry.state = if is_sent || round.was_sent { CallState::Sent } else { CallState::Open };
     };
     let is_listed = entry.call.metered.is_some();
     let judge = ErrorJudge { adapter: chain.adapter(), is_listed };
-    let classify = |answer| RestAnswer::classify(answer, judge, (is_bodiless, is_held), &limits);
+    let classify = |answer| RestAnswer::classify(answer, judge, is_bodiless, is_held, &limits);
     tally.tries.set_calls([0]);
     let answer = pool
         .ask_classified(&request, tally.deadline, &mut memory, (&mut on_sent, &mut tally.tries), classify)
         .await;
-    tally.room.absorb(memory);
+    tally.memory.absorb(memory);
     if let Some(entry) = tally.entries.first_mut() {
         entry.state = match answer {
             Ok(RestAnswer { form, verdict: Verdict::Unserved(_) }) => {
@@ -97,10 +98,11 @@ impl RestAnswer {
     fn classify(
         answer: NodeAnswer,
         judge: ErrorJudge<'_>,
-        (is_bodiless, is_held): (bool, bool),
+        is_bodiless: bool,
+        is_held: bool,
         limits: &ReplyLimits,
     ) -> Result<Self, Fault> {
-        let form = classify(answer, judge.adapter, (is_bodiless, is_held), limits)?;
+        let form = classify(answer, judge.adapter, is_bodiless, is_held, limits)?;
         let verdict = match &form {
             Form::Rest(rest) if rest.is_error => {
                 let error = NodeError {
@@ -120,7 +122,8 @@ impl RestAnswer {
 fn classify(
     answer: NodeAnswer,
     adapter: &dyn Adapter,
-    (is_bodiless, is_held): (bool, bool),
+    is_bodiless: bool,
+    is_held: bool,
     limits: &ReplyLimits,
 ) -> Result<Form, Fault> {
     if answer.rejects_the_gateway() {
@@ -147,19 +150,19 @@ fn classify(
         headers.insert(CONTENT_TYPE, value);
     }
     match body {
-        AnswerBody::Whole(body) => {
+        AnswerBody::Complete(body) => {
             let is_json = || {
                 let mut cursor = Cursor::new(&body, DEEPEST);
                 cursor.value().and_then(|_| cursor.end()).is_ok()
             };
-            let is_whole = is_bodiless
+            let is_complete = is_bodiless
                 || match kind {
                     // An empty answer counts if it declares its length.
                     Kind::Json => (body.is_empty() && framed && status.is_success()) || is_json(),
                     _ if status.is_server_error() || !framed => is_json(),
                     _ => true,
                 };
-            if !is_whole {
+            if !is_complete {
                 return if status.is_client_error() {
                     Ok(status_alone(status, is_bodiless))
                 } else {
@@ -172,7 +175,7 @@ fn classify(
         AnswerBody::Larger { .. } if is_held => Err(Fault::sent(Cause::Oversize)),
         AnswerBody::Larger { .. } if status.is_server_error() => Err(unusable_body(status)),
         AnswerBody::Larger { prefix, rest } => {
-            let flow = StreamedAnswer::rest((prefix, rest), kind == Kind::Json, limits)?;
+            let flow = StreamedAnswer::rest(prefix, rest, kind == Kind::Json, limits)?;
             let streamed = Streamed::new(status, headers, status.is_client_error(), flow);
             Ok(Form::Stream(Box::new(streamed)))
         }
@@ -227,7 +230,7 @@ mod tests {
     use crate::upstream::{ReplyLimits, Upstream};
     use arc_swap::ArcSwap;
     use http_body_util::{BodyExt, Full};
-    use rpcgate_core::adapter::{Adapter, KeyPlaces, NodeStatus, Permanence, Probe};
+    use rpcgate_core::adapter::{Adapter, KeySources, NodeStatus, Permanence, Probe};
     use rpcgate_core::backend::usage_sink::Outcome;
     use rpcgate_core::cache_rule::CacheRule;
     use rpcgate_core::call::CallView;
@@ -262,8 +265,8 @@ mod tests {
             &["x-node"]
         }
 
-        fn key_places(&self) -> KeyPlaces {
-            KeyPlaces::default().with_query("pass")
+        fn key_sources(&self) -> KeySources {
+            KeySources::default().with_query("pass")
         }
 
         fn settled(&self, _: CallView<'_>, _: &[u8], _: &Finality) -> Permanence {
@@ -491,10 +494,8 @@ mod tests {
 
     #[tokio::test]
     async fn reads_go_to_another_node_and_broadcasts_do_not() {
-        let (bad, good) = (
-            ScriptedNode::always(answer("500 Oh", "oh")).await,
-            ScriptedNode::always(answer(JSON, "{}")).await,
-        );
+        let bad = ScriptedNode::always(answer("500 Oh", "oh")).await;
+        let good = ScriptedNode::always(answer(JSON, "{}")).await;
         let site = Site::new(&[&bad, &good]);
         let mut failed = 0;
         for _ in 0..4 {
@@ -513,8 +514,8 @@ mod tests {
     async fn a_read_that_a_node_cannot_serve_now_goes_to_another_and_is_free_if_none_can() {
         // JSON, so that the answer is the chain's and not that of a broken proxy.
         let busy = answer(&JSON.replace("200 OK", "503 Later"), r#"{"code":14}"#);
-        let (one, well) =
-            (ScriptedNode::always(busy.clone()).await, ScriptedNode::always(answer(JSON, "{}")).await);
+        let one = ScriptedNode::always(busy.clone()).await;
+        let well = ScriptedNode::always(answer(JSON, "{}")).await;
         let site = Site::new(&[&one, &well]);
         for _ in 0..4 {
             assert_eq!(site.response("GET", "/a", "").await, (200, "{}".into()));
@@ -522,7 +523,8 @@ mod tests {
         assert!(!one.seen().is_empty(), "it was asked");
         assert_eq!(site.lines(), vec![("a".to_owned(), 1, 200, Outcome::Answered); 4]);
 
-        let (one, two) = (ScriptedNode::always(busy.clone()).await, ScriptedNode::always(busy).await);
+        let one = ScriptedNode::always(busy.clone()).await;
+        let two = ScriptedNode::always(busy).await;
         let site = Site::new(&[&one, &two]);
         let response = site.response("GET", "/a", "").await;
         assert_eq!(response, (503, r#"{"code":14}"#.to_owned()), "the client gets what a node said");
@@ -546,7 +548,7 @@ mod tests {
     #[tokio::test]
     async fn a_streamed_answer_whose_json_is_not_whole_has_no_clean_end() {
         let whole = format!(r#"{{"rows":["{}"]}}"#, "x".repeat(40 << 10));
-        for (body, is_whole) in [
+        for (body, is_complete) in [
             (whole.clone(), true),
             (whole[..whole.len() - 2].to_owned(), false),
             (format!("{whole}<html>"), false),
@@ -556,10 +558,10 @@ mod tests {
             let site = Site::new(&[&node]);
             let pending = site.send("GET", "/a", "").await;
             let body = crate::reply_body::ReplyBody::flowing(pending.flow.unwrap(), pending.tally);
-            assert_eq!(body.collect().await.is_ok(), is_whole);
-            let expected = if is_whole { Outcome::Answered } else { Outcome::Failed };
+            assert_eq!(body.collect().await.is_ok(), is_complete);
+            let expected = if is_complete { Outcome::Answered } else { Outcome::Failed };
             assert_eq!(site.lines()[0].3, expected);
-            assert_eq!(site.lines()[0].1 > 0, is_whole, "only a whole answer is charged");
+            assert_eq!(site.lines()[0].1 > 0, is_complete, "only a whole answer is charged");
         }
     }
 

@@ -31,7 +31,7 @@ pub(super) struct StreamedAnswer {
     /// True after the end of the answer, with or without an error.
     is_over: bool,
     /// True if the whole answer was checked and is correct.
-    is_whole: bool,
+    is_complete: bool,
 }
 
 enum StreamContent {
@@ -55,8 +55,10 @@ impl StreamedReply {
     /// # Errors
     /// If the prefix is not that of a reply, or if the reply belongs to another call.
     pub(super) fn new(
-        (prefix, rest): (Bytes, Box<NodeBody>),
-        (number, needs_id): (usize, bool),
+        prefix: Bytes,
+        rest: Box<NodeBody>,
+        number: usize,
+        needs_id: bool,
         limits: &ReplyLimits,
     ) -> Result<Self, Fault> {
         let mut reply = Box::new(ReplyStream::new(number));
@@ -83,7 +85,8 @@ impl StreamedAnswer {
     /// # Errors
     /// If the prefix cannot start a JSON text.
     pub(super) fn rest(
-        (prefix, rest): (Bytes, Box<NodeBody>),
+        prefix: Bytes,
+        rest: Box<NodeBody>,
         is_json: bool,
         limits: &ReplyLimits,
     ) -> Result<Flow, Fault> {
@@ -106,7 +109,7 @@ impl StreamedAnswer {
             bytes_left: limits.stream_max,
             deadline: Box::pin(sleep(limits.stream_time)),
             is_over: false,
-            is_whole: false,
+            is_complete: false,
         }
     }
 
@@ -160,12 +163,12 @@ impl StreamedAnswer {
             return Ok(());
         }
         self.is_over = true;
-        self.is_whole = match &self.content {
+        self.is_complete = match &self.content {
             StreamContent::Reply { reply, .. } => reply.is_complete(),
             StreamContent::Json(json) => json.is_complete(),
             StreamContent::Bytes => true,
         };
-        if self.is_whole { Ok(()) } else { Err(Fault::sent(Cause::Undecodable)) }
+        if self.is_complete { Ok(()) } else { Err(Fault::sent(Cause::Undecodable)) }
     }
 
     /// Waits for the next piece of the node and checks it.
@@ -184,7 +187,7 @@ impl StreamedAnswer {
 
 impl Drop for StreamedAnswer {
     fn drop(&mut self) {
-        if !self.is_whole {
+        if !self.is_complete {
             self.rest.reject();
         }
     }
@@ -207,7 +210,7 @@ impl Body for StreamedAnswer {
                 // Pieces that were ready before the bad one are dropped as well, because one of them may be the last of
                 // the answer.
                 this.ready.clear();
-                (this.is_over, this.is_whole) = (true, false);
+                (this.is_over, this.is_complete) = (true, false);
                 return Poll::Ready(Some(Err(fault)));
             }
         }

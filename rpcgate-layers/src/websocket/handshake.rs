@@ -105,13 +105,14 @@ where
             }
             Err(_) => return refused_unread(tally, Refusal::BadHandshake),
         };
-        let key = key_of(&request, tally.chain.adapter().key_places()).map(Into::into);
+        let key = key_of(&request, tally.chain.adapter().key_sources()).map(Into::into);
         let upgrade = hyper::upgrade::on(&mut *request);
         let hold = request.extensions_mut().remove();
         drop(request);
         tally.entries.push(Entry::open(Call::unread(Payload::Unread)));
         let passing = self.handshakes.call(Calls::new(tally));
-        let (context, messages) = (self.context.clone(), Box::new(self.messages.clone()));
+        let context = self.context.clone();
+        let messages = Box::new(self.messages.clone());
         Box::pin(async move {
             let Ok(calls) = passing.await;
             let opening = Opening { handshake, key, upgrade, hold, messages, context };
@@ -173,7 +174,7 @@ impl Opening {
             Err(NodeRequestError::Fault(fault)) => return failed(tally, fault),
         };
         let windows = tally.windows_now();
-        let memory = MemoryPermit::of_project(context.rules.room.clone(), tally.caller.project);
+        let memory = MemoryPermit::of_project(context.rules.memory_budget.clone(), tally.caller.project);
         let stream = match StreamTally::begin(tally) {
             Ok(stream) => stream,
             Err(tally) => return refused(tally),
@@ -182,13 +183,15 @@ impl Opening {
         let response = self.handshake.response(protocol);
         let messages = Messages::new(stream, self.messages, context.rules.clone(), source.clone());
         let is_multiplexed = self.handshake.is_multiplexed();
-        let (upgrade, hold, context) = (self.upgrade, self.hold, self.context.clone());
+        let upgrade = self.upgrade;
+        let hold = self.hold;
+        let context = self.context.clone();
         let spawn = self.context.spawn.clone();
         spawn.spawn(Box::pin(async move {
             // Without a connection, the account ends like that of a client that disconnected.
             if let Ok(Ok(client)) = timeout(UPGRADE, upgrade).await {
-                let sides = (TokioIo::new(client), node);
-                let stream = OpenStream::new(sides, source, messages, permit, context.limits, memory);
+                let client = TokioIo::new(client);
+                let stream = OpenStream::new(client, node, source, messages, permit, context.limits, memory);
                 let stream = if is_multiplexed { stream.multiplexed() } else { stream };
                 // A separate task, because this one holds much data that the stream does not need.
                 context.spawn.spawn(match hold {

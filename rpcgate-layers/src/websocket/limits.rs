@@ -95,7 +95,7 @@ impl StreamLimits {
     }
 
     /// Reports whether a project with `of_project` of the `open` streams may have one more.
-    pub(super) fn has_room(&self, open: usize, of_project: u32) -> bool {
+    pub(super) fn has_capacity(&self, open: usize, of_project: u32) -> bool {
         let left = (self.max_open as usize).saturating_sub(open);
         left > 0 && (of_project < self.max_open / 8 || left > self.max_open as usize / 32)
     }

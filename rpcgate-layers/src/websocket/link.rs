@@ -36,7 +36,7 @@ pub(super) struct Side {
     pub(super) progress: Arc<ReadProgress>,
     has_closed: AtomicBool,
     /// True if the side was sent a close frame.
-    was_told: AtomicBool,
+    has_sent_close: AtomicBool,
 }
 
 impl Side {
@@ -45,7 +45,7 @@ impl Side {
             writer: Mutex::new(writer),
             progress,
             has_closed: AtomicBool::new(false),
-            was_told: AtomicBool::new(false),
+            has_sent_close: AtomicBool::new(false),
         }
     }
 
@@ -58,15 +58,15 @@ impl Side {
     }
 
     /// Sends a close frame, the last frame to this side.
-    pub(super) fn tell(&self, payload: &[u8]) {
-        if !self.was_told.swap(true, Relaxed) {
+    pub(super) fn send_close(&self, payload: &[u8]) {
+        if !self.has_sent_close.swap(true, Relaxed) {
             self.writer.lock().push_copied(true, OpCode::Close, payload);
         }
     }
 
     /// Sends a frame, unless a close frame was sent.
     pub(super) fn send(&self, fin: bool, opcode: OpCode, payload: Bytes) {
-        if !self.was_told.load(Relaxed) {
+        if !self.has_sent_close.load(Relaxed) {
             self.writer.lock().push(fin, opcode, payload);
         }
     }
@@ -99,7 +99,7 @@ impl Link {
     }
 
     /// Waits until the queue for the node is short.
-    pub(super) async fn node_room(&self) -> Result<(), CloseReason> {
+    pub(super) async fn node_ready(&self) -> Result<(), CloseReason> {
         poll_fn(|cx| {
             let mut writer = self.node.writer.lock();
             if writer.queued() <= COALESCED || self.is_closing() {
@@ -111,7 +111,7 @@ impl Link {
     }
 
     /// Waits until the queue for the client is short enough to read more for it.
-    pub(super) async fn client_room(&self) -> Result<(), CloseReason> {
+    pub(super) async fn client_ready(&self) -> Result<(), CloseReason> {
         poll_fn(|cx| {
             let mut writer = self.client.writer.lock();
             if writer.queued() <= COALESCED || self.is_closing() {

@@ -64,7 +64,7 @@ where
 pub(crate) struct MessageRules {
     pub(crate) chains: Arc<ArcSwap<Chains>>,
     pub(crate) envelope: Limits,
-    pub(crate) room: Arc<MemoryBudget>,
+    pub(crate) memory_budget: Arc<MemoryBudget>,
     /// 0 means no limit.
     pub(crate) calls_per_second: u32,
     pub(crate) clock: Arc<dyn Clock>,
@@ -127,8 +127,8 @@ impl Messages {
             Dialect::Xrp => self.rules.envelope.with_commands(),
             _ => self.rules.envelope,
         };
-        tally.room = MemoryPermit::of_project(self.rules.room.clone(), tally.caller.project);
-        let read = match tally.room.take_whole(message.len()) {
+        tally.memory = MemoryPermit::of_project(self.rules.memory_budget.clone(), tally.caller.project);
+        let read = match tally.memory.take_complete(message.len()) {
             Ok(()) => read_calls(&mut tally, message.clone(), &envelope),
             Err(_) => Err(Refusal::Overloaded),
         };
@@ -202,8 +202,11 @@ impl Messages {
 
     /// Marks the open calls as sent. The refused ones are answered now, or together with the node's answers.
     fn forward(&mut self, mut tally: Box<Tally>) -> Verdict {
-        let (body, dialect) = (tally.body.clone(), tally.chain.facts().dialect);
-        let (mut sent, mut awaited, mut refused) = (0, false, Vec::new());
+        let body = tally.body.clone();
+        let dialect = tally.chain.facts().dialect;
+        let mut sent = 0;
+        let mut awaited = false;
+        let mut refused = Vec::new();
         for entry in &mut tally.entries {
             let is_notification = entry.call.is_notification(&body);
             match entry.state {
@@ -238,10 +241,10 @@ impl Messages {
         };
         if awaited {
             let mut unjoined = Vec::new();
-            for given_up in self.pending.push(SentMessage { tally, refused }) {
-                self.stream.settle(given_up.tally);
-                if !given_up.refused.is_empty() {
-                    unjoined.push(given_up.refused);
+            for abandoned in self.pending.push(SentMessage { tally, refused }) {
+                self.stream.settle(abandoned.tally);
+                if !abandoned.refused.is_empty() {
+                    unjoined.push(abandoned.refused);
                 }
             }
             return Verdict { to_node, to_client: array_of(&unjoined.join(&b',')) };
@@ -311,9 +314,9 @@ fn is_bound(entry: &Entry) -> bool {
 fn for_node(tally: &Tally) -> Vec<u8> {
     let mut text = Vec::with_capacity(tally.body.len());
     let sent = tally.entries.iter().filter(|entry| !matches!(entry.state, CallState::Refused(_)));
-    for (place, entry) in sent.enumerate() {
+    for (index, entry) in sent.enumerate() {
         if tally.batch {
-            text.push(if place == 0 { b'[' } else { b',' });
+            text.push(if index == 0 { b'[' } else { b',' });
         }
         write_call(entry, &tally.body, &mut text);
     }
@@ -326,12 +329,12 @@ fn for_node(tally: &Tally) -> Vec<u8> {
 /// Writes a call as the client sent it, without the name of its node.
 fn write_call(entry: &Entry, body: &[u8], out: &mut Vec<u8>) {
     let Payload::JsonRpc(envelope) = &entry.call.payload else { return };
-    let whole = envelope.whole;
+    let span = envelope.span;
     match &entry.call.at_node {
-        None => out.extend_from_slice(whole.of(body)),
+        None => out.extend_from_slice(span.of(body)),
         Some(at) => {
-            out.extend_from_slice(body.get(whole.start()..at.name.start()).unwrap_or_default());
-            out.extend_from_slice(body.get(at.name.end()..whole.end()).unwrap_or_default());
+            out.extend_from_slice(body.get(span.start()..at.name.start()).unwrap_or_default());
+            out.extend_from_slice(body.get(at.name.end()..span.end()).unwrap_or_default());
         }
     }
 }

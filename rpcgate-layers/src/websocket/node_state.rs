@@ -40,16 +40,16 @@ impl Messages {
             let is_made = item.id.is_some_and(|id| self.pending.is_maker(id.of(message)));
             is_made.then_some(result.start() + NodeDigits::AT)
         };
-        let places: Vec<usize> = items.iter().filter_map(is_named).collect();
-        if places.is_empty() {
+        let offsets: Vec<usize> = items.iter().filter_map(is_named).collect();
+        if offsets.is_empty() {
             return None;
         }
-        let mut text = Vec::with_capacity(message.len() + places.len() * NodeDigits::LEN);
+        let mut text = Vec::with_capacity(message.len() + offsets.len() * NodeDigits::LEN);
         let mut from = 0;
-        for place in places {
-            text.extend_from_slice(message.get(from..place).unwrap_or_default());
+        for offset in offsets {
+            text.extend_from_slice(message.get(from..offset).unwrap_or_default());
             text.extend_from_slice(digits.as_bytes());
-            from = place;
+            from = offset;
         }
         text.extend_from_slice(message.get(from..).unwrap_or_default());
         Some(text)

@@ -181,9 +181,9 @@ impl OpenStreams {
         if open.shutdown.is_some() {
             return Err(Refusal::Overloaded);
         }
-        let has_room = limits.has_room(open.total(), open.of_project(caller.project));
+        let has_capacity = limits.has_capacity(open.total(), open.of_project(caller.project));
         open.count(caller)?;
-        if !has_room {
+        if !has_capacity {
             open.uncount(caller.project, caller.key);
             return Err(Refusal::Overloaded);
         }
@@ -451,7 +451,8 @@ mod tests {
         let mut narrowed = caller(1, 1);
         narrowed.scope = Scope::Only(["bsc".into()].into());
         let fixture = Fixture::new(narrowed);
-        let (eth, bsc) = (fixture.open(), fixture.open_on(BSC));
+        let eth = fixture.open();
+        let bsc = fixture.open_on(BSC);
         fixture.streams.check().await;
         assert_eq!((ending(&eth), ending(&bsc)), (Some(CloseReason::OutOfScope), None));
         let refused = fixture.streams.admit(&fixture.caller, Some(KEY), BSC, &StreamLimits::default());

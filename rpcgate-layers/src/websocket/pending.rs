@@ -79,11 +79,11 @@ impl PendingCalls {
         self.bytes += message.tally.body.len();
         self.makers += makers(&message);
         self.messages.push_back(message);
-        let mut given_up = Vec::new();
+        let mut abandoned = Vec::new();
         while (self.calls > MAX_CALLS || self.bytes > MAX_BYTES) && self.messages.len() > 1 {
-            given_up.extend(self.remove(0));
+            abandoned.extend(self.remove(0));
         }
-        given_up
+        abandoned
     }
 
     /// Returns the calls that `text` with this id answers. A message without waiting calls is removed.
@@ -98,26 +98,26 @@ impl PendingCalls {
         };
         let of =
             |batch| move |message: &SentMessage| message.tally.batch == batch && waiting(message).is_some();
-        if let Some(place) = self.messages.iter().position(of(reply.is_array)) {
-            let mut message = self.remove(place)?;
+        if let Some(position) = self.messages.iter().position(of(reply.is_array)) {
+            let mut message = self.remove(position)?;
             settle(&mut message.tally, reply, text);
             return Some(Answered::Message(message));
         }
         // Some nodes answer the items of an array separately.
-        let place = self.messages.iter().position(of(!reply.is_array)).filter(|_| !reply.is_array)?;
-        let message = self.messages.get_mut(place)?;
+        let position = self.messages.iter().position(of(!reply.is_array)).filter(|_| !reply.is_array)?;
+        let message = self.messages.get_mut(position)?;
         let item = waiting(message)?;
         answer(message.tally.entries.get_mut(item)?, reply.is_error, text.len());
         let refused = std::mem::take(&mut message.refused);
         let is_over = !message.tally.entries.iter().any(|entry| matches!(entry.state, CallState::Sent));
-        let tally = if is_over { self.remove(place).map(|message| message.tally) } else { None };
+        let tally = if is_over { self.remove(position).map(|message| message.tally) } else { None };
         Some(Answered::Item { tally, refused })
     }
 
     /// Returns the array that the node rejects as a whole with `text`, an error without an id (JSON-RPC 2.0, section
     /// 5.1). The array is settled and removed. Arrays are answered in order, so it is the oldest one.
     pub(super) fn refused_by(&mut self, text: &[u8]) -> Option<SentMessage> {
-        let place = self.messages.iter().position(|message| message.tally.batch)?;
+        let position = self.messages.iter().position(|message| message.tally.batch)?;
         let is_refusal =
             |reply: &ReplyMembers| reply.error.is_some() && reply.id.is_none_or(|id| id.of(text) == b"null");
         let is_refused = match replies(text, DEEPEST).ok()? {
@@ -127,7 +127,7 @@ impl PendingCalls {
         if !is_refused {
             return None;
         }
-        let mut message = self.remove(place)?;
+        let mut message = self.remove(position)?;
         answer_all(&mut message.tally, true, text.len());
         Some(message)
     }
@@ -136,8 +136,8 @@ impl PendingCalls {
         std::mem::take(self).messages.into_iter().map(|message| message.tally)
     }
 
-    fn remove(&mut self, place: usize) -> Option<SentMessage> {
-        let message = self.messages.remove(place)?;
+    fn remove(&mut self, position: usize) -> Option<SentMessage> {
+        let message = self.messages.remove(position)?;
         self.calls -= message.tally.entries.len();
         self.bytes -= message.tally.body.len();
         self.makers -= makers(&message);
@@ -172,7 +172,7 @@ fn settle(tally: &mut Tally, reply: &ReplyId, text: &[u8]) {
             matches!(entry.state, CallState::Sent) && entry.call.id(&body).is_some_and(|known| known == id)
         });
         if let Some(entry) = waiting {
-            answer(entry, item.error.is_some(), item.whole.of(text).len());
+            answer(entry, item.error.is_some(), item.span.of(text).len());
         }
     }
 }
@@ -180,8 +180,8 @@ fn settle(tally: &mut Tally, reply: &ReplyId, text: &[u8]) {
 /// Records the same outcome for every waiting call. The bytes of the text count for the first call.
 fn answer_all(tally: &mut Tally, is_error: bool, bytes: usize) {
     let waiting = tally.entries.iter_mut().filter(|entry| matches!(entry.state, CallState::Sent));
-    for (place, entry) in waiting.enumerate() {
-        answer(entry, is_error, if place == 0 { bytes } else { 0 });
+    for (position, entry) in waiting.enumerate() {
+        answer(entry, is_error, if position == 0 { bytes } else { 0 });
     }
 }
 

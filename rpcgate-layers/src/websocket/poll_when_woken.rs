@@ -113,7 +113,8 @@ mod tests {
     #[test]
     fn a_part_is_polled_when_it_was_woken_and_not_when_its_task_was() {
         let (end, mut ended) = oneshot::channel::<u8>();
-        let (wakes, mut task) = (Arc::<TaskWakes>::default(), PartsTask::default());
+        let wakes = Arc::<TaskWakes>::default();
+        let mut task = PartsTask::default();
         let mut polls = 0;
         let mut part = task.part(poll_fn(|cx| {
             polls += 1;
@@ -151,7 +152,8 @@ mod tests {
 
     #[test]
     fn a_wake_of_one_part_polls_that_part_alone_and_wakes_of_both_poll_both_at_once() {
-        let (wakes, mut task) = (Arc::<TaskWakes>::default(), PartsTask::default());
+        let wakes = Arc::<TaskWakes>::default();
+        let mut task = PartsTask::default();
         let (to_one, one_polls, mut one) = counted(&task, 9);
         let (to_two, two_polls, mut two) = counted(&task, 9);
         let waker = Waker::from(wakes.clone());
@@ -174,7 +176,8 @@ mod tests {
 
     #[test]
     fn a_part_that_wakes_itself_while_it_is_polled_is_polled_again() {
-        let (wakes, mut task) = (Arc::<TaskWakes>::default(), PartsTask::default());
+        let wakes = Arc::<TaskWakes>::default();
+        let mut task = PartsTask::default();
         let mut polls = 0;
         let mut part = task.part(poll_fn(|cx| {
             polls += 1;
@@ -212,7 +215,8 @@ mod tests {
                 drop(sender);
             });
         }
-        let (mut is_one_done, mut is_two_done) = (false, false);
+        let mut is_one_done = false;
+        let mut is_two_done = false;
         let both = poll_fn(|cx| {
             task.register(cx);
             is_one_done = is_one_done || one.poll().is_ready();

@@ -59,7 +59,7 @@ where
                     return reason;
                 }
                 link.client.closes();
-                link.node.tell(&payload);
+                link.node.send_close(&payload);
                 if link.is_closing() || link.node.has_closed() {
                     return CloseReason::Node;
                 }
@@ -100,10 +100,10 @@ where
                 receive(link, message);
             }
         }
-        if let Err(reason) = link.node_room().await {
+        if let Err(reason) = link.node_ready().await {
             return reason;
         }
-        if let Err(reason) = link.client_room().await {
+        if let Err(reason) = link.client_ready().await {
             return reason;
         }
     }
@@ -160,7 +160,7 @@ where
     loop {
         consume_budget().await;
         // A slow client slows down its node.
-        if let Err(reason) = link.client_room().await {
+        if let Err(reason) = link.client_ready().await {
             return reason;
         }
         let ReadFrame { fin, opcode, payload } = match reader.next().await {
@@ -176,7 +176,7 @@ where
                     return CloseReason::NodeLost;
                 }
                 link.node.closes();
-                link.client.tell(&payload);
+                link.client.send_close(&payload);
                 if link.client.has_closed() {
                     return CloseReason::Client;
                 }

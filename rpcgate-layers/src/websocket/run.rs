@@ -45,7 +45,8 @@ impl OpenStream {
     /// Creates a stream between `client` and `node`. Memory for large messages and for slow clients comes from
     /// `memory`.
     pub(super) fn new(
-        (client, node): (Io, Io),
+        client: Io,
+        node: Io,
         source: Arc<Node>,
         messages: Messages,
         permit: StreamPermit,
@@ -101,16 +102,16 @@ async fn serve<R: AsyncRead + Unpin>(
         let from_node = pin!(from_node(link, node));
         let mut from_node = task.part(from_node);
         let number = link.messages.lock().stream.request().0;
-        let told = pin!(told_to_end(link.key.endings(), number));
-        let mut told = task.part(told);
+        let end = pin!(end_reason(link.key.endings(), number));
+        let mut end = task.part(end);
         let mut upkeep = Upkeep::new(&task, &link.limits);
         let mut writes = StreamWrites::default();
         poll_fn(|cx| {
             task.register(cx);
             // Polled first, because the directions wait for free buffers.
             match writes.poll_due(link, cx) {
-                Due::Written { is_room_made: false } => {}
-                Due::Written { is_room_made: true } => {
+                Due::Written { is_drained: false } => {}
+                Due::Written { is_drained: true } => {
                     from_client.touch();
                     from_node.touch();
                 }
@@ -118,7 +119,7 @@ async fn serve<R: AsyncRead + Unpin>(
                 Due::Broken(reason) => return Poll::Ready(reason),
             }
             // Writes wake the task too, and then there is usually nothing else to do.
-            if !(from_client.is_woken() || from_node.is_woken() || told.is_woken() || upkeep.is_woken()) {
+            if !(from_client.is_woken() || from_node.is_woken() || end.is_woken() || upkeep.is_woken()) {
                 return Poll::Pending;
             }
             is_client_read = from_client.poll().is_pending();
@@ -128,7 +129,7 @@ async fn serve<R: AsyncRead + Unpin>(
             if let Poll::Ready(reason) = from_node.poll() {
                 return Poll::Ready(reason);
             }
-            if let Poll::Ready(reason) = told.poll() {
+            if let Poll::Ready(reason) = end.poll() {
                 return Poll::Ready(reason);
             }
             if let Poll::Ready(reason) = upkeep.poll(link) {
@@ -146,7 +147,7 @@ async fn serve<R: AsyncRead + Unpin>(
 
 /// Waits until the streams of the key, or all streams, have to end. With a spread, each stream ends at a different
 /// time.
-async fn told_to_end(mut endings: watch::Receiver<Option<Ending>>, number: u128) -> CloseReason {
+async fn end_reason(mut endings: watch::Receiver<Option<Ending>>, number: u128) -> CloseReason {
     loop {
         let ending = *endings.borrow_and_update();
         match ending {
@@ -186,11 +187,11 @@ async fn close<F: Future>(
         if matches!(reason, CloseReason::SlowReader | CloseReason::ClientSilent) {
             link.client.writer.lock().discard();
         }
-        link.client.tell(&[&u16::from(code).to_be_bytes()[..], text.as_bytes()].concat());
+        link.client.send_close(&[&u16::from(code).to_be_bytes()[..], text.as_bytes()].concat());
     }
     // Each side gets an answer to its close frame, and the node is notified about any other end.
-    link.client.tell(&[]);
-    link.node.tell(if link.node.has_closed() { &[] } else { &GOING_AWAY });
+    link.client.send_close(&[]);
+    link.node.send_close(if link.node.has_closed() { &[] } else { &GOING_AWAY });
     let is_client_gone = matches!(reason, CloseReason::ClientLost) || link.client.has_closed();
     let mut reading = reading.filter(|_| !is_client_gone);
     let mut poll = |cx: &mut Context<'_>| {

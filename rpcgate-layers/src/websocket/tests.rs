@@ -186,8 +186,10 @@ impl Gateway {
         listening.set_send_buffer_size(64 << 10).unwrap();
         listening.bind(([127, 0, 0, 1], 0).into()).unwrap();
         let listener = listening.listen(1_024).unwrap();
-        let (address, stack) = (listener.local_addr().unwrap(), websocket_stack(&parts));
-        let (writes, mut tasks) = (Arc::<AtomicUsize>::default(), JoinSet::new());
+        let address = listener.local_addr().unwrap();
+        let stack = websocket_stack(&parts);
+        let writes = Arc::<AtomicUsize>::default();
+        let mut tasks = JoinSet::new();
         let counted = writes.clone();
         tasks.spawn(async move {
             let mut connections = JoinSet::new();
@@ -471,7 +473,9 @@ async fn an_array_is_decided_entry_by_entry_and_its_answers_are_joined() {
     let gateway = Gateway::before(&[&node.url]).await;
     let mut socket = gateway.open().await;
     let item = |id: u32, method: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}"}}"#);
-    let (read, stop, id) = (item(1, "toy_read"), item(2, "admin_stop"), item(3, "toy_id"));
+    let read = item(1, "toy_read");
+    let stop = item(2, "admin_stop");
+    let id = item(3, "toy_id");
     socket.send(text(&format!("[{read},{stop}, {id}]"))).await.unwrap();
     let refused = r#"{"jsonrpc":"2.0","id":2,"error":{"code":-32601,"message":"method not available"}}"#;
     let joined = format!(
@@ -788,7 +792,8 @@ async fn a_stream_is_opened_where_every_method_is_taken_and_elsewhere_others_are
 async fn a_handshake_that_a_node_does_not_answer_moves_on_to_another_node_within_its_time() {
     // The kernel accepts connections, and nothing answers on them.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let (url, node) = (format!("ws://{}", silent.local_addr().unwrap()), Node::echo().await);
+    let url = format!("ws://{}", silent.local_addr().unwrap());
+    let node = Node::echo().await;
     let gateway = Gateway::before(&[&url, &node.url]).await;
     // Nodes take turns, so one of two handshakes goes to the silent node first. A node has two seconds.
     for _ in 0..2 {
@@ -804,7 +809,8 @@ async fn a_handshake_that_a_node_does_not_answer_moves_on_to_another_node_within
 // Shows (Nodes and cache).
 #[tokio::test]
 async fn a_drained_node_gets_no_new_stream_and_its_streams_end_with_1012() {
-    let (one, two) = (Node::echo().await, Node::echo().await);
+    let one = Node::echo().await;
+    let two = Node::echo().await;
     let drains = NodeDrains::default();
     let node = |node: &Node| {
         let config = taking(node, &[]);
@@ -816,7 +822,8 @@ async fn a_drained_node_gets_no_new_stream_and_its_streams_end_with_1012() {
             StreamLimits::default().with_pings(Duration::from_millis(100), Duration::from_secs(60));
     };
     let gateway = Gateway::of(vec![node(&one), node(&two)], |_| (), quick).await;
-    let (mut first, mut second) = (gateway.open().await, gateway.open().await);
+    let mut first = gateway.open().await;
+    let mut second = gateway.open().await;
     drains.set([("toy".to_owned(), one.url.clone())].into());
     let ended = tokio::select! {
         ended = end(&mut first) => ended,
@@ -1134,7 +1141,7 @@ async fn a_client_that_reads_nothing_slows_its_node_and_is_closed() {
     assert!(held < 64 << 20, "the sockets' buffers and the bound: {held}");
     let ends: Vec<_> = gateway.parts.streams.closed().filter(|(_, count)| *count > 0).collect();
     assert_eq!(ends, [(CloseReason::SlowReader, 1)]);
-    assert_eq!(gateway.parts.room.held(), 0);
+    assert_eq!(gateway.parts.memory_budget.held(), 0);
 }
 
 // Shows (Streams).
@@ -1153,7 +1160,7 @@ async fn the_memory_of_a_slow_clients_backlog_is_returned_when_it_is_written() {
     let gateway = Gateway::before(&[&node.url]).await;
     let mut socket = gateway.open_with_little_room().await;
     socket.send(text(CALL)).await.unwrap();
-    let room = &gateway.parts.room;
+    let memory_budget = &gateway.parts.memory_budget;
     let waits = async |is_so: &dyn Fn() -> bool| {
         let waiting = async {
             while !is_so() {
@@ -1162,12 +1169,20 @@ async fn the_memory_of_a_slow_clients_backlog_is_returned_when_it_is_written() {
         };
         tokio::time::timeout(Duration::from_secs(20), waiting).await
     };
-    assert!(waits(&|| room.held() > 1 << 20).await.is_ok(), "the client's backlog is held: {}", room.held());
+    assert!(
+        waits(&|| memory_budget.held() > 1 << 20).await.is_ok(),
+        "the client's backlog is held: {}",
+        memory_budget.held()
+    );
     for _ in 0..MESSAGES {
         assert_eq!(next(&mut socket).await.len(), 20_000);
     }
     // The call waits for its answer.
-    assert!(waits(&|| room.held() == CALL.len()).await.is_ok(), "still held: {}", room.held());
+    assert!(
+        waits(&|| memory_budget.held() == CALL.len()).await.is_ok(),
+        "still held: {}",
+        memory_budget.held()
+    );
     assert_eq!(gateway.parts.streams.count(), 1);
 }
 
@@ -1280,7 +1295,7 @@ async fn fragmented_answers_are_joined_with_refused_calls_and_otherwise_pass_at_
     let outcomes: Vec<_> = lines.iter().filter(|line| line.0 == "toy_id").map(|line| line.2).collect();
     assert_eq!(outcomes[0], Outcome::NodeError);
     assert!(!outcomes.contains(&Outcome::Abandoned), "{outcomes:?}");
-    assert_eq!(gateway.parts.room.held(), 0);
+    assert_eq!(gateway.parts.memory_budget.held(), 0);
 }
 
 // Shows (Streams).
@@ -1356,14 +1371,14 @@ async fn a_message_of_the_node_without_memory_for_it_ends_the_stream_with_1013()
         while socket.next().await.is_some() {}
     })
     .await;
-    let little = |parts: &mut Parts| parts.room = rpcgate_core::memory::MemoryBudget::new(200_000);
+    let little = |parts: &mut Parts| parts.memory_budget = rpcgate_core::memory::MemoryBudget::new(200_000);
     let gateway = Gateway::with(&[&node.url], |_| (), little).await;
     let mut socket = gateway.open().await;
     socket.send(text(CALL)).await.unwrap();
     assert_eq!(end(&mut socket).await, (1013, "overloaded, retry later".into()));
     drop(socket);
     gateway.all_closed().await;
-    assert_eq!(gateway.parts.room.held(), 0);
+    assert_eq!(gateway.parts.memory_budget.held(), 0);
 }
 
 /// Creates a node that sends messages of 20 kB as fast as they are read.
@@ -1385,7 +1400,7 @@ async fn closed_when_full(close_wait: Duration) -> (Gateway, Node, Socket) {
     let gateway = Gateway::with(&[&node.url], |_| (), limits).await;
     let mut socket = gateway.open_with_little_room().await;
     socket.send(text(CALL)).await.unwrap();
-    while gateway.parts.room.held() < 1 << 20 {
+    while gateway.parts.memory_budget.held() < 1 << 20 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     gateway.directory.revoke(KeyHash::of(KEY));
@@ -1411,7 +1426,7 @@ async fn a_client_that_keeps_reading_gets_its_close_frame_after_any_backlog() {
     assert!(messages * 20_000 > 1 << 20, "{messages}");
     drop(socket);
     gateway.all_closed().await;
-    assert_eq!(gateway.parts.room.held(), 0);
+    assert_eq!(gateway.parts.memory_budget.held(), 0);
 }
 
 // Shows (Streams).
@@ -1419,7 +1434,7 @@ async fn a_client_that_keeps_reading_gets_its_close_frame_after_any_backlog() {
 async fn a_client_that_reads_nothing_for_the_time_of_a_close_gets_no_close_frame() {
     let (gateway, _node, mut socket) = closed_when_full(Duration::from_millis(100)).await;
     gateway.all_closed().await;
-    assert_eq!(gateway.parts.room.held(), 0);
+    assert_eq!(gateway.parts.memory_budget.held(), 0);
     while let Some(Ok(message)) = socket.next().await {
         assert!(!message.is_close(), "it came too late for that");
     }

@@ -155,7 +155,8 @@ impl Seen {
     /// total number of bytes accepted and the number of bytes queued. Data queued now may be new and still wait for its
     /// turn, so the data queued at the last tick must still be there.
     fn is_slow(&mut self, written: (u64, u64), tick: Duration) -> bool {
-        let (taken, queued) = (written.0 - self.taken, written.1);
+        let taken = written.0 - self.taken;
+        let queued = written.1;
         let enough = SLOWEST * tick.as_secs().max(1);
         let has_waited = taken < self.queued.min(enough);
         (self.taken, self.queued) = written;
@@ -177,7 +178,8 @@ mod tests {
     /// Reports for each 15-second tick whether a side is slow. A tick is the number of bytes accepted since the last
     /// one, and the number of bytes queued.
     fn slow<const N: usize>(ticks: [(u64, u64); N]) -> [bool; N] {
-        let (mut seen, mut taken) = (Seen::default(), 0);
+        let mut seen = Seen::default();
+        let mut taken = 0;
         ticks.map(|(more, queued)| {
             taken += more;
             seen.is_slow((taken, queued), Duration::from_secs(15))

@@ -16,35 +16,35 @@ pub(super) struct StreamWrites {
     client: SideWrites,
     node: SideWrites,
     /// True if a side with a large queue was flushed since the directions were last notified.
-    is_room_made: bool,
+    is_drained: bool,
 }
 
 pub(super) enum Due {
     /// Frames wait for their turn, which wakes the task soon. Until then its other futures need no poll.
     Later,
-    /// All due frames were written if possible. `is_room_made` is true if a direction may have waited for that.
-    Written { is_room_made: bool },
+    /// All due frames were written if possible. `is_drained` is true if a direction may have waited for that.
+    Written { is_drained: bool },
     /// A connection is broken.
     Broken(CloseReason),
 }
 
 impl StreamWrites {
     pub(super) fn poll_due(&mut self, link: &Link, cx: &mut Context<'_>) -> Due {
-        let Ok(has_client_room) = self.client.poll_due(&link.client, cx) else {
+        let Ok(is_client_drained) = self.client.poll_due(&link.client, cx) else {
             return Due::Broken(CloseReason::ClientLost);
         };
-        if has_client_room {
+        if is_client_drained {
             let queued = link.client.writer.lock().queued();
             link.backlog.lock().keep(if queued > SMALL { queued } else { 0 });
         }
-        let Ok(has_node_room) = self.node.poll_due(&link.node, cx) else {
+        let Ok(is_node_drained) = self.node.poll_due(&link.node, cx) else {
             return Due::Broken(CloseReason::NodeLost);
         };
-        self.is_room_made |= has_client_room || has_node_room;
+        self.is_drained |= is_client_drained || is_node_drained;
         if self.client.turn.is_some() || self.node.turn.is_some() {
             return Due::Later;
         }
-        Due::Written { is_room_made: std::mem::take(&mut self.is_room_made) }
+        Due::Written { is_drained: std::mem::take(&mut self.is_drained) }
     }
 
     /// Schedules a turn for newly queued frames. The turn wakes the task.

@@ -79,7 +79,8 @@ pub(super) struct Draft {
 
 impl Draft {
     pub(super) fn new(form: VariableForm, checks: GatewayChecks) -> Self {
-        let (notes, sections) = (Notes::default(), Vec::new());
+        let notes = Notes::default();
+        let sections = Vec::new();
         Draft { checks, form, notes, sections, variables: BTreeMap::new(), names: BTreeSet::new() }
     }
 

@@ -142,7 +142,8 @@ fn read_proxy(proxy: &Node, draft: &mut Draft) {
     proxy.get("websocket").filter(|node| node.peek() == Some("true")).and_then(Node::text);
     proxy.get("cors-origin").filter(|node| node.peek() == Some("*")).and_then(Node::text);
     for route in proxy.list("routes") {
-        let (id, chain) = (route.get("id"), route.get("blockchain").or_else(|| route.get("chain")));
+        let id = route.get("id");
+        let chain = route.get("blockchain").or_else(|| route.get("chain"));
         let served = chain.and_then(Node::peek).and_then(networks::by_name);
         match (id.and_then(Node::peek), served) {
             (Some(id), Some(served)) if id == served.as_str() => {

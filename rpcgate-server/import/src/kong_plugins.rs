@@ -286,8 +286,8 @@ fn key_auth(plugin: &Node, draft: &mut Draft) {
 }
 
 fn body_size(plugin: &Node, draft: &mut Draft) {
-    let (size, unit) =
-        (plugin.at_keys(&["config", "allowed_payload_size"]), plugin.at_keys(&["config", "size_unit"]));
+    let size = plugin.at_keys(&["config", "allowed_payload_size"]);
+    let unit = plugin.at_keys(&["config", "size_unit"]);
     let unit: u64 = match unit.and_then(Node::text) {
         Some("bytes") => 1,
         Some("kilobytes") => 1024,

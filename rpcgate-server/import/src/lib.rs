@@ -206,7 +206,8 @@ fn recognised(text: &str, form: Option<SourceForm>) -> Result<(SourceForm, Node)
     if let Some(form) = form {
         return Ok((form, form.parse(text)?));
     }
-    let (as_toml, as_yaml) = (toml::parse(text), yaml::parse(text));
+    let as_toml = toml::parse(text);
+    let as_yaml = yaml::parse(text);
     if let Ok(root) = &as_toml
         && SourceForm::Proxyd.fits(root)
     {

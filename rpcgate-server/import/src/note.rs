@@ -57,7 +57,10 @@ pub(super) struct Notes(Vec<ImportNote>);
 
 impl Notes {
     pub(super) fn add(&mut self, kind: NoteKind, at: Position, path: &str, text: impl Into<String>) {
-        let (line, column, path, text) = (at.line, at.column, path.to_owned(), text.into());
+        let line = at.line;
+        let column = at.column;
+        let path = path.to_owned();
+        let text = text.into();
         self.0.push(ImportNote { line, column, path, kind, text });
     }
 

@@ -418,8 +418,8 @@ impl<'n> Context<'n> {
     }
 
     fn windows(&self, draft: &mut Draft) -> KeyWindows {
-        let (rate, interval) =
-            (self.find(&["rate_limit", "base_rate"]), self.find(&["rate_limit", "base_interval"]));
+        let rate = self.find(&["rate_limit", "base_rate"]);
+        let interval = self.find(&["rate_limit", "base_interval"]);
         let none = KeyWindows::default();
         let (Some(bound), Some(node)) =
             (draft.number(rate, "plans.standard.per_minute").filter(|n| *n > 0), rate)

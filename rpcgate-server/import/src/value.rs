@@ -113,7 +113,7 @@ pub(super) fn millis(text: &str) -> Option<u64> {
         total += amount * size;
         rest = &rest[end + unit.len()..];
     }
-    whole(total)
+    integer(total)
 }
 
 /// Parses a period, by a name or as a duration, to seconds.
@@ -140,10 +140,10 @@ pub(super) fn bytes(text: &str) -> Option<u64> {
         "t" => 1_099_511_627_776.0,
         _ => return None,
     };
-    whole(text[..end].parse::<f64>().ok()? * size)
+    integer(text[..end].parse::<f64>().ok()? * size)
 }
 
-fn whole(number: f64) -> Option<u64> {
+fn integer(number: f64) -> Option<u64> {
     (number.is_finite() && (0.0..9e15).contains(&number)).then(|| number.round() as u64)
 }
 

@@ -95,7 +95,8 @@ fn drop_nodes_without_address(draft: &mut Draft) {
 
 /// Returns the lines of all tables, each with its origin.
 fn body(sections: &[Section]) -> (String, Vec<Option<LineOrigin>>) {
-    let (mut text, mut origins) = (String::new(), Vec::new());
+    let mut text = String::new();
+    let mut origins = Vec::new();
     let mut line = |of: Option<LineOrigin>, written: &str| {
         text.push_str(written);
         text.push('\n');
@@ -166,7 +167,7 @@ fn remove(draft: &mut Draft, origins: &[Option<LineOrigin>], refused: &LoadError
     };
     let mut gone: BTreeMap<LineOrigin, String> = BTreeMap::new();
     for error in errors {
-        let ConfigLocation::File { line, .. } = error.place else {
+        let ConfigLocation::File { line, .. } = error.location else {
             return Err(ImportError::Unsettled(error.to_string()));
         };
         let line = usize::try_from(line).unwrap_or(usize::MAX);

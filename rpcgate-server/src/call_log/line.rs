@@ -12,21 +12,22 @@ use std::io::Write;
 const LONGEST: usize = 64;
 
 pub(super) fn write_lines(settled: &SettledCalls<'_>, out: &mut Vec<u8>) {
-    for (place, (line, call)) in settled.lines.iter().zip(settled.calls).enumerate() {
-        write_line(settled, place, (line, call), out);
+    for (index, (line, call)) in settled.lines.iter().zip(settled.calls).enumerate() {
+        write_line(settled, index, line, call, out);
     }
 }
 
 fn write_line(
     settled: &SettledCalls<'_>,
-    place: usize,
-    (line, call): (&Line<'_>, &CallFacts),
+    index: usize,
+    line: &Line<'_>,
+    call: &CallFacts,
     out: &mut Vec<u8>,
 ) {
     let facts = settled.facts;
     let micros = facts.arrival.micros();
     let millis = |micros: u128| format!("{}.{:03}", micros / 1_000, micros % 1_000);
-    let tries = || settled.tries.iter().filter(|one| one.calls.has(place));
+    let tries = || settled.tries.iter().filter(|one| one.calls.has(index));
     out.extend_from_slice(b"{\"time\":");
     raw(out, format_args!("{}.{:06}", micros / 1_000_000, micros % 1_000_000));
     text(out, "request", facts.request);

@@ -25,8 +25,11 @@ fn call(outcome: Outcome) -> CallFacts {
 }
 
 fn show(log: &CallLog, request: u128, latency: Duration, outcome: Outcome) {
-    let (facts, lines, calls) = (facts(request, latency), [line(b"eth_call", outcome, 200)], [call(outcome)]);
-    let (prefix, tries) = ("rpcg_0Ab1Cd2", &[][..]);
+    let facts = facts(request, latency);
+    let lines = [line(b"eth_call", outcome, 200)];
+    let calls = [call(outcome)];
+    let prefix = "rpcg_0Ab1Cd2";
+    let tries = &[][..];
     log.see(&SettledCalls {
         facts: &facts,
         prefix,

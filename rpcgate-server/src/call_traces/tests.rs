@@ -140,7 +140,8 @@ fn an_open_span_ends_with_its_request_and_one_never_begun_has_no_duration() {
     let mut request = traced(vec![call("-", Outcome::Abandoned, 499)]);
     (request.tries[0].began, request.tries[0].took) = (None, None);
     (request.tries[1].took, request.tries[1].end) = (None, TryEnd::Running);
-    let (began, ended) = (request.facts.arrival, request.facts.arrival.plus(10 * MILLI));
+    let began = request.facts.arrival;
+    let ended = request.facts.arrival.plus(10 * MILLI);
     let all = spans(request);
     assert_eq!((all[0].name.as_ref(), error(&all[0])), ("eth", Some("the client left")));
     assert!(is_within(&all[1], began, began), "{all:?}");

@@ -29,9 +29,9 @@ pub fn execute(file: &Path, out: &mut dyn Write, messages: &mut dyn Write) -> Re
 pub async fn against(file: &Path, out: &mut dyn Write) -> Result<ReloadPlan, Failure> {
     let config = load(Some(file), &[], &[])?;
     dry_run(&config).map_err(|error| placed(Some(file), error))?;
-    let place = known_gateway(&config.journal.dir).map(|gateway| gateway.to_string());
+    let gateway = known_gateway(&config.journal.dir).map(|gateway| gateway.to_string());
     let compared =
-        compare_with_running(ConfigProgram::Gateway, &config, place.as_deref(), &host_name(), out).await;
+        compare_with_running(ConfigProgram::Gateway, &config, gateway.as_deref(), &host_name(), out).await;
     compared.map_err(failure)
 }
 

@@ -15,8 +15,8 @@ pub async fn execute(args: &HealthArgs) -> Result<(), Failure> {
     let proxies = ProxyPeers::new(&config.gateway.proxy_protocol);
     let stream = async { proxies.introduce(TcpStream::connect(addr).await?).await };
     if config.gateway.tls.covers_http() {
-        let asked = ask(addr, args.path(), async { secure(addr, stream.await?).await }).await;
-        asked.map_err(|failure| awaiting(failure, config.gateway.tls.acme))
+        let outcome = ask(addr, args.path(), async { secure(addr, stream.await?).await }).await;
+        outcome.map_err(|failure| awaiting(failure, config.gateway.tls.acme))
     } else {
         ask(addr, args.path(), stream).await
     }
@@ -68,7 +68,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let pair = rcgen::KeyPair::generate().unwrap();
         let params = rcgen::CertificateParams::new(vec!["gw.example.com".into()]).unwrap();
-        let (cert, key) = (dir.path().join("cert.pem"), dir.path().join("key.pem"));
+        let cert = dir.path().join("cert.pem");
+        let key = dir.path().join("key.pem");
         std::fs::write(&cert, params.self_signed(&pair).unwrap().pem()).unwrap();
         std::fs::write(&key, pair.serialize_pem()).unwrap();
         let text =

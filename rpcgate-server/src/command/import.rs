@@ -41,8 +41,9 @@ pub fn execute(args: &ImportArgs, out: &mut dyn Write, messages: &mut dyn Write)
 
 fn summary(imported: &Imported, out: Option<&Path>) -> String {
     let count = |kind| imported.notes.iter().filter(|note| note.kind == kind).count();
-    let (left_out, differs, to_set) =
-        (count(NoteKind::LeftOut), count(NoteKind::Differs), count(NoteKind::ToSet));
+    let left_out = count(NoteKind::LeftOut);
+    let differs = count(NoteKind::Differs);
+    let to_set = count(NoteKind::ToSet);
     let form = imported.form.title();
     let next = out.map_or_else(String::new, |file| {
         format!(
@@ -99,7 +100,8 @@ mod tests {
         std::fs::write(&file, text).unwrap();
         let out = out.map(|name| dir.path().join(name));
         let args = ImportArgs { file, from: None, out, chain: None };
-        let (mut written, mut messages) = (Vec::new(), Vec::new());
+        let mut written = Vec::new();
+        let mut messages = Vec::new();
         let done = execute(&args, &mut written, &mut messages);
         let text = |bytes| String::from_utf8(bytes).unwrap().replace(&*dir.path().to_string_lossy(), "DIR");
         (done, text(written), text(messages))

@@ -104,7 +104,8 @@ impl Enrolment<'_> {
 
     /// Creates everything that is missing, the key last.
     async fn make(&mut self, store: &Store) -> Result<(), DemoError> {
-        let (tenant, created_at) = (self.state.tenant, self.now);
+        let tenant = self.state.tenant;
+        let created_at = self.now;
         let tier = self.plan.unwrap_or(PLAN);
         let made = Tenant::new(tenant, NAME, tier, created_at);
         there(store.create_tenant(&made).await)?;

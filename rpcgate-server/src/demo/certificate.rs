@@ -45,7 +45,7 @@ pub(super) fn ensure(dir: &Dir, listen: IpAddr, now: Time) -> Result<(), Certifi
         addresses.push(listen);
     }
     let about: Option<Value> = dir.read(ABOUT)?.and_then(|text| serde_json::from_str(&text).ok());
-    if about.is_some_and(|about| is_good(&about, &addresses, now)) && is_whole(dir)? {
+    if about.is_some_and(|about| is_good(&about, &addresses, now)) && is_complete(dir)? {
         return Ok(());
     }
     let made = make(&addresses, now)?;
@@ -65,7 +65,7 @@ fn is_good(about: &Value, addresses: &[IpAddr], now: Time) -> bool {
     lasts && addresses.iter().all(|address| known.contains(&json!(address)))
 }
 
-fn is_whole(dir: &Dir) -> Result<bool, DirError> {
+fn is_complete(dir: &Dir) -> Result<bool, DirError> {
     for name in [AUTHORITY, CERTIFICATE, KEY] {
         if dir.read(name)?.is_none() {
             return Ok(false);
@@ -132,7 +132,8 @@ mod tests {
             CertificateDer::pem_file_iter(dir.file(CERTIFICATE)).unwrap().map(Result::unwrap).collect();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let verifier = rustls::client::WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
-        let (verifier, name) = (verifier.build().unwrap(), ServerName::try_from(name.to_owned()).unwrap());
+        let verifier = verifier.build().unwrap();
+        let name = ServerName::try_from(name.to_owned()).unwrap();
         let at = UnixTime::since_unix_epoch(Duration::from_secs(at.secs()));
         use rustls::client::danger::ServerCertVerifier;
         verifier.verify_server_cert(&chain[0], &chain[1..], &name, &[], at).is_ok()

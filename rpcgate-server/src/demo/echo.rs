@@ -88,7 +88,9 @@ impl Echo {
 
 /// Replaces the endpoint and subscriptions of earlier starts, and returns the new secret.
 async fn register(url: &str, app: &AppState, account: &Account) -> Result<Vec<u8>, DemoError> {
-    let (tenant, project, now) = (account.tenant, account.project, app.now());
+    let tenant = account.tenant;
+    let project = account.project;
+    let now = app.now();
     for old in app.store.webhooks(tenant, project).await? {
         if old.url.ends_with(PATH) {
             app.store.delete_webhook(tenant, old.id, now).await?;

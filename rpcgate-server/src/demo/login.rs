@@ -59,7 +59,8 @@ impl Enrolment<'_> {
     /// Returns the operator, who is created if no user has its identifier.
     pub(super) async fn operator(&mut self, store: &Store) -> Result<SignedIn, DemoError> {
         let pick: Pick = |state| &mut state.operator;
-        let (id, password) = (self.state.operator_id, self.state.operator.password.clone());
+        let id = self.state.operator_id;
+        let password = self.state.operator.password.clone();
         if let Some(User { email, password: stored, .. }) = store.user(id).await? {
             // Only the database's own tools make an operator without a password.
             self.compare(pick, &email, stored.as_deref().unwrap_or_default()).await?;
@@ -106,9 +107,9 @@ impl Enrolment<'_> {
 
     /// Warns if the stored password does not match the hash in the database.
     async fn compare(&mut self, pick: Pick, email: &str, stored: &str) -> Result<(), DemoError> {
-        let Login { password, proof: kept } = pick(self.state).clone();
+        let Login { password, proof: known } = pick(self.state).clone();
         let found = proof(&password, stored);
-        if kept.is_some_and(|kept| kept == found) {
+        if known.is_some_and(|known| known == found) {
             return Ok(());
         }
         match Passwords::new(1, 0).verify(password, Some(stored)).await {

@@ -25,7 +25,7 @@ pub(super) struct Management {
     watcher: Watcher,
     traces: Option<TraceExporter>,
     certificate: Option<Arc<Certificate>>,
-    asked: SocketAddr,
+    requested: SocketAddr,
     gateway: GatewayAddresses,
 }
 
@@ -51,7 +51,7 @@ impl Management {
         gateway: GatewayAddresses,
         clock: Arc<dyn Clock>,
     ) -> Result<Management, DemoError> {
-        let asked = config.admin.listen;
+        let requested = config.admin.listen;
         let paths = CertificatePaths::of_management(&config.admin.tls, &config.acme);
         let certificate = paths.map(|paths| Certificate::load(&paths).map(Arc::new)).transpose()?;
         let mut app = open(&gateway.of(config.clone()), &clock).await?;
@@ -63,17 +63,18 @@ impl Management {
             }
         };
         let app = Arc::new(app);
-        let api = match Api::start(&app, asked, certificate.clone()) {
+        let api = match Api::start(&app, requested, certificate.clone()) {
             Ok(api) => api,
             Err(source) => {
                 app.close().await;
-                return Err(DemoError::Admin { listen: asked, source });
+                return Err(DemoError::Admin { listen: requested, source });
             }
         };
-        let (janitor, dispatcher, watcher) =
-            (Janitor::start(&app), Dispatcher::start(&app), Watcher::start(&app));
+        let janitor = Janitor::start(&app);
+        let dispatcher = Dispatcher::start(&app);
+        let watcher = Watcher::start(&app);
         let management =
-            Management { app, api, janitor, dispatcher, watcher, traces, certificate, asked, gateway };
+            Management { app, api, janitor, dispatcher, watcher, traces, certificate, requested, gateway };
         // Its URLs contain the address, which is known only now.
         let settled = management.reload(config.clone())?;
         management.serve(&settled);
@@ -117,7 +118,7 @@ impl Management {
 
     /// Returns the setting of `config` that needs a restart, in addition to those that the gateway reports.
     pub(super) fn asleep(&self, config: &Config) -> Option<&'static str> {
-        if config.admin.listen != self.asked {
+        if config.admin.listen != self.requested {
             return Some("admin.listen");
         }
         let is_served = config.admin.tls.pair().is_some();

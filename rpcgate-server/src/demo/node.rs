@@ -70,7 +70,7 @@ impl NodeListener {
     }
 
     /// Like [`NodeListener::serve`], but stores submissions.
-    pub(super) fn serve_kept(
+    pub(super) fn serve_with_submissions(
         self,
         node: Box<dyn Simulated>,
         submissions: Submissions,
@@ -81,7 +81,8 @@ impl NodeListener {
     }
 
     fn start(self, hosted: HostedNode, dial: Dial, clock: Arc<dyn Clock>) -> NodeServer {
-        let (url, ws_url) = (self.url(), self.ws_url());
+        let url = self.url();
+        let ws_url = self.ws_url();
         let shared = Arc::new(Shared {
             hosted: Mutex::new(hosted),
             dial: Mutex::new(dial),
@@ -207,7 +208,8 @@ async fn accept(acceptor: Acceptor, shared: Arc<Shared>) {
     let cut = CancellationToken::new();
     let _cut_when_dropped = cut.clone().drop_guard();
     let connection = |stream, _, permit| {
-        let (shared, cut) = (shared.clone(), cut.clone());
+        let shared = shared.clone();
+        let cut = cut.clone();
         async move {
             cut.run_until_cancelled(connection(stream, shared)).await;
             drop(permit);
@@ -222,7 +224,8 @@ type Upgrade = Mutex<Option<(OnUpgrade, StreamFate)>>;
 async fn connection(stream: TcpStream, shared: Arc<Shared>) {
     let upgrade = Arc::new(Upgrade::default());
     let service = service_fn(|request| {
-        let (shared, upgrade) = (shared.clone(), upgrade.clone());
+        let shared = shared.clone();
+        let upgrade = upgrade.clone();
         async move { shared.answer(request, &upgrade).await }
     });
     let served =
@@ -391,7 +394,8 @@ mod tests {
         let mut dial = Dial::new(3);
         dial.error_rate = 1.0;
         let (_node, address) = node("eth", dial).await;
-        let (mut cuts, mut statuses) = (0, 0);
+        let mut cuts = 0;
+        let mut statuses = 0;
         for _ in 0..40 {
             let mut stream = TcpStream::connect(&address).await.unwrap();
             stream.write_all(call.as_bytes()).await.unwrap();

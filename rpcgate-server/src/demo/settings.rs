@@ -62,7 +62,8 @@ impl Settings {
     ) -> Result<Settings, DirError> {
         let own = |path: &str, value: String| Setting::new(OWN, path, value);
         // Absolute paths: they name the demo's folder from any working directory.
-        let (database, journal) = (dir.absolute(DATABASE)?, dir.absolute(JOURNAL)?);
+        let database = dir.absolute(DATABASE)?;
+        let journal = dir.absolute(JOURNAL)?;
         let mut base = vec![
             own("gateway.key_secret", state.key_secret.clone()),
             own("admin.jwt.secret", state.jwt_secret.clone()),
@@ -224,7 +225,8 @@ mod tests {
     fn the_configuration_contains_no_key_and_the_secrets_are_the_stored_ones() {
         let home = tempfile::tempdir().unwrap();
         let dir = Dir::open(home.path()).unwrap();
-        let (config, state) = (config(&options(), &dir), DemoState::open(&dir).unwrap());
+        let config = config(&options(), &dir);
+        let state = DemoState::open(&dir).unwrap();
         assert!(config.callers().is_empty());
         assert_eq!(config.gateway.key_secret.unwrap().expose(), state.key_secret);
         assert_eq!(config.admin.jwt.secret.unwrap().expose(), state.jwt_secret);

@@ -38,7 +38,7 @@ enum End {
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct StoredSubmissions {
     past: Vec<Submission>,
     /// The length in bytes of the part that stays; 0 to start over.
     length: usize,
@@ -58,7 +58,7 @@ impl Submissions {
         let name = format!("{chain}.submissions");
         let bytes = dir.bytes(&name)?.unwrap_or_default();
         let path = dir.file(&name);
-        let Kept { past, length } = read(&bytes, seed)
+        let StoredSubmissions { past, length } = read(&bytes, seed)
             .map_err(|why| StateError::Unreadable { file: path.display().to_string(), why })?;
         let held = (past.len(), past.iter().map(|submission| submission.raw.len()).sum());
         Ok((Submissions { path, seed, held, end: End::Known(length as u64) }, past))
@@ -70,11 +70,12 @@ impl Submissions {
         if fresh.is_empty() || matches!(self.end, End::Closed) {
             return;
         }
-        let (mut text, mut whole) = (String::new(), true);
+        let mut text = String::new();
+        let mut fits = true;
         for submission in fresh {
             let held = (self.held.0 + 1, self.held.1.saturating_add(submission.raw.len()));
-            whole = held.0 <= SUBMISSIONS && held.1 <= SUBMISSION_BYTES;
-            if !whole {
+            fits = held.0 <= SUBMISSIONS && held.1 <= SUBMISSION_BYTES;
+            if !fits {
                 break;
             }
             self.held = held;
@@ -86,7 +87,7 @@ impl Submissions {
         if let Err(error) = written {
             tracing::warn!(%file, %error, "transactions submitted from now on are lost at the next start");
             self.end = End::Closed;
-        } else if !whole {
+        } else if !fits {
             tracing::warn!(%file, "full: transactions submitted from now on are lost at the next start");
             self.end = End::Closed;
         }
@@ -112,17 +113,17 @@ impl Submissions {
     }
 }
 
-fn read(bytes: &[u8], seed: u64) -> Result<Kept, String> {
+fn read(bytes: &[u8], seed: u64) -> Result<StoredSubmissions, String> {
     // Bytes after the last newline were never completed.
     let Some(last) = bytes.iter().rposition(|byte| *byte == b'\n') else {
-        return Ok(Kept::default());
+        return Ok(StoredSubmissions::default());
     };
     let mut lines = bytes[..last].split(|byte| *byte == b'\n');
     let text = |line| str::from_utf8(line).ok();
     let own = |line| text(line)?.strip_prefix("seed ")?.parse::<u64>().ok();
     match lines.next().and_then(own) {
         None => return Err("line 1: no seed".into()),
-        Some(own) if own != seed => return Ok(Kept::default()),
+        Some(own) if own != seed => return Ok(StoredSubmissions::default()),
         Some(_) => {}
     }
     let mut past = Vec::new();
@@ -130,7 +131,7 @@ fn read(bytes: &[u8], seed: u64) -> Result<Kept, String> {
         let read = text(line).and_then(|line| line.parse().ok());
         past.push(read.ok_or_else(|| format!("line {}: no transaction", index + 2))?);
     }
-    Ok(Kept { past, length: last + 1 })
+    Ok(StoredSubmissions { past, length: last + 1 })
 }
 
 #[cfg(test)]
@@ -175,17 +176,17 @@ mod tests {
         let (_home, dir) = home();
         let file = dir.file("eth.submissions");
         Submissions::open(&dir, "eth", 7).unwrap().0.add(&submissions(0..2));
-        let whole = fs::read(&file).unwrap();
-        let ends: Vec<_> = (1..=whole.len()).filter(|end| whole[end - 1] == b'\n').collect();
-        for torn in 0..=whole.len() {
-            fs::write(&file, &whole[..torn]).unwrap();
+        let content = fs::read(&file).unwrap();
+        let ends: Vec<_> = (1..=content.len()).filter(|end| content[end - 1] == b'\n').collect();
+        for torn in 0..=content.len() {
+            fs::write(&file, &content[..torn]).unwrap();
             let lines = ends.iter().filter(|end| **end <= torn).count() as u64;
             let (mut kept, found) = Submissions::open(&dir, "eth", 7).unwrap();
             assert_eq!(found, submissions(0..lines.saturating_sub(1)), "{torn} bytes");
             kept.add(&submissions(8..9));
             assert_eq!(past(&dir), [found, submissions(8..9)].concat(), "{torn} bytes");
         }
-        fs::write(&file, [&whole[..], &[b'9', 0, 0xff]].concat()).unwrap();
+        fs::write(&file, [&content[..], &[b'9', 0, 0xff]].concat()).unwrap();
         assert_eq!(past(&dir), submissions(0..2));
     }
 

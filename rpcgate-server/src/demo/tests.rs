@@ -230,7 +230,8 @@ async fn every_stream_is_served_from_its_simulated_node() {
     use tokio_tungstenite::tungstenite::Message;
     let home = tempfile::tempdir().unwrap();
     let demo = start(&options(home.path())).await;
-    let (ws, key) = (sheet(&demo)["ws"].clone(), sheet(&demo)["api_key"].clone());
+    let ws = sheet(&demo)["ws"].clone();
+    let key = sheet(&demo)["api_key"].clone();
     let streams = rpcgate_chains::catalog().filter(|adapter| adapter.facts().ws);
     for chain in streams.map(|adapter| adapter.facts().name.as_str()) {
         let (call, answer) = match chain {
@@ -258,7 +259,8 @@ async fn demo_json_exists_only_once_the_demo_is_ready() {
     assert!(file.exists(), "it stays when the demo stops");
 
     // The usage database cannot be opened temporarily.
-    let (database, aside) = (home.path().join("rpcgate-usage.db"), home.path().join("aside"));
+    let database = home.path().join("rpcgate-usage.db");
+    let aside = home.path().join("aside");
     std::fs::rename(&database, &aside).unwrap();
     std::fs::create_dir(&database).unwrap();
     // Below the ports that the system gives to the connections of other tests.
@@ -288,7 +290,8 @@ fn kept(home: &tempfile::TempDir) -> String {
 
 #[tokio::test]
 async fn a_real_node_replaces_the_simulated_one() {
-    let (elsewhere, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let elsewhere = tempfile::tempdir().unwrap();
+    let home = tempfile::tempdir().unwrap();
     let real = start(&options(elsewhere.path())).await;
     let url = sheet(&real)["nodes"]["eth"].as_str().unwrap().to_owned();
     let with_login = url.replace("http://", "http://us%3Aer:pass%2Fword@");
@@ -477,7 +480,8 @@ async fn a_folder_in_use_is_refused_and_unchanged() {
     let demo = start(&options(home.path())).await;
     let before = sheet(&demo);
     let failure = Failure::from(Prepared::new(&options(home.path())).await.unwrap_err());
-    let (code, text) = (failure.code(), failure.to_string());
+    let code = failure.code();
+    let text = failure.to_string();
     assert_eq!(code, 1);
     assert!(
         text.contains("in use by another demo") && text.contains(&std::process::id().to_string()),

@@ -87,7 +87,8 @@ fn grpcurl(sheet: &Sheet, (_, method, request): &(&str, &str, &str), protoset: &
     let authority = sheet.grpc.as_deref()?.split_once("://")?.1;
     let trusted = sheet.grpc_ca.as_ref().map(|ca| format!(" -cacert {}", quoted(ca))).unwrap_or_default();
     let request = if request.is_empty() { String::new() } else { format!(" -d '{request}'") };
-    let (protoset, key) = (quoted(&protoset.display().to_string()), &sheet.api_key);
+    let protoset = quoted(&protoset.display().to_string());
+    let key = &sheet.api_key;
     Some(format!("grpcurl{trusted} -protoset {protoset} -H 'apikey: {key}'{request} {authority} {method}"))
 }
 
@@ -121,7 +122,9 @@ fn head(sheet: &Sheet, options: &str, adapter: &Arc<dyn Adapter>) -> String {
             curl(sheet, options, &format!("{}{target}", path(adapter)), body)
         }
         Probe::Rest { target, body: None } => {
-            let (gateway, chain, key) = (&sheet.gateway, path(adapter), &sheet.api_key);
+            let gateway = &sheet.gateway;
+            let chain = path(adapter);
+            let key = &sheet.api_key;
             format!("curl {options} {gateway}/{chain}{target} -H 'apikey: {key}'")
         }
     }

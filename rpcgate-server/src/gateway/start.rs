@@ -38,7 +38,8 @@ impl Gateway {
     /// # Errors
     /// [`StartError`]; then nothing runs.
     pub async fn start(config: Config, options: StartOptions) -> Result<Gateway, StartError> {
-        let (clock, state) = (options.clock.clone(), options.state.clone());
+        let clock = options.clock.clone();
+        let state = options.state.clone();
         let bounds = Bounds::new(&config.gateway.limits, options.connections);
         let streams = options.streams();
         let Resolved { keys, directory, sink, journal, counting } = options.resolve(&config)?;
@@ -56,7 +57,8 @@ impl Gateway {
         }
         let orders = orders(&config, &reloadable, &clock)?;
 
-        let (chains, pools) = (reloadable.chains.clone(), reloadable.pools.clone());
+        let chains = reloadable.chains.clone();
+        let pools = reloadable.pools.clone();
         let safeguard = reloadable.safeguard.clone();
         let traces = CallTraces::start(&config.telemetry.otlp, &clock, &pools)?;
         let is_scraped = metrics_listener.is_some();
@@ -191,7 +193,8 @@ fn open_log(config: &Config) -> Result<Option<Arc<CallLog>>, StartError> {
 /// Passes the operators' settings to the gateway, and the gateway's status to the management side.
 fn connect(state: &State, reloadable: &Arc<Reloadable>) {
     let reloadable = Arc::downgrade(reloadable);
-    let (reported, cleared) = (reloadable.clone(), reloadable.clone());
+    let reported = reloadable.clone();
+    let cleared = reloadable.clone();
     state.attach(move |overlay| reloadable.upgrade().map_or(Ok(()), |live| live.overlay(overlay)));
     state.attach_caches(move |chain| {
         if let Some(live) = cleared.upgrade() {
@@ -204,7 +207,9 @@ fn connect(state: &State, reloadable: &Arc<Reloadable>) {
 /// Creates the memory of recent requests for the management side, whose database carries the queries.
 fn remembering(config: &Config, state: &State, pools: &Arc<ArcSwap<Pools>>) -> Option<Arc<RecentRequests>> {
     let recent = explain::memory(config)?;
-    let (memory, pools, gateway) = (recent.clone(), pools.clone(), state.journal().gateway());
+    let memory = recent.clone();
+    let pools = pools.clone();
+    let gateway = state.journal().gateway();
     state.explain_from(move |request| {
         let found = memory.find(request)?;
         Some((found.facts.tenant, explain::explanation(gateway, &found, &pools.load())))

@@ -26,7 +26,8 @@ impl Node {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addr = listener.local_addr().unwrap();
         let node = Node { addr, permits: Arc::new(Semaphore::new(0)), asked: Arc::new(Semaphore::new(0)) };
-        let (permits, asked) = (node.permits.clone(), node.asked.clone());
+        let permits = node.permits.clone();
+        let asked = node.asked.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 tokio::spawn(answer_all(stream, permits.clone(), asked.clone()));
@@ -69,7 +70,8 @@ fn config(file: &Path) -> Config {
 
 impl Fixture {
     async fn new(more: &str) -> Fixture {
-        let (node, dir) = (Node::start().await, tempfile::tempdir().unwrap());
+        let node = Node::start().await;
+        let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("rpcgate.toml");
         std::fs::write(&file, text(&node, more)).unwrap();
         let gateway = Gateway::start(config(&file), StartOptions::default()).await.unwrap();
@@ -183,7 +185,8 @@ async fn a_request_with_two_different_lengths_is_refused_and_ends_its_connection
         assert_eq!(answer.matches("HTTP/1.1").count(), 1, "what follows is not answered: {answer}");
     }
     // The longest permitted head, with the length last.
-    let (path, long) = ("x".repeat(8_000), "y".repeat(15_000));
+    let path = "x".repeat(8_000);
+    let long = "y".repeat(15_000);
     let request =
         format!("POST /{path} HTTP/1.1\r\nhost: x\r\nx: {long}\r\n{}\r\n{}\r\n\r\n", lines[1], lines[0]);
     let answer = fixture.send(&request).await;
@@ -365,7 +368,8 @@ async fn no_secret_of_a_nodes_url_is_in_the_log_the_metrics_or_the_output_of_che
     assert!(fixture.send(&post("/bsc", KEY, "some_method")).await.contains("backend request failed"));
     let request = "GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
     let metrics = send(fixture.gateway.metrics_addr().unwrap(), request).await;
-    let (mut printed, mut messages) = (Vec::new(), Vec::new());
+    let mut printed = Vec::new();
+    let mut messages = Vec::new();
     check::execute(&fixture.file, &mut printed, &mut messages).unwrap();
     printed.append(&mut messages);
     fixture.gateway.drain().await;

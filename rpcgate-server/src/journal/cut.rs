@@ -19,9 +19,9 @@ const LONGEST: u64 = super::SEGMENT;
 const CHUNK: u64 = 256 * 1024;
 
 /// The path of the kept bytes as the end of a log line; empty if nothing was kept.
-pub(super) struct Kept(Option<PathBuf>);
+pub(super) struct SavedBytes(Option<PathBuf>);
 
-impl fmt::Display for Kept {
+impl fmt::Display for SavedBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.as_ref().map_or(Ok(()), |path| write!(f, "; they are kept in {}", path.display()))
     }
@@ -38,7 +38,7 @@ pub(super) fn keep(
     range: Range<u64>,
     file: &dyn MediumFile,
     medium: &dyn Medium,
-) -> io::Result<Kept> {
+) -> io::Result<SavedBytes> {
     let mut left = range.start..range.end.min(range.start.saturating_add(LONGEST));
     let mut has_content = false;
     let mut copy = None;
@@ -46,14 +46,16 @@ pub(super) fn keep(
     // Two passes, so that a file is created only if there is something to keep.
     for is_copying in [false, true] {
         if is_copying && !has_content {
-            return Ok(Kept(None));
+            return Ok(SavedBytes(None));
         }
         if is_copying {
-            make_room(dir, medium)?;
+            free_space(dir, medium)?;
             match medium.create(&path) {
                 Ok(created) => copy = Some(created),
                 // An earlier start kept these bytes and could not truncate the segment.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(Kept(Some(path))),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    return Ok(SavedBytes(Some(path)));
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -80,11 +82,11 @@ pub(super) fn keep(
         copy.sync()?;
     }
     medium.sync_dir(dir)?;
-    Ok(Kept(Some(path)))
+    Ok(SavedBytes(Some(path)))
 }
 
 /// Removes the oldest of these files, so that one more stays within [`MOST`].
-fn make_room(dir: &Path, medium: &dyn Medium) -> io::Result<()> {
+fn free_space(dir: &Path, medium: &dyn Medium) -> io::Result<()> {
     let mut names: Vec<String> =
         medium.list(dir)?.into_iter().filter(|name| name.ends_with(SUFFIX)).collect();
     names.sort_unstable();

@@ -95,7 +95,8 @@ pub(crate) fn known_gateway(path: &Path) -> Option<GatewayId> {
 }
 
 pub(super) fn failed(path: &Path, file: &str) -> impl FnOnce(io::Error) -> JournalError + use<> {
-    let (path, file) = (path.display().to_string(), file.to_owned());
+    let path = path.display().to_string();
+    let file = file.to_owned();
     move |source| JournalError::Io { path, file, source }
 }
 

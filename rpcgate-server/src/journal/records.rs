@@ -19,7 +19,9 @@ impl Weight {
     pub(super) fn of(record: &Record<'_>, records: u64) -> Self {
         let calls = match (record.phase, record.transport) {
             (Phase::Begin, Transport::Ws) | (Phase::Pushed | Phase::End, _) => 0,
-            (Phase::Whole | Phase::Begin, _) => record.lines.iter().map(|line| u64::from(line.calls)).sum(),
+            (Phase::Complete | Phase::Begin, _) => {
+                record.lines.iter().map(|line| u64::from(line.calls)).sum()
+            }
         };
         Weight { records, calls, cu: record.lines.iter().map(|line| u64::from(line.cu)).sum() }
     }

@@ -94,22 +94,23 @@ fn segment(dir: &Path, id: SegmentId, gateway: GatewayId, medium: &dyn Medium) -
         }
     };
     let size = file.size()?;
-    let whole = whole(&*file)?;
-    if whole.records == 0 {
+    let complete = complete(&*file)?;
+    if complete.records == 0 {
         let begin = if has_head { HEAD as u64 } else { 0 };
-        let kept = cut::keep(dir, id, begin..size, &*file, medium)?;
-        tracing::warn!("{shown} has no whole record: removed with its {size} bytes{kept}");
+        let saved = cut::keep(dir, id, begin..size, &*file, medium)?;
+        tracing::warn!("{shown} has no whole record: removed with its {size} bytes{saved}");
         medium.remove(&path)?;
         return Ok(Found::Nothing);
     }
-    if whole.end < size {
+    if complete.end < size {
         // The bytes behind the end do not count even if they stay: the segment is only read up to there.
-        let cut = cut::keep(dir, id, whole.end..size, &*file, medium)
-            .and_then(|kept| file.truncate(whole.end).and_then(|()| file.sync()).map(|()| kept));
-        let (torn, records) = (size - whole.end, whole.records);
+        let cut = cut::keep(dir, id, complete.end..size, &*file, medium)
+            .and_then(|saved| file.truncate(complete.end).and_then(|()| file.sync()).map(|()| saved));
+        let torn = size - complete.end;
+        let records = complete.records;
         match cut {
-            Ok(kept) => tracing::warn!(
-                "{shown}: {torn} bytes behind the last of {records} whole records are cut off{kept}"
+            Ok(saved) => tracing::warn!(
+                "{shown}: {torn} bytes behind the last of {records} whole records are cut off{saved}"
             ),
             Err(error) => tracing::error!(
                 "{shown}: {torn} bytes behind the last of {records} whole records are not read; they cannot be cut \
@@ -117,7 +118,7 @@ fn segment(dir: &Path, id: SegmentId, gateway: GatewayId, medium: &dyn Medium) -
             ),
         }
     }
-    Ok(Found::Segment(whole.end))
+    Ok(Found::Segment(complete.end))
 }
 
 fn start(file: &dyn MediumFile) -> io::Result<Vec<u8>> {
@@ -133,23 +134,24 @@ fn start(file: &dyn MediumFile) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-struct Whole {
+struct CompleteRecords {
     records: u64,
     end: u64,
 }
 
 /// Reads the records of a segment up to the first incomplete one.
-fn whole(file: &dyn MediumFile) -> io::Result<Whole> {
+fn complete(file: &dyn MediumFile) -> io::Result<CompleteRecords> {
     let mut reader = Reader::new();
     let mut buffer = vec![0; CHUNK];
-    let (mut begin, mut filled) = (0, 0);
-    let mut whole = Whole { records: 0, end: HEAD as u64 };
+    let mut begin = 0;
+    let mut filled = 0;
+    let mut complete = CompleteRecords { records: 0, end: HEAD as u64 };
     loop {
         match reader.frame(&buffer[begin..filled]) {
             Ok(Some((length, _))) => {
                 begin += length;
-                whole.end += length as u64;
-                whole.records += 1;
+                complete.end += length as u64;
+                complete.records += 1;
             }
             Ok(None) => {
                 buffer.copy_within(begin..filled, 0);
@@ -159,12 +161,12 @@ fn whole(file: &dyn MediumFile) -> io::Result<Whole> {
                     // A frame begins with its length; a length beyond the bound is invalid.
                     buffer.resize(2 * filled, 0);
                 }
-                match file.read_at(&mut buffer[filled..], whole.end + filled as u64)? {
-                    0 => return Ok(whole),
+                match file.read_at(&mut buffer[filled..], complete.end + filled as u64)? {
+                    0 => return Ok(complete),
                     read => filled += read,
                 }
             }
-            Err(_) => return Ok(whole),
+            Err(_) => return Ok(complete),
         }
     }
 }

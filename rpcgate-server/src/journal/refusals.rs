@@ -63,7 +63,7 @@ pub(super) enum AddResult {
 impl Refusals {
     /// Reports whether a record is a pure refusal, which charges nothing. A refused stream has no other part.
     pub(super) fn wants(record: &Record<'_>) -> bool {
-        matches!(record.phase, Phase::Whole | Phase::Begin)
+        matches!(record.phase, Phase::Complete | Phase::Begin)
             && !record.lines.is_empty()
             && record.lines.iter().all(|line| line.outcome == Outcome::Refused && line.cu == 0)
     }
@@ -77,8 +77,8 @@ impl Refusals {
             self.singles.push(Held::copy(record));
             return AddResult::Held;
         }
-        for (place, line) in record.lines.iter().enumerate() {
-            let is_first = place == 0;
+        for (index, line) in record.lines.iter().enumerate() {
+            let is_first = index == 0;
             let part = Sum {
                 set: Record { windowed: if is_first { record.windowed } else { 0 }, ..set(record) },
                 line: bare(line),
@@ -133,7 +133,8 @@ impl Refusals {
 impl Sum {
     /// Adds a sum of the same kind and method, if no number overflows.
     fn add(&mut self, part: &Sum) -> bool {
-        let (a, b) = (&self.line, &part.line);
+        let a = &self.line;
+        let b = &part.line;
         let (Some(calls), Some(bytes_in), Some(bytes_out), Some(windowed)) = (
             a.calls.checked_add(b.calls),
             a.bytes_in.checked_add(b.bytes_in),

@@ -34,7 +34,9 @@ mod tests {
 
     #[test]
     fn a_computing_thread_is_runnable_and_a_waiting_one_is_not() {
-        let (busy, idle, stop) = (AtomicU32::new(0), AtomicU32::new(0), AtomicBool::new(false));
+        let busy = AtomicU32::new(0);
+        let idle = AtomicU32::new(0);
+        let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 busy.store(this_thread(), Ordering::Relaxed);

@@ -168,8 +168,8 @@ impl Segments {
     /// Stores a whole sealed segment. The first [`HEAD`] bytes of `image` are replaced by its head.
     pub(super) fn store(&self, image: &mut [u8]) -> io::Result<()> {
         let head = self.next();
-        if let Some(room) = image.first_chunk_mut::<HEAD>() {
-            *room = head.to_bytes();
+        if let Some(target) = image.first_chunk_mut::<HEAD>() {
+            *target = head.to_bytes();
         }
         let (segment_file, _) = self.create(head.segment, image)?;
         segment_file.seal();

@@ -82,8 +82,8 @@ impl Shared {
 
     /// Holds `record` in the calling thread's shard if it may wait for others.
     pub(super) fn hold(&self, record: &Record<'_>) -> Option<Ticket> {
-        let place = number() % self.shards.len();
-        let shard = &self.shards[place];
+        let index = number() % self.shards.len();
+        let shard = &self.shards[index];
         if Refusals::wants(record) {
             self.refuse(shard, record);
             return None;
@@ -93,7 +93,7 @@ impl Shared {
             self.put(shard, record);
             return None;
         }
-        Some(Ticket { place, number: shard.waiting.add(record) })
+        Some(Ticket { index, number: shard.waiting.add(record) })
     }
 
     /// Calls `act` with every meter, each under a lock that its callers take anyway.
@@ -106,7 +106,7 @@ impl Shared {
 
     /// Writes the record of a ticket together with all others that wait in its shard.
     pub(super) fn write_held(&self, ticket: Ticket) {
-        let Some(shard) = self.shards.get(ticket.place) else { return };
+        let Some(shard) = self.shards.get(ticket.index) else { return };
         while !shard.waiting.is_done(ticket.number) {
             if let Some(turn) = shard.waiting.turn(WAIT) {
                 if !shard.waiting.is_done(ticket.number) {
@@ -242,7 +242,8 @@ impl Shared {
     }
 
     fn empty(&self) -> Emptied {
-        let (mut is_well, mut any) = (false, Emptied::Nothing);
+        let mut is_well = false;
+        let mut any = Emptied::Nothing;
         loop {
             let next = self.queue.next(is_well);
             let begun = self.clock.elapsed();

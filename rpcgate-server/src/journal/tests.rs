@@ -43,7 +43,8 @@ fn options(dir: &Path) -> JournalOptions {
 impl Fixture {
     fn new(change: impl FnOnce(&mut JournalOptions)) -> Self {
         let home = tempfile::tempdir().unwrap();
-        let (medium, clock) = (Arc::new(Faulty::default()), Arc::new(ManualClock::at(NOON)));
+        let medium = Arc::new(Faulty::default());
+        let clock = Arc::new(ManualClock::at(NOON));
         let mut options = JournalOptions {
             medium: medium.clone(),
             clock: clock.clone(),
@@ -80,7 +81,9 @@ fn bytes(journal: &Journal, segment: &Segment) -> Vec<u8> {
 
 /// Returns the records in a segment's bytes with the end of each. Fails if one is incomplete.
 fn frames(bytes: &[u8]) -> Vec<(usize, OwnedRecord)> {
-    let (mut reader, mut at, mut all) = (Reader::new(), HEAD, Vec::new());
+    let mut reader = Reader::new();
+    let mut at = HEAD;
+    let mut all = Vec::new();
     while at < bytes.len() {
         let (length, event) = reader.frame(&bytes[at..]).unwrap().expect("a whole frame");
         at += length;
@@ -169,8 +172,9 @@ fn a_stream_reads_from_the_journal_in_parts_and_its_begin_is_visible_at_once() {
         fixture.journal.clone(),
     ));
     let chain = Arc::new(rpcgate_core::chain::Chain::deployed(Arc::new(rpcgate_core::toy::Toy)));
-    let (caller, now) = (Arc::new(suite::caller(1)), (NOON, fixture.clock.elapsed()));
-    let handshake = Tally::new(RequestId(7), Transport::Ws, chain, caller, now, accounting);
+    let caller = Arc::new(suite::caller(1));
+    let started = fixture.clock.elapsed();
+    let handshake = Tally::new(RequestId(7), Transport::Ws, chain, caller, NOON, started, accounting);
     let mut stream = StreamTally::begin(Box::new(handshake)).unwrap();
     let phases = || records(&fixture.journal).iter().map(|record| record.phase).collect::<Vec<_>>();
     assert_eq!(phases(), [Phase::Begin]);
@@ -205,7 +209,8 @@ fn many_threads_lose_nothing_and_each_frame_is_whole() {
     let names: Vec<_> = (0..50).map(|n| format!("toy_{n}")).collect();
     std::thread::scope(|scope| {
         for thread in 0..8 {
-            let (journal, names) = (&fixture.journal, &names);
+            let journal = &fixture.journal;
+            let names = &names;
             scope.spawn(move || {
                 for n in 0..500 {
                     let lines: Vec<_> = (0..n % 5 + 1)

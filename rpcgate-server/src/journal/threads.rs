@@ -105,7 +105,9 @@ impl Threads {
 }
 
 fn write(shared: &Shared, signal: &WorkerSignal) {
-    let (mut ticks, mut due, mut pause) = (0, 0, 1);
+    let mut ticks = 0;
+    let mut due = 0;
+    let mut pause = 1;
     loop {
         match signal.wait(TICK) {
             WakeReason::Ordered(Order::Finish) => return shared.finish(),
@@ -149,7 +151,8 @@ fn sync(shared: &Shared, signal: &WorkerSignal, interval: Duration) {
 }
 
 fn watch(shared: &Shared, signal: &WorkerSignal) {
-    let (throttle, mut before) = (LogThrottle::default(), shared.losses.sum());
+    let throttle = LogThrottle::default();
+    let mut before = shared.losses.sum();
     let mut look = LOOK;
     loop {
         let woken = signal.wait(look);

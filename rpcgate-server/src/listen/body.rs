@@ -124,7 +124,7 @@ impl<B: Body> ResponseBody<B> {
 
     fn new(content: Content<B>, handle: BodyHandle) -> Self {
         let stream = handle.progress.map(|progress| {
-            progress.offer();
+            progress.block();
             Box::new(Streamed { progress, rest: Bytes::new() })
         });
         ResponseBody { content, _busy: handle.busy, stream }
@@ -168,7 +168,7 @@ impl Streamed {
         }
         let piece = self.rest.split_to(self.rest.len().min(PIECE));
         self.progress.take(piece.len());
-        self.progress.offer();
+        self.progress.block();
         Poll::Ready(Some(Ok(Frame::data(piece))))
     }
 }

@@ -203,7 +203,8 @@ mod tests {
 
     #[test]
     fn a_socket_that_outlives_its_connection_keeps_no_task_and_reads_no_head() {
-        let (state, task) = (Arc::new(ConnectionState::default()), Arc::new(Task));
+        let state = Arc::new(ConnectionState::default());
+        let task = Arc::new(Task);
         state.push_head(true, b"GET /ws/eth HTTP/1.1\r\n\r\n", 1_024);
         drop(state.begin());
         state.register(&Waker::from(task.clone()));

@@ -57,12 +57,12 @@ impl Spawn for Connections {
 /// once at first, and then only after `cutting` is set.
 async fn until_cut(mut work: Work, cut: CancellationToken, cutting: Arc<AtomicBool>) {
     let mut cut = pin!(cut.cancelled());
-    let mut is_asked = false;
+    let mut is_requested = false;
     poll_fn(|cx| {
-        if (!is_asked || cutting.load(Relaxed)) && cut.as_mut().poll(cx).is_ready() {
+        if (!is_requested || cutting.load(Relaxed)) && cut.as_mut().poll(cx).is_ready() {
             return Poll::Ready(());
         }
-        is_asked = true;
+        is_requested = true;
         work.as_mut().poll(cx)
     })
     .await;

@@ -153,10 +153,13 @@ impl Listener {
         // Over TLS an answer would need a handshake first.
         let answer = if certificate.is_none() { builtin::full() } else { Vec::new() };
         let bound = bounds.connections.clone().with_answer(answer);
-        let (entered, bounds) = (connections.clone(), Arc::new(bounds));
+        let entered = connections.clone();
+        let bounds = Arc::new(bounds);
         let connection = move |mut stream, peer: SocketAddr, permit| {
             let handle = entered.enter();
-            let (stack, certificate, bounds) = (stack.clone(), certificate.clone(), bounds.clone());
+            let stack = stack.clone();
+            let certificate = certificate.clone();
+            let bounds = bounds.clone();
             let proxies = Some(&proxies).filter(|proxies| proxies.has(peer.ip())).cloned();
             // Boxed, so that a connection's task has the size of the path that it takes and not of the largest one.
             async move {

@@ -10,7 +10,7 @@ pub(super) struct Progress {
 
 impl Progress {
     /// Notes that the stream waits for the client to take the next piece.
-    pub(super) fn offer(&self) {
+    pub(super) fn block(&self) {
         self.blocked.store(true, Relaxed);
     }
 

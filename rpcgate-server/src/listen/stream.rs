@@ -66,8 +66,10 @@ where
     fn execute(&self, stream: F) {
         match NEXT.take() {
             Some(Next::Answer(progress)) => {
-                let (stream, stall) = (Some(stream), Stall::default());
-                let (state, pace) = (self.state.clone(), self.pace);
+                let stream = Some(stream);
+                let stall = Stall::default();
+                let state = self.state.clone();
+                let pace = self.pace;
                 tokio::spawn(Stream { stream, state, progress, stall, pace, alarm: None });
             }
             Some(Next::Writer(end)) => {

@@ -82,7 +82,8 @@ async fn answer(client: &mut (impl AsyncReadExt + Unpin), body: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_without_a_request_is_closed_after_75_seconds() {
-    let (connections, start) = (connections(), Instant::now());
+    let connections = connections();
+    let start = Instant::now();
     let mut client = served(tower::service_fn(hello), &connections, 1024);
     assert_eq!(rest(&mut client).await, "");
     assert_eq!(start.elapsed().as_secs(), 75);
@@ -210,7 +211,8 @@ async fn a_reader_that_stops_leaves_no_call_behind() {
         }
     });
     let (mut client, server) = duplex(1_000);
-    let (handle, bounds) = (connections.enter(), Bounds::new(&LimitSettings::default(), 8));
+    let handle = connections.enter();
+    let bounds = Bounds::new(&LimitSettings::default(), 8);
     let connection = tokio::spawn(async move {
         http1(Counted::new(server, handle.state.clone(), ConnectionPermit::default()), stack, handle, &bounds)
             .await
@@ -329,7 +331,8 @@ async fn a_websocket_stream_over_http2_keeps_its_connection_and_leaves_nothing_b
     }
     sleep(Duration::from_secs(1_000)).await;
     assert_eq!(connections.open(), 1, "it is not idle");
-    let (mut first, mut second) = (streams.remove(0), streams.remove(0));
+    let mut first = streams.remove(0);
+    let mut second = streams.remove(0);
     {
         let (mut io, hold) = open.lock().remove(0);
         io.write_all(b"the last words").await.unwrap();
@@ -583,7 +586,8 @@ where
     S::Future: Send,
 {
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let (addr, connections) = (listener.addr(), connections());
+    let addr = listener.addr();
+    let connections = connections();
     let bounds = Bounds::new(&LimitSettings::default(), most);
     let certificate = certificate.map(Arc::new);
     let entry = Entry { certificate, h2c: true, websocket: false, proxies: ProxyPeers::new(&[]) };
@@ -619,7 +623,8 @@ async fn a_reader_that_stops_has_little_of_the_kernels_memory() {
     reader.set_recv_buffer_size(4096).unwrap();
     let (reader, accepted) = tokio::join!(reader.connect(listener.addr()), listener.0.next());
     let (_reader, (mut writer, _)) = (reader.unwrap(), accepted);
-    let (piece, mut taken) = (vec![0; 64 << 10], 0);
+    let piece = vec![0; 64 << 10];
+    let mut taken = 0;
     while let Ok(written) = tokio::time::timeout(Duration::from_millis(500), writer.write(&piece)).await {
         taken += written.unwrap();
     }
@@ -629,7 +634,8 @@ async fn a_reader_that_stops_has_little_of_the_kernels_memory() {
 fn certificate(dir: &std::path::Path) -> (Certificate, rustls::RootCertStore) {
     let key = rcgen::KeyPair::generate().unwrap();
     let cert = rcgen::CertificateParams::new(vec!["localhost".into()]).unwrap().self_signed(&key).unwrap();
-    let (cert_file, key_file) = (dir.join("cert.pem"), dir.join("key.pem"));
+    let cert_file = dir.join("cert.pem");
+    let key_file = dir.join("key.pem");
     std::fs::write(&cert_file, cert.pem()).unwrap();
     std::fs::write(&key_file, key.serialize_pem()).unwrap();
     let mut roots = rustls::RootCertStore::empty();
@@ -672,7 +678,8 @@ async fn bytes_buffered_by_tls_do_not_count_as_read() {
     let dir = tempfile::tempdir().unwrap();
     let (certificate, roots) = certificate(dir.path());
     let (client, server) = duplex(4 << 10);
-    let (handle, bounds) = (connections().enter(), Bounds::new(&LimitSettings::default(), 8));
+    let handle = connections().enter();
+    let bounds = Bounds::new(&LimitSettings::default(), 8);
     let stack = tower::service_fn(async |_: Request<RequestBody>| {
         Answer::Ok(Response::new(vec![b'x'; 1 << 20].into()))
     });
@@ -727,7 +734,8 @@ async fn a_changed_certificate_applies_to_new_connections_and_ends_no_old_one() 
     let first = Arc::new(first);
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let addr = listener.addr();
-    let (certificate_in_use, proxies) = (Some(first.clone()), ProxyPeers::new(&[]));
+    let certificate_in_use = Some(first.clone());
+    let proxies = ProxyPeers::new(&[]);
     let entry = Entry { certificate: certificate_in_use, h2c: true, websocket: false, proxies };
     let bounds = Bounds::new(&LimitSettings::default(), 8);
     tokio::spawn(listener.serve(tower::service_fn(hello), bounds, entry, connections()));

@@ -31,7 +31,8 @@ impl Calls {
 
 impl Collector for Calls {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let (mut page, sums) = (MetricsWriter::new(encoder), self.sums());
+        let mut page = MetricsWriter::new(encoder);
+        let sums = self.sums();
         let labels = |(chain, method, kind): &(_, String, Kind)| {
             [("chain", text(chain)), ("method", method.clone()), ("outcome", kind.name().to_owned())]
         };
@@ -111,14 +112,14 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// Creates `places` meters, so that this number of threads can count without contention.
-    pub(crate) fn new(names: &Arc<Names>, places: usize) -> Self {
+    /// Creates `threads` meters, so that this number of threads can count without contention.
+    pub(crate) fn new(names: &Arc<Names>, threads: usize) -> Self {
         let meter = || {
             let mut meter = Meter::default();
             meter.start(names.clone());
             Mutex::new(meter)
         };
-        Counted { meters: (0..places.max(1)).map(|_| meter()).collect() }
+        Counted { meters: (0..threads.max(1)).map(|_| meter()).collect() }
     }
 
     fn sums(&self) -> Sums {

@@ -94,7 +94,7 @@ impl Watched {
             "cooled_keys",
             "Keys whose limits are scaled down after a storm.",
             None,
-            safeguard.cooled(),
+            safeguard.throttled(),
         )?;
         page.counter(
             "storms",
@@ -120,7 +120,7 @@ impl Watched {
                 traced.read().map(|(result, count)| ([("result", result)], count)),
             )?;
         }
-        if let Some(standing) = self.counting.standing() {
+        if let Some(standing) = self.counting.state() {
             let all = [CounterState::Together, CounterState::Seeding, CounterState::Alone];
             page.gauges(
                 "counters",
@@ -175,7 +175,7 @@ impl Watched {
             "chain_under_way",
             "Calls and batches that a chain has under way.",
             None,
-            all.iter().map(|(chain, load)| ([("chain", chain.as_str())], load.under_way() as u64)),
+            all.iter().map(|(chain, load)| ([("chain", chain.as_str())], load.in_flight() as u64)),
         )?;
         let now = self.clock.elapsed();
         let limited = all.iter().filter(|(_, load)| !load.is_idle(now));

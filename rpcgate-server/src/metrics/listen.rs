@@ -48,7 +48,8 @@ impl MetricsListener {
         let cut = CancellationToken::new();
         let _cut_when_dropped = cut.clone().drop_guard();
         let connection = |stream, _, permit| {
-            let (write, cut) = (write.clone(), cut.clone());
+            let write = write.clone();
+            let cut = cut.clone();
             async move {
                 cut.run_until_cancelled(converse(stream, write)).await;
                 drop(permit);

@@ -184,7 +184,7 @@ pub(crate) struct Meter {
 
 #[derive(Debug, Default)]
 struct Row {
-    places: HashMap<Box<[u8]>, usize, RandomState>,
+    indexes: HashMap<Box<[u8]>, usize, RandomState>,
     methods: Vec<[Option<Box<Cell>>; Kind::ALL.len()]>,
     unlisted: usize,
     refused: BTreeMap<u16, u64>,
@@ -204,7 +204,7 @@ impl Meter {
         for line in record.lines {
             let traffic = &mut row.traffic;
             match (record.phase, record.transport) {
-                (Phase::Whole, _) => {
+                (Phase::Complete, _) => {
                     traffic.units += u64::from(line.cu);
                     traffic.carry(line);
                     row.call(record.chain, line, micros, names);
@@ -233,9 +233,9 @@ impl Meter {
             for (status, calls) in &row.refused {
                 *sums.refused.entry((*chain, *status)).or_default() += calls;
             }
-            for (method, place) in &row.places {
+            for (method, index) in &row.indexes {
                 let method = String::from_utf8_lossy(method);
-                for (kind, cell) in Kind::ALL.into_iter().zip(&row.methods[*place]) {
+                for (kind, cell) in Kind::ALL.into_iter().zip(&row.methods[*index]) {
                     if let Some(cell) = cell {
                         let key = (*chain, method.clone().into_owned(), kind);
                         sums.calls.entry(key).or_default().add(cell);
@@ -248,19 +248,20 @@ impl Meter {
 
 impl Row {
     fn call(&mut self, chain: ChainName, line: &Line<'_>, micros: u64, names: &Names) {
-        let (kind, calls) = (Kind::of(line), u64::from(line.calls));
-        let place = match self.places.get(line.method) {
-            Some(place) => *place,
-            None => self.place(line, names.has(chain, line.method)),
+        let kind = Kind::of(line);
+        let calls = u64::from(line.calls);
+        let index = match self.indexes.get(line.method) {
+            Some(index) => *index,
+            None => self.add_method(line, names.has(chain, line.method)),
         };
-        self.methods[place][kind as usize].get_or_insert_default().count(calls, micros);
+        self.methods[index][kind as usize].get_or_insert_default().count(calls, micros);
         if kind == Kind::Refused {
             *self.refused.entry(line.status).or_default() += calls;
         }
     }
 
     /// Assigns a slot to a method that this meter has not counted before.
-    fn place(&mut self, line: &Line<'_>, is_listed: bool) -> usize {
+    fn add_method(&mut self, line: &Line<'_>, is_listed: bool) -> usize {
         let is_real = line.outcome == Outcome::Answered
             && line.method.len() <= LONGEST
             && line.method.iter().all(u8::is_ascii_graphic)
@@ -274,13 +275,13 @@ impl Row {
         } else {
             OTHER.as_bytes()
         };
-        if let Some(place) = self.places.get(name) {
-            return *place;
+        if let Some(index) = self.indexes.get(name) {
+            return *index;
         }
-        let place = self.methods.len();
+        let index = self.methods.len();
         self.methods.push(Default::default());
-        self.places.insert(name.into(), place);
-        place
+        self.indexes.insert(name.into(), index);
+        index
     }
 }
 
@@ -394,7 +395,9 @@ mod tests {
 
     #[test]
     fn meters_add_up_and_one_that_was_not_started_counts_nothing() {
-        let (mut a, mut b, mut c) = (meter(), meter(), Meter::default());
+        let mut a = meter();
+        let mut b = meter();
+        let mut c = Meter::default();
         let lines = [line(b"toy_read", Outcome::Answered)];
         for meter in [&mut a, &mut b, &mut c] {
             meter.count(&record(1, &lines));
@@ -411,12 +414,13 @@ mod tests {
     fn a_stream_counts_its_handshake_its_calls_and_its_pushes_and_its_end_adds_nothing() {
         let mut meter = meter();
         let silent = |method| Line { cu: 0, bytes_in: 0, bytes_out: 0, ..line(method, Outcome::Answered) };
-        let (sent, pushed) = (silent(b"WS:message"), silent(b"WS:message"));
+        let sent = silent(b"WS:message");
+        let pushed = silent(b"WS:message");
         let totals =
             Line { outcome: Outcome::Abandoned, bytes_in: 20, bytes_out: 40, ..silent(b"WS:disconnect") };
         for (phase, windowed, line) in [
             (Phase::Begin, 1, silent(b"WS:connect")),
-            (Phase::Whole, 0, Line { cu: 0, ..line(b"toy_read", Outcome::Answered) }),
+            (Phase::Complete, 0, Line { cu: 0, ..line(b"toy_read", Outcome::Answered) }),
             (Phase::Pushed, 0, Line { calls: 4, bytes_out: 20, ..pushed }),
             (Phase::Pushed, 0, Line { calls: 0, bytes_in: 10, ..sent }),
             (Phase::End, 0, totals),

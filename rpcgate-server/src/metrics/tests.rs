@@ -81,7 +81,9 @@ async fn page(gateway: &Gateway) -> String {
 #[track_caller]
 fn series(page: &str) -> BTreeMap<String, f64> {
     let body = page.strip_suffix("# EOF\n").expect("its end");
-    let (mut all, mut families, mut family) = (BTreeMap::new(), HashSet::new(), String::new());
+    let mut all = BTreeMap::new();
+    let mut families = HashSet::new();
+    let mut family = String::new();
     for line in body.lines() {
         if let Some(rest) = line.strip_prefix("# HELP ") {
             family = rest.split(' ').next().unwrap().to_owned();

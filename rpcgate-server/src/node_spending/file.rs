@@ -66,8 +66,10 @@ impl SpendingFile {
 
 fn parse(line: &str) -> Option<NodeMonth> {
     let mut words = line.splitn(4, ' ');
-    let (month, calls) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-    let (chain, node) = (words.next()?.to_owned(), words.next()?.to_owned());
+    let month = words.next()?.parse().ok()?;
+    let calls = words.next()?.parse().ok()?;
+    let chain = words.next()?.to_owned();
+    let node = words.next()?.to_owned();
     Some(NodeMonth { chain, node, month, calls })
 }
 

@@ -72,7 +72,7 @@ impl CachedAllowances {
         tenants: impl IntoIterator<Item = TenantId>,
         now: Duration,
     ) -> BTreeMap<TenantId, u64> {
-        self.known.retain(|_, (_, asked)| now.saturating_sub(*asked) < FRESH);
+        self.known.retain(|_, (_, queried)| now.saturating_sub(*queried) < FRESH);
         let tenants: BTreeSet<TenantId> = tenants.into_iter().collect();
         let unknown: BTreeSet<TenantId> =
             tenants.iter().copied().filter(|tenant| !self.known.contains_key(tenant)).collect();
@@ -113,18 +113,18 @@ pub(super) mod tests {
 
     /// A source for tests that answers as configured and records its requests.
     #[derive(Debug, Default)]
-    pub(in super::super) struct Told {
+    pub(in super::super) struct CountedAllowances {
         pub(in super::super) allowed: Mutex<BTreeMap<TenantId, u64>>,
         pub(in super::super) away: Mutex<bool>,
-        asked: Mutex<Vec<BTreeSet<TenantId>>>,
+        queries: Mutex<Vec<BTreeSet<TenantId>>>,
     }
 
-    impl Allowances for Told {
+    impl Allowances for CountedAllowances {
         fn daily(
             &self,
             tenants: BTreeSet<TenantId>,
         ) -> BoxFuture<'_, Result<BTreeMap<TenantId, u64>, StoreError>> {
-            self.asked.lock().push(tenants.clone());
+            self.queries.lock().push(tenants.clone());
             let mut allowed = self.allowed.lock().clone();
             allowed.retain(|tenant, _| tenants.contains(tenant));
             let away = *self.away.lock();
@@ -140,25 +140,26 @@ pub(super) mod tests {
 
     #[tokio::test]
     async fn one_query_serves_for_a_second_and_a_failed_one_is_not_repeated_at_once() {
-        let (a, b) = (TenantId(1), TenantId(2));
-        let reported = Arc::new(Told::default());
+        let a = TenantId(1);
+        let b = TenantId(2);
+        let reported = Arc::new(CountedAllowances::default());
         *reported.allowed.lock() = [(a, 10)].into();
-        let mut asked = CachedAllowances::default();
-        assert_eq!(asked.of([a], secs(1)).await, [].into());
-        assert!(!asked.is_open());
-        asked.ask(reported.clone());
-        assert_eq!(asked.of([a, b, a], secs(1)).await, [(a, 10)].into());
+        let mut allowances = CachedAllowances::default();
+        assert_eq!(allowances.of([a], secs(1)).await, [].into());
+        assert!(!allowances.is_open());
+        allowances.ask(reported.clone());
+        assert_eq!(allowances.of([a, b, a], secs(1)).await, [(a, 10)].into());
         *reported.allowed.lock() = [(a, 20), (b, 5)].into();
-        assert_eq!(asked.of([a], secs(1)).await, [(a, 10)].into());
-        assert_eq!(asked.of([a, b], secs(1)).await, [(a, 10), (b, 5)].into());
-        assert_eq!(asked.of([a], secs(2)).await, [(a, 20)].into());
+        assert_eq!(allowances.of([a], secs(1)).await, [(a, 10)].into());
+        assert_eq!(allowances.of([a, b], secs(1)).await, [(a, 10), (b, 5)].into());
+        assert_eq!(allowances.of([a], secs(2)).await, [(a, 20)].into());
         *reported.away.lock() = true;
-        assert_eq!(asked.of([a], secs(3)).await, [].into());
+        assert_eq!(allowances.of([a], secs(3)).await, [].into());
         *reported.away.lock() = false;
-        assert_eq!(asked.of([a], secs(7)).await, [].into());
-        assert_eq!(asked.of([], secs(8)).await, [].into());
-        assert_eq!(asked.of([b], secs(8)).await, [(b, 5)].into());
-        let all: Vec<_> = reported.asked.lock().iter().map(BTreeSet::len).collect();
+        assert_eq!(allowances.of([a], secs(7)).await, [].into());
+        assert_eq!(allowances.of([], secs(8)).await, [].into());
+        assert_eq!(allowances.of([b], secs(8)).await, [(b, 5)].into());
+        let all: Vec<_> = reported.queries.lock().iter().map(BTreeSet::len).collect();
         assert_eq!(all, [2, 1, 1, 1, 1]);
     }
 }

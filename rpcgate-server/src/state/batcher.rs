@@ -22,7 +22,7 @@ pub(super) const REST: Duration = Duration::from_secs(60);
 /// [`fill`](SegmentBatcher::fill) was shipped; if that is unknown, start with a new one.
 #[derive(Debug)]
 pub(super) struct SegmentBatcher {
-    places: HashMap<SegmentId, SegmentPosition>,
+    positions: HashMap<SegmentId, SegmentPosition>,
     fold: HourlyFold,
     blocks: Blocks,
     bytes: Vec<u8>,
@@ -66,9 +66,9 @@ impl Filled {
 
 impl SegmentBatcher {
     pub(super) fn new(marks: impl IntoIterator<Item = (SegmentId, u64)>) -> Self {
-        let place = |(segment, at)| (segment, SegmentPosition { at, ..SegmentPosition::default() });
+        let position = |(segment, at)| (segment, SegmentPosition { at, ..SegmentPosition::default() });
         SegmentBatcher {
-            places: marks.into_iter().map(place).collect(),
+            positions: marks.into_iter().map(position).collect(),
             fold: HourlyFold::new(),
             blocks: Blocks::new(),
             bytes: Vec::new(),
@@ -78,34 +78,34 @@ impl SegmentBatcher {
     /// Reports whether [`tidy`](SegmentBatcher::tidy) and [`fill`](SegmentBatcher::fill) would both have nothing to do.
     pub(super) fn is_idle(&self, segments: &[Segment], now: Duration) -> bool {
         let nothing = |segment: &Segment| {
-            self.places.get(&segment.id).is_some_and(|place| match place.done {
+            self.positions.get(&segment.id).is_some_and(|position| match position.done {
                 Some(done) => now.saturating_sub(done) < REST,
-                None => place.damaged || (place.at >= segment.len && !segment.sealed),
+                None => position.damaged || (position.at >= segment.len && !segment.sealed),
             })
         };
-        self.places.len() == segments.len() && segments.iter().all(nothing)
+        self.positions.len() == segments.len() && segments.iter().all(nothing)
     }
 
     pub(super) fn at(&self, segment: &Segment) -> u64 {
-        self.places.get(&segment.id).map_or(0, |place| place.at.min(segment.len))
+        self.positions.get(&segment.id).map_or(0, |position| position.at.min(segment.len))
     }
 
     /// Removes segments that were shipped to their end at least [`REST`] ago. If one reappears, from a backup or after
     /// a power failure, its mark is still at its end, and it is removed again.
     pub(super) fn tidy(&mut self, journal: &Journal, now: Duration) {
         let present: HashSet<SegmentId> = journal.segments().iter().map(|segment| segment.id).collect();
-        self.places.retain(|id, place| {
-            let is_over = place.done.is_some_and(|done| now.saturating_sub(done) >= REST);
+        self.positions.retain(|id, position| {
+            let is_over = position.done.is_some_and(|done| now.saturating_sub(done) >= REST);
             if !is_over || !present.contains(id) {
                 return present.contains(id);
             }
             match journal.forget(*id) {
                 Ok(()) => false,
                 Err(error) => {
-                    if !std::mem::replace(&mut place.is_logged, true) {
+                    if !std::mem::replace(&mut position.is_logged, true) {
                         tracing::error!(segment = %id, "a shipped journal segment cannot be removed: {error}");
                     }
-                    place.done = Some(now);
+                    position.done = Some(now);
                     true
                 }
             }
@@ -114,19 +114,20 @@ impl SegmentBatcher {
 
     /// Reads new records, the oldest segments first, up to about `most` bytes.
     pub(super) fn fill(&mut self, journal: &Journal, most: u64, now: Duration) -> Filled {
-        let SegmentBatcher { places, fold, blocks, bytes } = self;
+        let SegmentBatcher { positions, fold, blocks, bytes } = self;
         let mut bounds = Bounds { bytes: most, events: MOST_EVENTS };
-        let (mut marks, mut more) = (Vec::new(), false);
+        let mut marks = Vec::new();
+        let mut more = false;
         for segment in journal.segments() {
-            let place = places.entry(segment.id).or_default();
-            if place.damaged {
+            let position = positions.entry(segment.id).or_default();
+            if position.damaged {
                 continue;
             }
-            if place.at >= segment.len {
+            if position.at >= segment.len {
                 // All its events were in an earlier shipment than the one that is being filled.
-                if segment.sealed && place.done.is_none() {
-                    place.done = Some(now);
-                    place.reader = None;
+                if segment.sealed && position.done.is_none() {
+                    position.done = Some(now);
+                    position.reader = None;
                 }
                 continue;
             }
@@ -134,8 +135,8 @@ impl SegmentBatcher {
                 more = true;
                 break;
             }
-            let from = place.at;
-            let read = place.read(journal, segment, bytes, |reader, event, length| {
+            let from = position.at;
+            let read = position.read(journal, segment, bytes, |reader, event, length| {
                 fold.add(reader, event);
                 blocks.add(reader, event);
                 bounds.count(length);
@@ -145,12 +146,12 @@ impl SegmentBatcher {
                     ControlFlow::Continue(())
                 }
             });
-            if place.at > from {
-                marks.push(Mark { segment: segment.id, from, to: place.at });
+            if position.at > from {
+                marks.push(Mark { segment: segment.id, from, to: position.at });
             }
             match read {
-                Ok(()) => more |= place.at < segment.len,
-                Err(trouble) => place.tell(segment.id, &trouble),
+                Ok(()) => more |= position.at < segment.len,
+                Err(trouble) => position.report(segment.id, &trouble),
             }
         }
         let shipment =
@@ -189,7 +190,8 @@ impl SegmentPosition {
             Some(reader) => reader,
             None => {
                 // Frames depend on definitions in earlier ones, so those are read again for the definitions alone.
-                let (mut reader, mut at) = (Reader::new(), HEAD as u64);
+                let mut reader = Reader::new();
+                let mut at = HEAD as u64;
                 walk(journal, segment.id, &mut reader, &mut at, self.at, bytes, |_, _, _| {
                     ControlFlow::Continue(())
                 })?;
@@ -202,7 +204,7 @@ impl SegmentPosition {
         read
     }
 
-    fn tell(&mut self, id: SegmentId, trouble: &Trouble) {
+    fn report(&mut self, id: SegmentId, trouble: &Trouble) {
         self.damaged |= matches!(trouble, Trouble::Torn(_) | Trouble::Cut);
         if std::mem::replace(&mut self.is_logged, true) {
             return;

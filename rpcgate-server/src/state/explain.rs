@@ -3,7 +3,7 @@
 use parking_lot::Mutex;
 use rpcgate_core::caller::{RequestId, TenantId};
 use rpcgate_core::clock::Clock;
-use rpcgate_store::{AskedRequest, Explanation, Store, StoreError};
+use rpcgate_store::{Explanation, ExplanationRequest, Store, StoreError};
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
@@ -74,11 +74,11 @@ async fn answer_all(
     clock: &dyn Clock,
     looked_up: &mut HashSet<u128>,
 ) -> Result<(), StoreError> {
-    let asked = store.asked_requests(clock.now()).await?;
-    let open: HashSet<u128> = asked.iter().map(|asked| asked.id).collect();
+    let requests = store.open_explanation_requests(clock.now()).await?;
+    let open: HashSet<u128> = requests.iter().map(|row| row.id).collect();
     looked_up.retain(|id| open.contains(id));
     let end = clock.elapsed().saturating_add(LONG);
-    for AskedRequest { id, request, tenant } in asked {
+    for ExplanationRequest { id, request, tenant } in requests {
         if looked_up.contains(&id) {
             continue;
         }
@@ -89,7 +89,7 @@ async fn answer_all(
         if let Some((owner, explanation)) = found
             && tenant.is_none_or(|tenant| tenant == owner)
         {
-            store.answer_asked(id, owner, &explanation).await?;
+            store.answer_explanation_request(id, owner, &explanation).await?;
         }
         looked_up.insert(id);
         if clock.elapsed() > end {
@@ -125,10 +125,10 @@ mod tests {
             let store = Store::open(&url_of(&dir.path().join("rpcgate.db")), true).await.unwrap();
             let looks = Arc::new(AtomicU32::new(0));
             let counted = looks.clone();
-            let source: Arc<Source> = Arc::new(move |asked| {
+            let source: Arc<Source> = Arc::new(move |sought| {
                 counted.fetch_add(1, Relaxed);
                 let explanation = Explanation { chain: "eth".into(), ..Explanation::default() };
-                (asked == request).then_some((OWNER, explanation))
+                (sought == request).then_some((OWNER, explanation))
             });
             let clock = Arc::new(ManualClock::at(Time::from_secs(1_790_000_000)));
             Fixture { store, clock, looks, source, looked_up: HashSet::new(), _dir: dir }
@@ -142,21 +142,21 @@ mod tests {
             answer_all(&self.store, &self.source, &*self.clock, &mut self.looked_up).await.unwrap();
         }
 
-        async fn is_answered(&self, asked: u128) -> bool {
-            self.store.explanation(asked).await.unwrap().is_some()
+        async fn is_answered(&self, id: u128) -> bool {
+            self.store.explanation(id).await.unwrap().is_some()
         }
     }
 
     #[tokio::test]
     async fn the_gateway_that_remembers_a_request_explains_it_to_its_owner_and_to_operators() {
         let mut one = Fixture::new(RequestId(1)).await;
-        let mut asked = Vec::new();
+        let mut expectations = Vec::new();
         for tenant in [Some(OWNER), None, Some(OTHER)] {
-            asked.push((one.ask(RequestId(1), tenant).await, tenant != Some(OTHER)));
+            expectations.push((one.ask(RequestId(1), tenant).await, tenant != Some(OTHER)));
         }
         let unknown = one.ask(RequestId(2), Some(OWNER)).await;
         one.answer().await;
-        for (id, expected) in asked {
+        for (id, expected) in expectations {
             assert_eq!(one.is_answered(id).await, expected);
         }
         assert!(!one.is_answered(unknown).await);
@@ -166,8 +166,8 @@ mod tests {
     async fn the_one_of_two_gateways_that_remembers_a_request_answers() {
         let mut one = Fixture::new(RequestId(1)).await;
         let mut two = Fixture { store: one.store.clone(), ..Fixture::new(RequestId(2)).await };
-        let (first, second) =
-            (one.ask(RequestId(1), Some(OWNER)).await, one.ask(RequestId(2), Some(OWNER)).await);
+        let first = one.ask(RequestId(1), Some(OWNER)).await;
+        let second = one.ask(RequestId(2), Some(OWNER)).await;
         two.answer().await;
         assert_eq!((two.is_answered(first).await, two.is_answered(second).await), (false, true));
         one.answer().await;
@@ -177,10 +177,11 @@ mod tests {
     #[tokio::test]
     async fn a_look_that_takes_long_leaves_the_rest_to_the_next() {
         let mut one = Fixture::new(RequestId(2)).await;
-        let (clock, search) = (one.clock.clone(), one.source.clone());
-        one.source = Arc::new(move |asked: RequestId| {
+        let clock = one.clock.clone();
+        let search = one.source.clone();
+        one.source = Arc::new(move |request: RequestId| {
             clock.advance(2 * LONG);
-            search(asked)
+            search(request)
         });
         one.ask(RequestId(1), None).await;
         one.clock.advance(LONG);
@@ -194,12 +195,12 @@ mod tests {
     #[tokio::test]
     async fn a_missing_request_is_not_searched_again_and_is_forgotten_with_its_row() {
         let mut one = Fixture::new(RequestId(1)).await;
-        let asked = one.ask(RequestId(2), Some(OWNER)).await;
+        let requests = one.ask(RequestId(2), Some(OWNER)).await;
         for _ in 0..3 {
             one.answer().await;
         }
         assert_eq!((one.looks.load(Relaxed), one.looked_up.len()), (1, 1));
-        one.store.end_asking(asked).await.unwrap();
+        one.store.end_asking(requests).await.unwrap();
         one.answer().await;
         assert_eq!((one.looks.load(Relaxed), one.looked_up.len()), (1, 0));
     }

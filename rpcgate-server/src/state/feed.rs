@@ -66,8 +66,12 @@ impl Feed {
         let number = within(management.newest()).await?;
         overlay_watch.put(within(management.overlay()).await?);
         directory.reached();
-        let (every, notify) = (EVERY, Arc::default());
-        let (stale, away, outgoing, incoming) = (false, false, None, None);
+        let every = EVERY;
+        let notify = Arc::default();
+        let stale = false;
+        let away = false;
+        let outgoing = None;
+        let incoming = None;
         Ok(Feed {
             management,
             directory,
@@ -110,7 +114,7 @@ impl Feed {
         let mut received = Vec::new();
         loop {
             // Changes from other gateways come first: while the database is silent, a read is due whenever one ends.
-            let asked = tokio::select! {
+            let requested = tokio::select! {
                 biased;
                 () = closing.cancelled() => return,
                 () = receive(&mut self.incoming, &mut received) => {
@@ -122,7 +126,7 @@ impl Feed {
             };
             let read = self.read().await;
             self.log_status(read.is_err());
-            if asked {
+            if requested {
                 tokio::time::sleep(APART).await;
             }
         }
@@ -160,7 +164,7 @@ impl Feed {
     async fn read_some(&mut self) -> Result<bool, Unavailable> {
         if self.away && within(self.management.newest()).await? < self.number {
             // The database was replaced by an older one: its numbers start over, and nothing remembered is valid.
-            self.anew(0);
+            self.restart(0);
         }
         let changes = within(self.management.since(self.number)).await?;
         // The newest change is never removed, so a reader that missed some sees a gap before the remaining ones. A
@@ -172,7 +176,7 @@ impl Feed {
                 tracing::warn!(
                     "changes were removed before they were read here: everything is looked up again"
                 );
-                self.anew(oldest - 1);
+                self.restart(oldest - 1);
             }
         }
         if !changes.is_empty() {
@@ -195,7 +199,7 @@ impl Feed {
     }
 
     /// Drops everything remembered and continues after change `number`.
-    fn anew(&mut self, number: u64) {
+    fn restart(&mut self, number: u64) {
         self.number = number;
         self.stale = true;
         self.directory.forget(|_, _| true);

@@ -57,7 +57,8 @@ impl Keys {
         self.seen.store(Arc::default());
         let Some(stored) = &self.stored else { return };
         stored.plans(&config.plans);
-        let (mut written, now) = (self.written.lock(), Written::of(config));
+        let mut written = self.written.lock();
+        let now = Written::of(config);
         if written.secrets != now.secrets {
             stored.accept(config.gateway.key_forge());
         }
@@ -252,7 +253,8 @@ mod tests {
         let secret = |current: &str, former: &str| {
             ours(&format!("[gateway]\nkey_secret = \"{current}\"\nformer_key_secrets = [{former}]\n"))
         };
-        let (first, second) = ("the first secret", "the second secret");
+        let first = "the first secret";
+        let second = "the second secret";
         let old = KeyForge::new(first.as_bytes()).make().unwrap();
         let clock = Arc::new(ManualClock::at(Time::from_secs(1_000_000)));
         let forge = secret(first, "").gateway.key_forge();

@@ -15,7 +15,7 @@ const EVERY: Duration = Duration::from_secs(5);
 #[derive(Debug, Default)]
 pub(crate) struct GatewayStatus {
     pub(crate) nodes: Vec<NodeState>,
-    pub(crate) cooled: Vec<CoolDown>,
+    pub(crate) throttled: Vec<CoolDown>,
 }
 
 type Source = Box<dyn Fn() -> GatewayStatus + Send + Sync>;
@@ -50,10 +50,10 @@ pub(super) async fn run(
 ) {
     let mut is_reported = true;
     loop {
-        if let Some(GatewayStatus { nodes, cooled }) = status_source.now() {
+        if let Some(GatewayStatus { nodes, throttled }) = status_source.now() {
             let report = GatewayReport { id: gateway.0, at: clock.now(), nodes };
             let done = tokio::select! {
-                done = store.put_report(&report, &cooled) => done,
+                done = store.put_report(&report, &throttled) => done,
                 () = closing.cancelled() => return,
             };
             match done {

@@ -7,7 +7,7 @@ use super::explain::{self, ExplanationSource};
 use super::feed::{Feed, Management};
 use super::overlay_watch::OverlayWatch;
 use super::report::{self, StatusSource};
-use super::retain::{self, Kept};
+use super::retain::{self, StoredRetention};
 use super::seed::UsageSeed;
 use super::ship::{Shipper, UsageDestination};
 use super::shipping::Shipping;
@@ -45,7 +45,7 @@ pub(super) struct Work {
     pub(super) relay: Option<ChangeRelay>,
     pub(super) seed: Arc<UsageSeed>,
     pub(super) overlay_watch: Arc<OverlayWatch>,
-    pub(super) kept: Arc<Kept>,
+    pub(super) retention: Arc<StoredRetention>,
     pub(super) status_source: Arc<StatusSource>,
     pub(super) explanation_source: Arc<ExplanationSource>,
     pub(super) shipping: Arc<Shipping>,
@@ -67,18 +67,22 @@ impl Work {
         let mut left = OpenStores::default();
         let relay = self.relay.take();
         let Some(mut feed) = self.start(&mut left).await else { return left };
-        let (shipper, usage, store) = (left.shipper.take(), left.usage.clone(), left.store.clone());
+        let shipper = left.shipper.take();
+        let usage = left.usage.clone();
+        let store = left.store.clone();
         let (Some(shipper), Some(usage), Some(store)) = (shipper, usage, store) else { return left };
         self.journal.admit();
         self.stage.send_replace(Stage::Ready);
         tracing::info!("ready: earlier records are shipped and counted again");
-        let (notify, closing, telling) = (feed.notify(), self.closing.clone(), store.clone());
-        let asked = Arc::<Notify>::default();
-        let on_asked = asked.clone();
+        let notify = feed.notify();
+        let closing = self.closing.clone();
+        let telling = store.clone();
+        let requested = Arc::<Notify>::default();
+        let on_request = requested.clone();
         let notifications = tokio::spawn(async move {
             let on_change = || {
                 notify.notify_one();
-                on_asked.notify_one();
+                on_request.notify_one();
             };
             tokio::select! {
                 () = telling.notifications(&on_change) => {}
@@ -94,8 +98,8 @@ impl Work {
             feed = feed.relayed(outgoing, incoming);
         }
         if let Some(recording) = self.recording.take() {
-            let (recorded, closing) =
-                (recording.run(store.clone(), self.clock.clone()), self.closing.clone());
+            let recorded = recording.run(store.clone(), self.clock.clone());
+            let closing = self.closing.clone();
             tasks.push(tokio::spawn(async move {
                 tokio::select! {
                     () = recorded => {}
@@ -104,12 +108,14 @@ impl Work {
             }));
         }
         tasks.push(tokio::spawn(feed.run(self.closing.clone())));
-        let retention = retain::run(usage, self.kept.clone(), self.clock.clone(), self.closing.clone());
+        let retention = retain::run(usage, self.retention.clone(), self.clock.clone(), self.closing.clone());
         tasks.push(tokio::spawn(retention));
         let source = self.explanation_source.clone();
-        let explaining = explain::run(store.clone(), source, asked, self.clock.clone(), self.closing.clone());
+        let explaining =
+            explain::run(store.clone(), source, requested, self.clock.clone(), self.closing.clone());
         tasks.push(tokio::spawn(explaining));
-        let (gateway, status_source) = (self.journal.gateway(), self.status_source.clone());
+        let gateway = self.journal.gateway();
+        let status_source = self.status_source.clone();
         let report = report::run(store, gateway, status_source, self.clock.clone(), self.closing.clone());
         tasks.push(tokio::spawn(report));
         let shipping = tokio::spawn(shipper.run(self.closing.clone()));
@@ -127,7 +133,8 @@ impl Work {
 
     /// Runs the steps that must come before calls. Returns `None` if `closing` comes first.
     async fn start(&self, left: &mut OpenStores) -> Option<Feed> {
-        let (url, migrate) = (self.url.as_str(), self.migrate);
+        let url = self.url.as_str();
+        let migrate = self.migrate;
         let store = self.patiently("the database", || Box::pin(Store::open(url, migrate))).await?;
         left.store = Some(store.clone());
         let usage = self.patiently("the usage database", || Box::pin(UsageStore::open(url, migrate))).await?;
@@ -141,13 +148,14 @@ impl Work {
         }
         let restored = self.patiently("counters", || Box::pin(usage.restore(self.clock.now()))).await?;
         self.counters.restore(&restored);
-        let place = self.patiently("the usage database's identity", || Box::pin(identity(&usage))).await?;
-        self.seed.open(usage.clone(), place);
+        let name = self.patiently("the usage database's identity", || Box::pin(identity(&usage))).await?;
+        self.seed.open(usage.clone(), name);
         tokio::select! {
             () = self.counters.joined(JOIN) => {}
             () = self.closing.cancelled() => return None,
         }
-        let (directory, clock) = (self.directory.clone(), self.clock.clone());
+        let directory = self.directory.clone();
+        let clock = self.clock.clone();
         shipper.notify(Arc::new(Stored { store: store.clone(), directory, clock }));
         let store = Arc::new(store);
         let start = || Feed::start(store.clone(), self.directory.clone(), self.overlay_watch.clone());

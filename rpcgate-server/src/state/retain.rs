@@ -17,11 +17,11 @@ const EVERY: Duration = Duration::from_secs(3_600);
 
 /// The retention of usage, which may change meanwhile.
 #[derive(Debug)]
-pub(super) struct Kept(Mutex<Retention>);
+pub(super) struct StoredRetention(Mutex<Retention>);
 
-impl Kept {
+impl StoredRetention {
     pub(super) fn new(retention: &Retention) -> Self {
-        Kept(Mutex::new(retention.clone()))
+        StoredRetention(Mutex::new(retention.clone()))
     }
 
     pub(super) fn set(&self, retention: &Retention) {
@@ -30,18 +30,18 @@ impl Kept {
 
     /// Returns the times before which single requests, and hourly usage, are too old at `now`.
     fn ends(&self, now: Time) -> (Time, Time) {
-        let kept = self.0.lock();
-        let before = |kept: Duration| {
-            let micros = u64::try_from(kept.as_micros()).unwrap_or(u64::MAX);
+        let retention = self.0.lock();
+        let before = |age: Duration| {
+            let micros = u64::try_from(age.as_micros()).unwrap_or(u64::MAX);
             Time::from_micros(now.micros().saturating_sub(micros))
         };
-        (before(kept.events), before(kept.ledger))
+        (before(retention.events), before(retention.ledger))
     }
 }
 
 pub(super) async fn run(
     usage: UsageStore,
-    kept: Arc<Kept>,
+    retention: Arc<StoredRetention>,
     clock: Arc<dyn Clock>,
     closing: CancellationToken,
 ) {
@@ -52,7 +52,7 @@ pub(super) async fn run(
             () = closing.cancelled() => return,
         }
         pause = EVERY;
-        let (events, ledger) = kept.ends(clock.now());
+        let (events, ledger) = retention.ends(clock.now());
         let removed = tokio::select! {
             removed = usage.retain(events, ledger) => removed,
             () = closing.cancelled() => return,
@@ -75,12 +75,12 @@ mod tests {
     #[test]
     fn the_retention_follows_the_current_configuration() {
         let day = Duration::from_secs(86_400);
-        let kept = Kept::new(&Retention { events: 90 * day, ledger: 400 * day });
+        let retention = StoredRetention::new(&Retention { events: 90 * day, ledger: 400 * day });
         let now = Time::from_secs(20_000 * 86_400);
         let days = |(events, ledger): (Time, Time)| (events.day(), ledger.day());
-        assert_eq!(days(kept.ends(now)), (19_910, 19_600));
-        kept.set(&Retention { events: day, ledger: 92 * day });
-        assert_eq!(days(kept.ends(now)), (19_999, 19_908));
-        assert_eq!(days(kept.ends(Time::from_secs(5))), (0, 0));
+        assert_eq!(days(retention.ends(now)), (19_910, 19_600));
+        retention.set(&Retention { events: day, ledger: 92 * day });
+        assert_eq!(days(retention.ends(now)), (19_999, 19_908));
+        assert_eq!(days(retention.ends(Time::from_secs(5))), (0, 0));
     }
 }

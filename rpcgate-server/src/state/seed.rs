@@ -26,7 +26,7 @@ pub(super) struct UsageSeed {
 struct Opened {
     usage: UsageStore,
     /// Its identity, if other gateways can record in it too.
-    place: Option<Arc<str>>,
+    store: Option<Arc<str>>,
 }
 
 impl fmt::Debug for UsageSeed {
@@ -40,8 +40,8 @@ impl UsageSeed {
         UsageSeed { usage: watch::Sender::new(None), shipping, clock }
     }
 
-    pub(super) fn open(&self, usage: UsageStore, place: Option<String>) {
-        self.usage.send_replace(Some(Opened { usage, place: place.map(Into::into) }));
+    pub(super) fn open(&self, usage: UsageStore, store: Option<String>) {
+        self.usage.send_replace(Some(Opened { usage, store: store.map(Into::into) }));
     }
 
     fn opened(&self) -> Result<Opened, Unavailable> {
@@ -58,7 +58,7 @@ impl Seed for UsageSeed {
         })
     }
 
-    fn tell(&self) -> BoxFuture<'_, Result<Restored, Unavailable>> {
+    fn counts(&self) -> BoxFuture<'_, Result<Restored, Unavailable>> {
         Box::pin(async {
             let usage = self.opened()?.usage;
             usage.restore(self.clock.now()).await.map_err(|error| {
@@ -69,9 +69,9 @@ impl Seed for UsageSeed {
     }
 
     fn recording(&self) -> Option<Recording> {
-        let place = self.usage.borrow().as_ref()?.place.clone()?;
+        let store = self.usage.borrow().as_ref()?.store.clone()?;
         let lag = self.shipping.read(self.clock.elapsed()).lag;
-        Some(Recording { place, behind: lag.saturating_add(IN_MEMORY) })
+        Some(Recording { store, behind: lag.saturating_add(IN_MEMORY) })
     }
 
     fn recorded(&self) -> BoxFuture<'_, Result<Restored, Unavailable>> {

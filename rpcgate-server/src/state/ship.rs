@@ -51,11 +51,11 @@ pub(super) trait UsageDestination: Send + Sync + fmt::Debug {
         allowances: &'a BTreeMap<TenantId, u64>,
     ) -> BoxFuture<'a, Result<(), ShipError>>;
 
-    /// Raises a day's due notifications that no shipment raised. `asked` has the allowances of its tenants.
+    /// Raises a day's due notifications that no shipment raised. `allowances` has the allowances of its tenants.
     fn remind<'a>(
         &'a self,
         day: u64,
-        asked: &'a CachedAllowances,
+        allowances: &'a CachedAllowances,
         now: Time,
     ) -> BoxFuture<'a, Result<(), StoreError>>;
 }
@@ -80,12 +80,12 @@ impl UsageDestination for UsageStore {
     fn remind<'a>(
         &'a self,
         day: u64,
-        asked: &'a CachedAllowances,
+        allowances: &'a CachedAllowances,
         now: Time,
     ) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
             let requests = self.daily_requests(day).await?;
-            let allowances = asked.now(requests.keys().copied().collect()).await?;
+            let allowances = allowances.now(requests.keys().copied().collect()).await?;
             self.remind(day, &requests, &allowances, now).await
         })
     }
@@ -278,7 +278,8 @@ impl Shipper {
         if rotates {
             self.rotated = now;
         }
-        let (journal, most) = (self.journal.clone(), self.most);
+        let journal = self.journal.clone();
+        let most = self.most;
         let work = move || {
             if rotates {
                 journal.rotate();

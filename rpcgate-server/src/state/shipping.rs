@@ -67,7 +67,8 @@ mod tests {
 
     #[test]
     fn the_lag_grows_until_the_backlog_is_shipped() {
-        let (shipping, at) = (Shipping::default(), Duration::from_secs);
+        let shipping = Shipping::default();
+        let at = Duration::from_secs;
         shipping.went_well(0, false, at(10));
         assert_eq!(shipping.read(at(11)).lag, at(1));
         shipping.arrived();

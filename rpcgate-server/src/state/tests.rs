@@ -41,7 +41,8 @@ struct Account {
 
 impl Fixture {
     async fn new() -> Self {
-        let (home, node) = (tempfile::tempdir().unwrap(), Node::start().await);
+        let home = tempfile::tempdir().unwrap();
+        let node = Node::start().await;
         Fixture { home, node, clock: Arc::new(ManualClock::at(START)) }
     }
 
@@ -82,7 +83,8 @@ impl Fixture {
     }
 
     async fn start_unready(&self) -> Gateway {
-        let (clock, state) = (self.clock.clone(), Some(self.state().await));
+        let clock = self.clock.clone();
+        let state = Some(self.state().await);
         let options = StartOptions { clock, state, ..StartOptions::default() };
         Gateway::start(self.config(""), options).await.unwrap()
     }
@@ -113,7 +115,9 @@ impl Fixture {
 
     /// Creates a tenant of the plan standard with a project and a key.
     async fn account(&self, store: &Store, number: u128) -> Account {
-        let (tenant, project, key) = (TenantId(number + 1), ProjectId(number + 2), KeyId(number + 3));
+        let tenant = TenantId(number + 1);
+        let project = ProjectId(number + 2);
+        let key = KeyId(number + 3);
         let text = KeyForge::new(SECRET.as_bytes()).make().unwrap();
         let name = format!("n{number}");
         let made = Tenant::new(tenant, name.clone(), Tier::Standard, START);
@@ -264,7 +268,8 @@ async fn a_drain_ships_everything() {
 async fn changes_by_the_management_side_take_effect_soon() {
     let app = Fixture::new().await;
     let store = app.store().await;
-    let (one, other) = (app.account(&store, 10).await, app.account(&store, 20).await);
+    let one = app.account(&store, 10).await;
+    let other = app.account(&store, 20).await;
     // Capacity for every read of a test.
     let wide = |figure| PlanChange {
         per_minute: Some(figure),
@@ -419,7 +424,8 @@ async fn an_accepted_configuration_is_a_version_and_a_check_compares_with_the_ru
     };
     let (plan, shown) = check("").await;
     assert_eq!(plan, ReloadPlan::Nothing, "{shown}");
-    let (live, both) = ("cu = { some_method = 3 }\n", "cu = { some_method = 3 }\n[cache]\nbytes = 0\n");
+    let live = "cu = { some_method = 3 }\n";
+    let both = "cu = { some_method = 3 }\n[cache]\nbytes = 0\n";
     let (plan, shown) = check(both).await;
     assert_eq!(plan, ReloadPlan::Restart, "{shown}");
     assert!(
@@ -528,7 +534,8 @@ impl KeySource for FlakyDirectory {
 async fn without_the_database_known_keys_are_served_for_a_day_and_unknown_ones_get_503() {
     let app = Fixture::new().await;
     let forge = || KeyForge::new(SECRET.as_bytes());
-    let (key, unknown) = (forge().make().unwrap(), forge().make().unwrap());
+    let key = forge().make().unwrap();
+    let unknown = forge().make().unwrap();
     let source = Arc::new(FlakyDirectory { hash: KeyHash::of(&key), away: Mutex::new(false) });
     let directory = Arc::new(StoreDirectory::new(Some(forge()), Plans::default(), app.clock.clone()));
     directory.open(source.clone());

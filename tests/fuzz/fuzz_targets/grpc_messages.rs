@@ -43,8 +43,8 @@ fuzz_target!(|input: &[u8]| {
     }
     if fed.first.is_some() {
         assert!(body.starts_with(&fed.passed));
-        assert_eq!(fed.is_whole, !is_too_large);
-        assert!(!fed.is_whole || fed.passed == body);
+        assert_eq!(fed.is_complete, !is_too_large);
+        assert!(!fed.is_complete || fed.passed == body);
     }
     if let Some(again) = fed.again {
         assert!(all.len() <= 1);

@@ -16,12 +16,12 @@ const COMPARISONS: u64 = 6;
 #[derive(Debug)]
 struct Recorded {
     restored: Mutex<Restored>,
-    place: &'static str,
+    store: &'static str,
 }
 
 impl Recorded {
-    fn new(place: &'static str) -> Arc<Self> {
-        Arc::new(Recorded { restored: Mutex::new(Restored { now: NOW, ..Restored::default() }), place })
+    fn new(store: &'static str) -> Arc<Self> {
+        Arc::new(Recorded { restored: Mutex::new(Restored { now: NOW, ..Restored::default() }), store })
     }
 
     /// Sets the total requests and Compute Units of the caller.
@@ -33,13 +33,13 @@ impl Recorded {
 }
 
 impl Seed for Recorded {
-    fn tell(&self) -> BoxFuture<'_, Result<Restored, Unavailable>> {
+    fn counts(&self) -> BoxFuture<'_, Result<Restored, Unavailable>> {
         let restored = self.restored.lock().unwrap().clone();
         Box::pin(async move { Ok(restored) })
     }
 
     fn recording(&self) -> Option<Recording> {
-        Some(Recording { place: self.place.into(), behind: Duration::ZERO })
+        Some(Recording { store: self.store.into(), behind: Duration::ZERO })
     }
 }
 
@@ -125,7 +125,7 @@ async fn after_a_redis_lost_its_counters_neither_slices_nor_requests_stay_counte
     let gateways = [joined(&settings, recorded.clone()).await, joined(&settings, recorded.clone()).await];
     for loss in 1..=2 {
         redis.kill();
-        until("counting alone", || gateways.iter().all(|gateway| gateway.standing() == CounterState::Alone))
+        until("counting alone", || gateways.iter().all(|gateway| gateway.state() == CounterState::Alone))
             .await;
         for gateway in &gateways {
             serve(gateway, &caller, 5).await;
@@ -154,7 +154,7 @@ async fn counts_made_alone_are_not_counted_again_by_a_gateway_that_starts_then()
     let other = joined(&settings, recorded.clone()).await;
     serve(&other, &caller, 10).await;
     redis.freeze();
-    until("counting alone", || other.standing() == CounterState::Alone).await;
+    until("counting alone", || other.state() == CounterState::Alone).await;
     // Requests during a frozen Redis are decided alone too.
     serve(&other, &caller, 20).await;
     recorded.put(&caller, 35, 350);

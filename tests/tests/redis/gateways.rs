@@ -15,7 +15,7 @@ pub(crate) fn settings(redis: &RedisServer, prefix: &str, patience: Duration) ->
 
 pub(crate) async fn joined(settings: &RedisSettings, seed: Arc<dyn Seed>) -> Arc<RedisCounters> {
     let counters = Arc::new(RedisCounters::new(settings, seed).unwrap());
-    until("counting together", || counters.standing() == CounterState::Together).await;
+    until("counting together", || counters.state() == CounterState::Together).await;
     counters
 }
 
@@ -36,7 +36,7 @@ pub(crate) async fn in_step(gateways: &[Arc<RedisCounters>], redis: &RedisServer
     let listed = format!("ZCARD {}", named(settings, "gateways"));
     until("being in step", || {
         number(redis, &listed) == gateways.len() as u64
-            && gateways.iter().all(|gateway| gateway.standing() == CounterState::Together)
+            && gateways.iter().all(|gateway| gateway.state() == CounterState::Together)
     })
     .await;
 }

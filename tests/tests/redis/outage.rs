@@ -17,18 +17,15 @@ async fn a_frozen_redis_fails_no_call_and_is_exact_again_when_it_is_back() {
     redis.freeze();
     let start = Instant::now();
     assert_eq!(storm(&gateways, &caller, 60, NOW).await, 60, "calls in flight are decided alone");
-    until("counting alone", || gateways.iter().all(|gateway| gateway.standing() == CounterState::Alone))
-        .await;
+    until("counting alone", || gateways.iter().all(|gateway| gateway.state() == CounterState::Alone)).await;
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     for gateway in &gateways {
         assert!(matches!(gateway.take(&caller, 1, NOW), Answer::Now(WindowCount { refused: None, .. })));
         assert!(matches!(gateway.reserve(&caller, &costs, NOW), Answer::Now((mask, _)) if mask.has(3)));
     }
     redis.thaw();
-    until("counting together", || {
-        gateways.iter().all(|gateway| gateway.standing() == CounterState::Together)
-    })
-    .await;
+    until("counting together", || gateways.iter().all(|gateway| gateway.state() == CounterState::Together))
+        .await;
     let settled = async {
         while used(&settings, &caller, NOW).await[0] < 162 {
             sleep(Duration::from_millis(50)).await;
@@ -76,7 +73,7 @@ fn a_suspended_gateway_does_not_mistake_its_own_delay_for_silence_of_redis() {
         assert_eq!(admitted, 100 - 11);
         for _ in 0..20 {
             assert!(one.take(&caller, 1, NOW).wait().await.refused.is_some(), "used up by both");
-            assert_eq!(one.standing(), CounterState::Together);
+            assert_eq!(one.state(), CounterState::Together);
         }
     });
 }
@@ -91,12 +88,12 @@ async fn counts_made_alone_are_added_exactly() {
     assert_eq!(storm(&gateways, &caller, 10, NOW).await, 10);
     for round in 1..=3 {
         redis.freeze();
-        until("counting alone", || gateways.iter().all(|gateway| gateway.standing() == CounterState::Alone))
+        until("counting alone", || gateways.iter().all(|gateway| gateway.state() == CounterState::Alone))
             .await;
         assert_eq!(storm(&gateways, &caller, 20, NOW).await, 20);
         redis.thaw();
         until("counting together", || {
-            gateways.iter().all(|gateway| gateway.standing() == CounterState::Together)
+            gateways.iter().all(|gateway| gateway.state() == CounterState::Together)
         })
         .await;
         // The next tick sends the counts made between the last one and the reconnection.
@@ -115,8 +112,7 @@ async fn alone_each_gateway_admits_its_own_limit_at_most() {
     let mut caller = caller(50);
     caller.quota.cu_per_day = 1_000;
     redis.kill();
-    until("counting alone", || gateways.iter().all(|gateway| gateway.standing() == CounterState::Alone))
-        .await;
+    until("counting alone", || gateways.iter().all(|gateway| gateway.state() == CounterState::Alone)).await;
     assert_eq!(storm(&gateways, &caller, 400, NOW).await, 100);
     for gateway in &gateways {
         let spent = spend(gateway.clone(), caller.clone(), &[75]).await;

@@ -33,7 +33,7 @@ struct LateSeed {
 }
 
 impl Seed for LateSeed {
-    fn tell(&self) -> BoxFuture<'_, Result<Restored, Unavailable>> {
+    fn counts(&self) -> BoxFuture<'_, Result<Restored, Unavailable>> {
         self.asked.fetch_add(1, Relaxed);
         let there = self.is_there.load(Relaxed);
         Box::pin(async move { if there { Ok(self.restored.clone()) } else { Err(Unavailable) } })
@@ -52,14 +52,14 @@ async fn an_empty_redis_is_seeded_once_from_the_database() {
     };
     let seed = Arc::new(LateSeed { restored, is_there: AtomicBool::new(false), asked: AtomicU64::new(0) });
     let first = Arc::new(RedisCounters::new(&settings, seed.clone()).unwrap());
-    until("seeding", || first.standing() == CounterState::Seeding && seed.asked.load(Relaxed) > 0).await;
+    until("seeding", || first.state() == CounterState::Seeding && seed.asked.load(Relaxed) > 0).await;
     assert!(
         matches!(first.take(&caller, 1, NOW), Answer::Now(WindowCount { refused: None, .. })),
         "no call waits"
     );
     seed.is_there.store(true, Relaxed);
     let second = joined(&settings, seed.clone()).await;
-    until("counting together", || first.standing() == CounterState::Together).await;
+    until("counting together", || first.state() == CounterState::Together).await;
     // A gateway that counts together has sent the counts that it made alone.
     let day = format!("GET {}", window_name(&settings, caller.key, 'd', NOW.day()));
     until("the counts to arrive", || matches!(number(RedisServer::common(), &day), 290 | 291)).await;
@@ -94,6 +94,6 @@ async fn counts_restored_before_redis_was_reachable_are_kept() {
     let gateways = [gateway];
     assert_eq!(storm(&gateways, &caller, 4, NOW).await, 4);
     redis.revive();
-    until("counting together", || gateways[0].standing() == CounterState::Together).await;
+    until("counting together", || gateways[0].state() == CounterState::Together).await;
     assert_eq!(storm(&gateways, &caller, 50, NOW).await, 6);
 }

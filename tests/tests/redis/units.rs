@@ -92,7 +92,7 @@ async fn a_gateway_that_shuts_down_returns_its_slices() {
     }
     for gateway in &gateways {
         gateway.close().await;
-        assert_eq!(gateway.standing(), CounterState::Alone);
+        assert_eq!(gateway.state(), CounterState::Alone);
     }
     assert_eq!(units_in(RedisServer::common(), &settings, caller.project, hour), 24);
     let (mask, _) = gateways[0].reserve(&caller, &[5], NOW).wait().await;

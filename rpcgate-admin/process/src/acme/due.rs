@@ -113,8 +113,8 @@ pub(super) fn done(order: LastOrder, now: Time) -> LastOrder {
 }
 
 /// Returns the order as failed. The authority may request a longer pause, up to [`LONGEST`].
-pub(super) fn failed(order: LastOrder, why: String, asked: Duration, now: Time) -> LastOrder {
-    LastOrder { next: order.next.max(now.plus(asked.min(LONGEST)).secs()), why, ..order }
+pub(super) fn failed(order: LastOrder, why: String, requested: Duration, now: Time) -> LastOrder {
+    LastOrder { next: order.next.max(now.plus(requested.min(LONGEST)).secs()), why, ..order }
 }
 
 #[cfg(test)]
@@ -131,7 +131,8 @@ mod tests {
     // Shows (Commands and configuration).
     #[test]
     fn the_pause_grows_from_minutes_to_a_day_and_no_further() {
-        let (now, domains) = (Time::from_secs(1_000_000), names(&["a.example"]));
+        let now = Time::from_secs(1_000_000);
+        let domains = names(&["a.example"]);
         let mut state = OrderState::default();
         let mut pauses = Vec::new();
         for _ in 0..40 {
@@ -155,8 +156,11 @@ mod tests {
     fn an_authority_may_ask_for_a_longer_pause_within_a_day() {
         let now = Time::from_secs(1_000_000);
         let order = begun(&OrderState::default(), DIRECTORY, &names(&["a.example"]), now, 0);
-        let pause = |asked: u64| {
-            failed(order.clone(), "no".into(), Duration::from_secs(asked), now).next().since(now).as_secs()
+        let pause = |requested: u64| {
+            failed(order.clone(), "no".into(), Duration::from_secs(requested), now)
+                .next()
+                .since(now)
+                .as_secs()
         };
         assert_eq!([pause(0), pause(60), pause(3_600), pause(u64::MAX)], [300, 300, 3_600, 86_400]);
     }
@@ -164,7 +168,8 @@ mod tests {
     #[test]
     fn a_pause_applies_to_the_same_names_and_authority_until_it_ends() {
         let now = Time::from_secs(1_000_000);
-        let (ours, others) = (names(&["a.example"]), names(&["b.example"]));
+        let ours = names(&["a.example"]);
+        let others = names(&["b.example"]);
         let order = begun(&OrderState::default(), DIRECTORY, &ours, now, 0);
         let state = OrderState { last: Some(order.clone()), ..OrderState::default() };
         let renewal = OrderReason::Renewal(now);
@@ -189,7 +194,8 @@ mod tests {
     // Shows (Commands and configuration).
     #[test]
     fn a_pause_that_was_written_while_the_clock_was_wrong_forbids_nothing() {
-        let (now, domains) = (Time::from_secs(1_000_000), names(&["a.example"]));
+        let now = Time::from_secs(1_000_000);
+        let domains = names(&["a.example"]);
         let renewal = OrderReason::Renewal(now);
         let is_paused = |written: Time| {
             let order = begun(&OrderState::default(), DIRECTORY, &domains, written, 255);
@@ -205,7 +211,8 @@ mod tests {
     #[test]
     fn settings_that_differ_have_pauses_of_their_own_which_end_when_they_are_long_over() {
         let now = Time::from_secs(1_000_000);
-        let (ours, others) = (names(&["a.example"]), names(&["b.example"]));
+        let ours = names(&["a.example"]);
+        let others = names(&["b.example"]);
         let mut state = OrderState::default();
         for domains in [&ours, &others, &ours] {
             let order = done(begun(&state, DIRECTORY, domains, now, 0), now);

@@ -23,7 +23,7 @@ const UNFINISHED: &str = "the program ended while it ran";
 /// The number of orders for other names that are kept.
 const OTHERS: usize = 16;
 /// The time that they are kept after their pause.
-const KEPT: Duration = Duration::from_secs(24 * 3_600);
+const RETENTION: Duration = Duration::from_secs(24 * 3_600);
 
 /// The folder of an account and its certificate.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -50,8 +50,9 @@ impl OrderState {
 
     pub(super) fn with(&self, order: LastOrder, now: Time) -> Self {
         let former = self.last.iter().chain(&self.others);
-        let others = former
-            .filter(|other| !other.is_for(&order.directory, &order.domains) && other.next().plus(KEPT) > now);
+        let others = former.filter(|other| {
+            !other.is_for(&order.directory, &order.domains) && other.next().plus(RETENTION) > now
+        });
         let others = others.take(OTHERS).cloned().collect();
         OrderState { signed_by: self.signed_by.clone(), last: Some(order), others }
     }

@@ -29,7 +29,7 @@ const LONGEST: usize = 1 << 20;
 #[derive(Clone)]
 pub(super) struct AcmeHttp {
     tls: TlsConnector,
-    asked: Arc<AtomicU64>,
+    requested: Arc<AtomicU64>,
 }
 
 impl AcmeHttp {
@@ -39,16 +39,16 @@ impl AcmeHttp {
         let named = authorities.map(read_authorities).transpose().map_err(wrong)?.unwrap_or_default();
         let mut config = trust::client_config(&named).map_err(|error| wrong(error.to_string()))?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(AcmeHttp { tls: TlsConnector::from(Arc::new(config)), asked: Arc::default() })
+        Ok(AcmeHttp { tls: TlsConnector::from(Arc::new(config)), requested: Arc::default() })
     }
 
     /// Takes the pause that the authority requested with its last refusal.
-    pub(super) fn asked_pause(&self) -> Duration {
-        Duration::from_secs(self.asked.swap(0, Relaxed))
+    pub(super) fn requested_pause(&self) -> Duration {
+        Duration::from_secs(self.requested.swap(0, Relaxed))
     }
 
     async fn exchange(self, mut request: Request<BodyWrapper<Bytes>>) -> Result<BytesResponse, String> {
-        let (host, port) = place(request.uri())?;
+        let (host, port) = host_and_port(request.uri())?;
         let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
         *request.uri_mut() = path.parse().map_err(|_| "its URL has no path".to_owned())?;
         let named = if port == 443 { host.clone() } else { format!("{host}:{port}") };
@@ -66,8 +66,8 @@ impl AcmeHttp {
         let is_json = parts.headers.get(CONTENT_TYPE).is_some_and(|kind| {
             kind.to_str().is_ok_and(|kind| kind.starts_with("application/") && kind.contains("json"))
         });
-        if let Some(pause) = asked(parts.status, &parts.headers) {
-            self.asked.store(pause, Relaxed);
+        if let Some(pause) = retry_after(parts.status, &parts.headers) {
+            self.requested.store(pause, Relaxed);
         }
         // Intermediaries answer in HTML.
         if (parts.status.is_client_error() || parts.status.is_server_error()) && !is_json {
@@ -92,7 +92,7 @@ impl HttpClient for AcmeHttp {
     }
 }
 
-fn place(url: &Uri) -> Result<(String, u16), String> {
+fn host_and_port(url: &Uri) -> Result<(String, u16), String> {
     if url.scheme() != Some(&Scheme::HTTPS) {
         return Err("is not a URL of https".into());
     }
@@ -100,7 +100,7 @@ fn place(url: &Uri) -> Result<(String, u16), String> {
     Ok((host.to_owned(), url.port_u16().unwrap_or(443)))
 }
 
-fn asked(status: StatusCode, headers: &HeaderMap) -> Option<u64> {
+fn retry_after(status: StatusCode, headers: &HeaderMap) -> Option<u64> {
     let refuses = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
     let text = |name| headers.get(name)?.to_str().ok().map(str::trim);
     let pause = text(RETRY_AFTER).filter(|_| refuses)?;
@@ -115,36 +115,36 @@ mod tests {
 
     #[test]
     fn only_https_is_asked() {
-        let place = |url: &str| place(&url.parse().unwrap());
-        assert_eq!(place("https://ca.example/acme?a=b"), Ok(("ca.example".into(), 443)));
-        assert_eq!(place("https://[::1]:14000/dir"), Ok(("[::1]".into(), 14_000)));
-        assert_eq!(place("http://ca.example/"), Err("is not a URL of https".into()));
-        assert_eq!(place("/directory"), Err("is not a URL of https".into()));
+        let host_and_port = |url: &str| host_and_port(&url.parse().unwrap());
+        assert_eq!(host_and_port("https://ca.example/acme?a=b"), Ok(("ca.example".into(), 443)));
+        assert_eq!(host_and_port("https://[::1]:14000/dir"), Ok(("[::1]".into(), 14_000)));
+        assert_eq!(host_and_port("http://ca.example/"), Err("is not a URL of https".into()));
+        assert_eq!(host_and_port("/directory"), Err("is not a URL of https".into()));
     }
 
     #[test]
     fn only_an_answer_that_refuses_asks_for_a_pause() {
         let with =
             |value: &'static str| HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_static(value))]);
-        assert_eq!(asked(StatusCode::TOO_MANY_REQUESTS, &with("3600")), Some(3_600));
-        assert_eq!(asked(StatusCode::SERVICE_UNAVAILABLE, &with(" 7 ")), Some(7));
-        assert_eq!(asked(StatusCode::OK, &with("3600")), None, "it tells when to look again");
-        assert_eq!(asked(StatusCode::TOO_MANY_REQUESTS, &with("soon")), None);
-        assert_eq!(asked(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new()), None);
+        assert_eq!(retry_after(StatusCode::TOO_MANY_REQUESTS, &with("3600")), Some(3_600));
+        assert_eq!(retry_after(StatusCode::SERVICE_UNAVAILABLE, &with(" 7 ")), Some(7));
+        assert_eq!(retry_after(StatusCode::OK, &with("3600")), None, "it tells when to look again");
+        assert_eq!(retry_after(StatusCode::TOO_MANY_REQUESTS, &with("soon")), None);
+        assert_eq!(retry_after(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new()), None);
     }
 
     #[test]
     fn a_date_to_wait_for_is_measured_from_that_of_the_answer() {
         let until = "Wed, 21 Oct 2026 07:28:00 GMT";
-        let asked = |date: Option<&'static str>| {
+        let requested = |date: Option<&'static str>| {
             let date = date.map(|date| (DATE, HeaderValue::from_static(date)));
             let until = (RETRY_AFTER, HeaderValue::from_static(until));
-            asked(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::from_iter([until].into_iter().chain(date)))
+            retry_after(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::from_iter([until].into_iter().chain(date)))
         };
-        assert_eq!(asked(Some("Wed, 21 Oct 2026 06:27:30 GMT")), Some(3_630));
-        assert_eq!(asked(Some("Wed, 21 Oct 2026 07:28:01 GMT")), None, "it is over");
-        assert_eq!(asked(Some("Wednesday")), None);
-        assert_eq!(asked(None), None);
+        assert_eq!(requested(Some("Wed, 21 Oct 2026 06:27:30 GMT")), Some(3_630));
+        assert_eq!(requested(Some("Wed, 21 Oct 2026 07:28:01 GMT")), None, "it is over");
+        assert_eq!(requested(Some("Wednesday")), None);
+        assert_eq!(requested(None), None);
     }
 
     #[test]

@@ -97,10 +97,11 @@ impl AcmeClient {
         }
         let contacts: Vec<_> = self.settings.contacts.iter().map(|mail| format!("mailto:{mail}")).collect();
         let contacts: Vec<_> = contacts.iter().map(String::as_str).collect();
-        let wanted =
+        let new_account =
             NewAccount { contact: &contacts, terms_of_service_agreed: true, only_return_existing: false };
         let eab = self.eab.as_ref().map(|(id, key)| ExternalAccountKey::new(id.clone(), key));
-        let (account, credentials) = builder().create(&wanted, directory.to_owned(), eab.as_ref()).await?;
+        let (account, credentials) =
+            builder().create(&new_account, directory.to_owned(), eab.as_ref()).await?;
         self.folder.set_account(&serde_json::to_vec(&credentials).map_err(io::Error::other)?)?;
         tracing::info!(directory, "registered with the certificate authority");
         Ok(account)
@@ -115,7 +116,8 @@ impl AcmeClient {
             if name.status == AuthorizationStatus::Valid {
                 continue;
             }
-            let (called, kind) = (name.identifier().to_string(), self.kind());
+            let called = name.identifier().to_string();
+            let kind = self.kind();
             let Some(challenge) = name.challenge(kind) else {
                 let why =
                     format!("{called}: the authority offers no check of the kind that acme.challenge names");

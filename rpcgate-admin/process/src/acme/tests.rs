@@ -183,7 +183,8 @@ async fn programs_whose_settings_differ_do_not_order_in_turns_without_a_pause() 
     settings.domains = vec!["c.example".into()];
     let second = CertificateOrders::new(&settings, fixture.clock.clone(), Arc::default()).unwrap();
     let first = fixture.program();
-    let (ours, others) = (["a.example", "b.example"], ["c.example"]);
+    let ours = ["a.example", "b.example"];
+    let others = ["c.example"];
     for (program, domains) in [(&first, ours.as_slice()), (&second, others.as_slice())] {
         let due = begin(&program.client, NOON).unwrap().unwrap();
         let step = end(&program.client, due, Ok(pem(domains, 2026, 2030)), NOON);
@@ -249,7 +250,8 @@ async fn an_account_with_a_broken_key_counts_as_missing() {
 
 #[test]
 fn a_certificate_that_begins_within_the_hour_is_kept_because_clocks_differ() {
-    let (new, domains) = (pem(&["a.example"], 2027, 2030), ["a.example".to_owned()]);
+    let new = pem(&["a.example"], 2027, 2030);
+    let domains = ["a.example".to_owned()];
     let at = |minutes: u32| usable(&new, &domains, NOON.plus(minutes * MINUTE));
     assert!(at(11 * 60).is_ok() && at(12 * 60).is_ok());
     let why = at(11 * 60 - 1).unwrap_err();

@@ -19,7 +19,8 @@ impl MetricsFormat {
     /// Returns the format that a client prefers (RFC 9110, section 12.5.1). A client that does not name OpenMetrics
     /// gets text.
     pub fn preferred(headers: &HeaderMap) -> Self {
-        let (mut open, mut text) = (0, 0);
+        let mut open = 0;
+        let mut text = 0;
         let ranges = headers.get_all(ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
         for range in ranges.flat_map(|value| value.split(',')) {
             let mut parts = range.split(';').map(str::trim);
@@ -54,9 +55,9 @@ impl MetricsFormat {
 
 /// Parses a quality in thousandths; returns 0 for an invalid one.
 fn thousandths(quality: &str) -> u32 {
-    let (whole, part) = quality.split_once('.').unwrap_or((quality, ""));
+    let (integer, part) = quality.split_once('.').unwrap_or((quality, ""));
     let digits: String = part.chars().chain("000".chars()).take(3).collect();
-    match (whole, digits.parse::<u32>()) {
+    match (integer, digits.parse::<u32>()) {
         ("1", _) => 1_000,
         ("0", Ok(thousandths)) => thousandths,
         _ => 0,

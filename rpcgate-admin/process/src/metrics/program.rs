@@ -27,7 +27,7 @@ impl Facts {
     fn read(stat: &str, status: &str) -> Option<Self> {
         // The second field is the name, which may contain anything.
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-        let ticks = |place: usize| fields.get(place)?.parse::<u64>().ok();
+        let ticks = |index: usize| fields.get(index)?.parse::<u64>().ok();
         let kib = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
         let kib: u64 = kib.trim().strip_suffix(" kB")?.parse().ok()?;
         Some(Facts {

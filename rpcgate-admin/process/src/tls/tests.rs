@@ -21,7 +21,8 @@ pub(super) fn ordered(until: i32) -> String {
 fn of(dir: &TempDir) -> Certificate {
     let clients = dir.path().join("clients.pem");
     std::fs::write(&clients, ordered(2030)).unwrap();
-    let (mut tls, mut acme) = (AdminTls::default(), AcmeSettings::default());
+    let mut tls = AdminTls::default();
+    let mut acme = AcmeSettings::default();
     (tls.acme, tls.client_ca, acme.dir) = (true, Some(clients), dir.path().to_owned());
     Certificate::load(&CertificatePaths::of_management(&tls, &acme).unwrap()).unwrap()
 }

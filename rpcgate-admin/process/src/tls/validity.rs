@@ -42,13 +42,14 @@ fn time(input: &[u8]) -> Option<(Time, &[u8])> {
     let (tag, content, rest) = element(input)?;
     let text = std::str::from_utf8(content).ok()?.strip_suffix('Z')?;
     let is_digits = text.bytes().all(|byte| byte.is_ascii_digit());
-    let whole = match (tag, text.len()) {
+    let full = match (tag, text.len()) {
         (UTC_TIME, 12) if is_digits => format!("{}{text}", if text < "5" { "20" } else { "19" }),
         (GENERALIZED_TIME, 14) if is_digits => text.to_owned(),
         _ => return None,
     };
-    let part = |range: Range<usize>| whole.get(range).unwrap_or_default();
-    let (date, clock) = ([part(0..4), part(4..6), part(6..8)], [part(8..10), part(10..12), part(12..14)]);
+    let part = |range: Range<usize>| full.get(range).unwrap_or_default();
+    let date = [part(0..4), part(4..6), part(6..8)];
+    let clock = [part(8..10), part(10..12), part(12..14)];
     let moment = format!("{}T{}Z", date.join("-"), clock.join(":"));
     let at = if part(0..4) < "1970" { Time::from_secs(0) } else { parse_moment(&moment)? };
     Some((at, rest))

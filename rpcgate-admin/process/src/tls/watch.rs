@@ -82,7 +82,8 @@ pub async fn watch(certificate: Weak<Certificate>, clock: Arc<dyn Clock>) {
         let loaded = certificate.loaded();
         // A program starts with it nevertheless: some clients do not mind.
         if let Some(end) = expired(loaded.valid.as_ref(), clock.now()) {
-            let (until, table) = (moment_text(end), loaded.paths.table);
+            let until = moment_text(end);
+            let table = loaded.paths.table;
             tracing::error!(until, table, "the certificate in use has expired: clients refuse it");
         }
     }
@@ -92,7 +93,8 @@ pub async fn watch(certificate: Weak<Certificate>, clock: Arc<dyn Clock>) {
     loop {
         ticks.tick().await;
         let Some(certificate) = certificate.upgrade() else { return };
-        let (watched, now) = (certificate.clone(), clock.now());
+        let watched = certificate.clone();
+        let now = clock.now();
         // A network folder may be slow.
         let looked = tokio::task::spawn_blocking(move || {
             let look = watch.look(&watched, now);
@@ -218,7 +220,8 @@ pub(super) mod tests {
 
     #[test]
     fn a_certificate_has_expired_at_its_end_and_no_sooner() {
-        let (end, before) = (Time::from_secs(9), Time::from_secs(8));
+        let end = Time::from_secs(9);
+        let before = Time::from_secs(8);
         let valid = Time::from_secs(1)..end;
         assert_eq!(expired(Some(&valid), end), Some(end));
         assert_eq!((expired(Some(&valid), before), expired(None, end)), (None, None));
@@ -274,7 +277,8 @@ pub(super) mod tests {
     #[test]
     fn the_first_ordered_certificate_is_used_at_once_and_a_broken_one_is_not() {
         let dir = tempfile::tempdir().unwrap();
-        let (mut tls, mut acme) = (AdminTls::default(), AcmeSettings::default());
+        let mut tls = AdminTls::default();
+        let mut acme = AcmeSettings::default();
         (tls.acme, acme.dir) = (true, dir.path().to_owned());
         let certificate = Certificate::load(&CertificatePaths::of_management(&tls, &acme).unwrap()).unwrap();
         let mut watch = CertificateWatch::default();

@@ -182,7 +182,8 @@ impl<T: SpanSource> ExporterTask<T> {
                 Err(status) => {
                     self.counts.failed.fetch_add(number, Relaxed);
                     if self.log.is_due(self.clock.elapsed()) {
-                        let (code, why) = (status.code(), cause(&status));
+                        let code = status.code();
+                        let why = cause(&status);
                         tracing::warn!(?code, "spans cannot be sent to the collector and are dropped: {why}");
                     }
                     // Pauses before the next attempt; meanwhile the queue fills.

@@ -53,8 +53,8 @@ impl<T> fmt::Debug for SpanQueue<T> {
 }
 
 impl<T: SpanSource> SpanQueue<T> {
-    pub(super) fn new(room: usize) -> (Self, Receiver<T>) {
-        let (sender, receiver) = channel(room.max(1));
+    pub(super) fn new(capacity: usize) -> (Self, Receiver<T>) {
+        let (sender, receiver) = channel(capacity.max(1));
         (SpanQueue { sender, counts: Arc::default() }, receiver)
     }
 
@@ -62,7 +62,7 @@ impl<T: SpanSource> SpanQueue<T> {
     /// counts the spans as dropped.
     pub fn push(&self, spans: usize, make: impl FnOnce() -> T) {
         match self.sender.try_reserve() {
-            Ok(place) => place.send(make()),
+            Ok(slot) => slot.send(make()),
             Err(_) => {
                 self.counts.dropped.fetch_add(spans as u64, Relaxed);
             }

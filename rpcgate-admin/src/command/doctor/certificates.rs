@@ -36,7 +36,7 @@ pub(super) fn check(examination: &Examination) -> Vec<Finding> {
     let (config, now) = (&examination.config, examination.clock.now());
     let mut findings = match config.gateway.tls.pair() {
         _ if config.gateway.tls.acme => ordered::look("gateway.tls.acme", config, &served(config), now),
-        Some(pair) => look("gateway.tls.cert", pair, &served(config), now),
+        Some((cert, private)) => look("gateway.tls.cert", cert, private, &served(config), now),
         None => {
             let text = "not configured: the gateway serves without TLS, as behind a proxy that adds it";
             vec![Finding::ok(CHECK, "gateway.tls", text)]
@@ -46,24 +46,25 @@ pub(super) fn check(examination: &Examination) -> Vec<Finding> {
     if config.admin.tls.acme {
         findings.extend(ordered::look("admin.tls.acme", config, &[], now));
     }
-    findings
-        .extend(config.admin.tls.pair().into_iter().flat_map(|pair| look("admin.tls.cert", pair, &[], now)));
+    findings.extend(
+        config
+            .admin
+            .tls
+            .pair()
+            .into_iter()
+            .flat_map(|(cert, private)| look("admin.tls.cert", cert, private, &[], now)),
+    );
     findings.extend(clients(config, now));
     findings
 }
 
-fn look(
-    key: &str,
-    (cert, private): (&Path, &Path),
-    urls: &[(&'static str, &Url)],
-    now: Time,
-) -> Vec<Finding> {
+fn look(key: &str, cert: &Path, private: &Path, urls: &[(&'static str, &Url)], now: Time) -> Vec<Finding> {
     let subject = format!("{key} {}", cert.display());
     match Certified::read(cert, private) {
         Ok(certified) => {
             let expires = certified.own().and_then(|own| certified.expires(&own, now));
             let advice = "append the certificates of the authorities between (fullchain.pem), unless the authority is your own";
-            judge(&certified, &subject, urls, (expiry(expires, &subject, now), advice), now)
+            judge(&certified, &subject, urls, expiry(expires, &subject, now), advice, now)
         }
         Err(why) => {
             let advice = "put the certificate with its chain and the key that belongs to it, both in PEM, into these files";
@@ -180,7 +181,8 @@ fn judge(
     certified: &Certified,
     subject: &str,
     urls: &[(&'static str, &Url)],
-    (expiry, advice): (Finding, &str),
+    expiry: Finding,
+    advice: &str,
     now: Time,
 ) -> Vec<Finding> {
     let Some(own) = certified.own() else {

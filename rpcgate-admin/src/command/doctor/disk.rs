@@ -22,11 +22,11 @@ pub(super) fn check(examination: &Examination) -> Vec<Finding> {
     if config.admin.mail.smtp.is_none() {
         folders.push(("admin.mail.outbox", config.admin.mail.outbox.clone()));
     }
-    folders.iter().filter_map(|(key, folder)| room(key, folder)).collect()
+    folders.iter().filter_map(|(key, folder)| free_space(key, folder)).collect()
 }
 
 /// Checks a folder, or its nearest existing ancestor, because programs create the others.
-fn room(key: &str, folder: &Path) -> Option<Finding> {
+fn free_space(key: &str, folder: &Path) -> Option<Finding> {
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let absolute = std::path::absolute(folder).ok()?;
     let place = absolute.ancestors().find(|place| place.exists())?;
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn a_folder_that_cannot_be_written_to_is_a_failure() {
         // No account may write there, not even root.
-        let found = room("journal.dir", Path::new("/proc/1/task")).unwrap();
+        let found = free_space("journal.dir", Path::new("/proc/1/task")).unwrap();
         assert!(found.text.contains("may not write to") || found.text.starts_with("0 MiB"), "{found}");
         assert_eq!(found.verdict, super::super::finding::Verdict::Failure);
     }

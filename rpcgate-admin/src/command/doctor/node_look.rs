@@ -59,7 +59,8 @@ impl NodeLook {
         index: NodeIndex,
         name: String,
         adapter: Arc<dyn Adapter>,
-        (settings, expected): (&NodeSettings, Option<&str>),
+        settings: &NodeSettings,
+        expected: Option<&str>,
         clock: &dyn Clock,
     ) -> Self {
         let session = NodeSession::new(pool.clone(), index, adapter.clone(), LIMIT);

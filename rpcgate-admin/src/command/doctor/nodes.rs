@@ -57,8 +57,8 @@ async fn chain(
     let nodes = settings.nodes.iter().filter(|node| has_address(node));
     let indexes: Vec<_> = pool.nodes().map(|view| (view.index, view.name.to_string())).collect();
     let looks = indexes.into_iter().zip(nodes).map(|((index, name), node)| {
-        let of_network = (node, settings.network_of(node));
-        NodeLook::take(pool.clone(), index, name, adapter.clone(), of_network, &*examination.clock)
+        let network = settings.network_of(node);
+        NodeLook::take(pool.clone(), index, name, adapter.clone(), node, network, &*examination.clock)
     });
     let looks = join_all(looks).await;
     judge(facts, &looks, pool.max_lag())
@@ -70,7 +70,7 @@ fn judge(facts: &Facts, looks: &[NodeLook], max_lag: u64) -> Vec<Finding> {
     let mut findings: Vec<_> =
         looks.iter().map(|look| node(facts, look, reference.unwrap_or_default(), max_lag)).collect();
     let fit = looks.iter().filter(|look| is_fit(look, reference.unwrap_or_default(), max_lag)).count();
-    findings.push(whole(facts, looks, fit));
+    findings.push(summary(facts, looks, fit));
     let clocks = looks.iter().filter_map(|look| {
         let subject = format!("{} {}", facts.name, look.name);
         clocks::compare_node(&subject, look.date.as_ref()?, look.before, look.after)
@@ -168,7 +168,7 @@ fn node(facts: &Facts, look: &NodeLook, reference: u64, max_lag: u64) -> Finding
     }
 }
 
-fn whole(facts: &Facts, looks: &[NodeLook], fit: usize) -> Finding {
+fn summary(facts: &Facts, looks: &[NodeLook], fit: usize) -> Finding {
     let subject = facts.name.as_str();
     let spread = match (heights(looks).min(), heights(looks).max()) {
         (Some(least), Some(most)) => format!(", heights {least} to {most}, {} apart", most - least),

@@ -82,7 +82,7 @@ pub async fn create(
     let store = actor.audited_store(&app.store, user.tenant, event, now);
     store.create_access_token(&token, &Digest(text.hash().0)).await?;
     let created = SecurityEvent::AccessTokenCreated { name: &token.name };
-    security::tell(app, user, created, actor.address).await;
+    security::notify(app, user, created, actor.address).await;
     Ok((token, text))
 }
 

@@ -83,7 +83,8 @@ async fn lines_of(
     app: &AppState,
     tenant: &Tenant,
     month: BillingMonth,
-    (since, until): (Time, Time),
+    since: Time,
+    until: Time,
     invoiced: &[InvoiceLine],
 ) -> Result<Vec<InvoiceLine>, ActionError> {
     let start = month.start().max(since).max(tenant.created_at);
@@ -117,7 +118,7 @@ pub async fn month_so_far(
     let now = app.now();
     let tenant = app.store.tenant(id).await?.ok_or(ActionError::NotFound("tenant"))?;
     let month = BillingMonth::of(now);
-    let lines = lines_of(app, &tenant, month, (month.start(), now), &[]).await?;
+    let lines = lines_of(app, &tenant, month, month.start(), now, &[]).await?;
     let config = app.config_in_force().await?;
     Ok(MonthSoFar { amounts: amounts(&lines, &config.billing), lines })
 }
@@ -139,7 +140,7 @@ pub async fn next_invoice(
     let begun = app.store.billing_begun().await?.unwrap_or(month.start());
     // A tenant without a closed month has no late usage.
     let closed_until = app.store.closed_until(id).await?.unwrap_or(begun);
-    let lines = closing::late_and_current_lines(app, &tenant, month, closed_until, (begun, now)).await?;
+    let lines = closing::late_and_current_lines(app, &tenant, month, closed_until, begun, now).await?;
     let config = app.config_in_force().await?;
     let party = app.store.billing_party(id).await?;
     Ok(NextInvoice {

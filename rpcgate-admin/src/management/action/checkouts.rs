@@ -186,7 +186,7 @@ async fn complete(app: &AppState, report: &PaymentReport) -> Result<(), ActionEr
             }
             confirm_payment(app, invoice).await;
             if settled.reactivates {
-                suspensions::tell(app, invoice.tenant, false, None).await;
+                suspensions::notify(app, invoice.tenant, false, None).await;
             }
         }
         CheckoutOutcome::Moved(tenant) => {

@@ -78,7 +78,7 @@ pub async fn request(
             }
             EmailChangeOutcome::HasAccount => Mail::email_change_in_vain(email.clone(), &before),
         };
-        app.mails.send(&Mail::email_change_asked(before, &email, dash_url), now).await?;
+        app.mails.send(&Mail::email_change_requested(before, &email, dash_url), now).await?;
         app.mails.send(&mail, now).await.map_err(ActionError::from)
     };
     let done = tokio::spawn(work.in_current_span()).await;
@@ -121,6 +121,6 @@ pub(super) async fn apply_change(
     let notice = Mail::email_changed(stored(&changed.before)?, &stored(&changed.user.email)?, dash_url);
     app.mails.send(&notice, now).await?;
     let event = SecurityEvent::EmailChanged { before: &changed.before };
-    security::tell(app, &changed.user, event, client.address).await;
+    security::notify(app, &changed.user, event, client.address).await;
     Ok(())
 }

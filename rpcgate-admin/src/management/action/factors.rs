@@ -85,11 +85,11 @@ fn locked_by(ticket: &AttemptTicket) -> Option<SecurityEvent<'static>> {
 
 /// Notifies the user if the used factor is a recovery code, because there are few. The code is used up in any case, so
 /// an error is only logged.
-async fn tell_of_recovery_code(app: &AppState, user: &User, used: &FactorUse, client: &Client) {
+async fn notify_of_recovery_code(app: &AppState, user: &User, used: &FactorUse, client: &Client) {
     let FactorUse::RecoveryCode(_) = used else { return };
     match app.store.factors(user.id).await {
         Ok(Factors { recovery_codes: left, .. }) => {
-            security::tell(app, user, SecurityEvent::RecoveryCodeUsed { left }, client.address).await;
+            security::notify(app, user, SecurityEvent::RecoveryCodeUsed { left }, client.address).await;
         }
         Err(error) => {
             tracing::warn!(%error, user = %user.id, "a user could not be notified about a recovery code");
@@ -203,7 +203,7 @@ pub(super) async fn prove_for_another(
     let proof = prove(app, session, &given, client, now).await?;
     let entry = audit::entry(session, client, "factor.given", user.to_string(), now);
     let is_done = app.store.give_factor((user, session.id), &proof.used, &entry).await?;
-    accept(app, &proof, is_done, (session, client), now).await
+    accept(app, &proof, is_done, session, client, now).await
 }
 
 /// Completes a proof after the change that it permits. `is_done` is true if the store has used the factor up. Notifies
@@ -215,14 +215,15 @@ pub(super) async fn accept(
     app: &AppState,
     proof: &Proof,
     is_done: bool,
-    (session, client): (&AuthSession, &Client),
+    session: &AuthSession,
+    client: &Client,
     now: Time,
 ) -> Result<(), ActionError> {
     if !is_done {
         return Err(refuse(app, session, &proof.ticket, client, now).await);
     }
     app.store.forgive_attempts(&proof.ticket).await?;
-    tell_of_recovery_code(app, &session.user, &proof.used, client).await;
+    notify_of_recovery_code(app, &session.user, &proof.used, client).await;
     Ok(())
 }
 
@@ -239,7 +240,7 @@ async fn refuse(
         return error.into();
     }
     if let Some(event) = locked_by(ticket) {
-        security::tell(app, &session.user, event, client.address).await;
+        security::notify(app, &session.user, event, client.address).await;
     }
     ActionError::Refused(ErrorCode::FactorWrong, WRONG)
 }
@@ -289,7 +290,7 @@ pub async fn verify(
             return Err(wrong_at_log_in(&app, &user, &ticket, &client, now));
         }
         app.store.forgive_attempts(&ticket).await?;
-        tell_of_recovery_code(&app, &user, &used, &client).await;
+        notify_of_recovery_code(&app, &user, &used, &client).await;
         security::note_device(&app, &user, &client, now).await;
         opened(&app, &user, session.id, &refresh)
     })

@@ -100,7 +100,7 @@ pub async fn invite(
         };
         if manages_members {
             let invited = SecurityEvent::MemberInvited { role, invited: &made.email, by: &host.email };
-            security::tell_owners(&app, tenant, invited, address).await;
+            security::notify_owners(&app, tenant, invited, address).await;
         }
         app.mails.send(&mail, now).await.map_err(ActionError::from)
     };

@@ -60,7 +60,7 @@ pub async fn create(
     let event = ("key.created", key.id, &key.prefix);
     actor.audited_store(&app.store, Some(project.tenant), event, now).create_key(&key, now).await?;
     let created = SecurityEvent::KeyCreated { prefix: &key.prefix, project: key.project };
-    security::tell_actor(app, actor, created).await;
+    security::notify_actor(app, actor, created).await;
     Ok((key, text))
 }
 
@@ -104,6 +104,6 @@ pub async fn revoke(app: &AppState, actor: &Actor, id: KeyId) -> Result<(), Acti
     let store = actor.audited_store(&app.store, Some(tenant), ("key.revoked", id, &key.prefix), now);
     store.revoke_key(tenant, id, now).await?;
     let revoked = SecurityEvent::KeyRevoked { prefix: &key.prefix, project: key.project };
-    security::tell_actor(app, actor, revoked).await;
+    security::notify_actor(app, actor, revoked).await;
     Ok(())
 }

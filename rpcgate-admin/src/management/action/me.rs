@@ -68,7 +68,7 @@ pub(super) async fn check_password<'s>(
     app.store.note(&entry).await?;
     if ticket.locks() {
         let event = SecurityEvent::Locked { tries: "wrong passwords in a session of yours" };
-        security::tell(app, user, event, client.address).await;
+        security::notify(app, user, event, client.address).await;
     }
     Err(ActionError::Refused(ErrorCode::PasswordWrong, "the current password is wrong"))
 }
@@ -103,6 +103,6 @@ pub async fn change_password(
     if !app.store.change_password(user.id, verified, &new, Some(session.id), &entry).await? {
         return Err(ActionError::Conflict("the password has been changed meanwhile"));
     }
-    security::tell(app, user, SecurityEvent::PasswordChanged, client.address).await;
+    security::notify(app, user, SecurityEvent::PasswordChanged, client.address).await;
     Ok(())
 }

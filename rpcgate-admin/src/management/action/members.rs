@@ -91,10 +91,10 @@ async fn change_role(
     match store.change_member(&change, permits, &grantable, &entry).await? {
         MemberChangeOutcome::Done(user) => {
             let changed = SecurityEvent::RoleChanged { role: role.as_str() };
-            security::tell(app, &user, changed, actor.address).await;
+            security::notify(app, &user, changed, actor.address).await;
             if before != Role::Owner && needs_proof(None, Some(role)) {
                 let raised = SecurityEvent::RoleRaised { role, member: &user.email, by: &actor.user.email };
-                security::tell_owners(app, tenant, raised, actor.address).await;
+                security::notify_owners(app, tenant, raised, actor.address).await;
             }
             Ok(user)
         }
@@ -137,7 +137,7 @@ async fn remove_member(
     let store = actor.expecting(&actor.store(&app.store), Versioned::Member(tenant, id));
     match store.change_member(&change, permits, &[], &entry).await? {
         MemberChangeOutcome::Done(user) => {
-            security::tell(app, &user, SecurityEvent::MemberRemoved, actor.address).await;
+            security::notify(app, &user, SecurityEvent::MemberRemoved, actor.address).await;
             Ok(())
         }
         other => unchanged(other).map(drop),

@@ -239,7 +239,7 @@ pub(super) async fn raise_with(
     mail: impl Fn(&User, Address) -> Mail,
 ) -> Result<(), ActionError> {
     let prepared = prepare(app, tenant, kind, text, mail).await?;
-    let rooms = app.store.put_mailed_notice(prepared.told()).await?;
+    let rooms = app.store.put_mailed_notice(prepared.notice()).await?;
     app.mails.stored(rooms);
     Ok(())
 }
@@ -274,7 +274,7 @@ pub(super) struct PreparedNotice {
 }
 
 impl PreparedNotice {
-    pub(super) fn told(&self) -> MailedNotice<'_> {
+    pub(super) fn notice(&self) -> MailedNotice<'_> {
         MailedNotice { notice: &self.notice, mails: &self.mails }
     }
 }

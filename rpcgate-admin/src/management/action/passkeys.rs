@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 const REFUSED: ActionError = ActionError::Refused(ErrorCode::PasskeyRefused, "the passkey was not accepted");
 
-fn told(name: &str) -> String {
+fn factor_name(name: &str) -> String {
     format!("passkey \"{name}\"")
 }
 
@@ -54,7 +54,7 @@ pub async fn start_registration(
     let missing = "give one of your second factors to add a passkey";
     prove_for_another(app, session, given, missing, client, now).await?;
     let existing = credentials(app, user.id).await?;
-    Ok(site.start_registration(&app.sealing, (user.id, &user.email, &user.name), existing, now)?)
+    Ok(site.start_registration(&app.sealing, user.id, &user.email, &user.name, existing, now)?)
 }
 
 /// A new passkey.
@@ -77,7 +77,8 @@ pub async fn finish_registration(
     app: &Arc<AppState>,
     session: &AuthSession,
     actor: &Actor,
-    (ceremony, answer): (&str, &RegistrationAnswer),
+    ceremony: &str,
+    answer: &RegistrationAnswer,
     name: &str,
 ) -> Result<RegisteredPasskey, ActionError> {
     let (user, now) = (session.user.clone(), app.now());
@@ -108,8 +109,8 @@ pub async fn finish_registration(
     to_the_end(async move {
         let added = store.add_passkey(&passkey, begun_at, keep, &hashes, &entry).await?;
         let is_first = added.ok_or_else(void)?;
-        let added = SecurityEvent::FactorAdded { factor: &told(&passkey.name) };
-        security::tell(&app, &user, added, address).await;
+        let added = SecurityEvent::FactorAdded { factor: &factor_name(&passkey.name) };
+        security::notify(&app, &user, added, address).await;
         Ok(RegisteredPasskey { passkey, recovery_codes: is_first.then_some(codes) })
     })
     .await
@@ -144,9 +145,9 @@ pub async fn remove(
     to_the_end(async move {
         let whose = (user.id, session.id);
         let is_done = app.store.remove_passkey(whose, id, &proof.used, &entry).await?;
-        accept(&app, &proof, is_done, (&session, &client), now).await?;
-        let removed = SecurityEvent::FactorRemoved { factor: &told(&passkey.name) };
-        security::tell(&app, &user, removed, client.address).await;
+        accept(&app, &proof, is_done, &session, &client, now).await?;
+        let removed = SecurityEvent::FactorRemoved { factor: &factor_name(&passkey.name) };
+        security::notify(&app, &user, removed, client.address).await;
         Ok(())
     })
     .await

@@ -33,8 +33,8 @@ pub async fn renew(
     let (app, session, client) = (app.clone(), session.clone(), client.clone());
     to_the_end(async move {
         let is_done = app.store.renew_recovery_codes(user.id, &proof.used, &hashes, &entry).await?;
-        accept(&app, &proof, is_done, (&session, &client), now).await?;
-        security::tell(&app, &user, SecurityEvent::RecoveryCodesRenewed, client.address).await;
+        accept(&app, &proof, is_done, &session, &client, now).await?;
+        security::notify(&app, &user, SecurityEvent::RecoveryCodesRenewed, client.address).await;
         Ok(codes)
     })
     .await

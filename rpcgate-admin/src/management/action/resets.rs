@@ -100,6 +100,6 @@ pub async fn reset(
     let entry = entry("password.reset", client, now);
     let user = app.store.reset_password(&hash, &password, kept, &entry).await?;
     let user = user.ok_or(ActionError::BAD_TOKEN)?;
-    security::tell(app, &user, SecurityEvent::PasswordReset, client.address).await;
+    security::notify(app, &user, SecurityEvent::PasswordReset, client.address).await;
     Ok(())
 }

@@ -21,7 +21,7 @@ pub(super) const WRITES: usize = 2;
 /// caused. The event has happened in any case, so an error is only logged. Events about keys are only mailed, a few
 /// times in a quarter of an hour. A user whose address was never confirmed is not notified, because the address may
 /// belong to someone else.
-pub async fn tell(app: &AppState, user: &User, event: SecurityEvent<'_>, address: IpAddr) {
+pub async fn notify(app: &AppState, user: &User, event: SecurityEvent<'_>, address: IpAddr) {
     if user.confirmed_at.is_none() {
         return;
     }
@@ -30,19 +30,24 @@ pub async fn tell(app: &AppState, user: &User, event: SecurityEvent<'_>, address
     }
 }
 
-/// Notifies the acting user with [`tell`]; at the command line there is no user to notify.
-pub(super) async fn tell_actor(app: &AppState, actor: &Actor, event: SecurityEvent<'_>) {
+/// Notifies the acting user with [`notify`]; at the command line there is no user to notify.
+pub(super) async fn notify_actor(app: &AppState, actor: &Actor, event: SecurityEvent<'_>) {
     if actor.command_line.is_none() {
-        tell(app, &actor.user, event, actor.address).await;
+        notify(app, &actor.user, event, actor.address).await;
     }
 }
 
-/// Notifies the owners of a tenant with [`tell`] about a change of its owners or admins. Errors are only logged.
-pub(super) async fn tell_owners(app: &AppState, tenant: TenantId, event: SecurityEvent<'_>, address: IpAddr) {
+/// Notifies the owners of a tenant with [`notify`] about a change of its owners or admins. Errors are only logged.
+pub(super) async fn notify_owners(
+    app: &AppState,
+    tenant: TenantId,
+    event: SecurityEvent<'_>,
+    address: IpAddr,
+) {
     match app.store.members(tenant).await {
         Ok(members) => {
             for owner in members.iter().filter(|member| member.role == Role::Owner) {
-                tell(app, owner, event, address).await;
+                notify(app, owner, event, address).await;
             }
         }
         Err(error) => {
@@ -81,7 +86,7 @@ pub(super) async fn note_device(app: &AppState, user: &User, client: &Client, no
     match app.store.note_device(user.id, &device, now).await {
         Ok(DeviceFamiliarity::New) => {
             let event = SecurityEvent::NewDevice { agent: &client.agent };
-            tell(app, user, event, client.address).await;
+            notify(app, user, event, client.address).await;
         }
         Ok(DeviceFamiliarity::Known | DeviceFamiliarity::First) => {}
         Err(error) => {

@@ -246,7 +246,7 @@ pub(super) fn note_failure(
             None => app.store.simulate_note(&entry).await,
         };
         match (lock, user.filter(|user| user.confirmed_at.is_some())) {
-            (Some(event), Some(user)) => security::tell(&app, &user, event, address).await,
+            (Some(event), Some(user)) => security::notify(&app, &user, event, address).await,
             (Some(_), None) => {
                 for _ in 0..security::WRITES {
                     recorded = recorded.and(app.store.simulate_note(&entry).await);
@@ -365,7 +365,7 @@ pub async fn refresh(app: &AppState, token: &str, client: &Client) -> Result<Ses
     match app.store.rotate(&Digest(old.0), &Digest(new.hash().0), lifetimes, &reused, now).await? {
         Rotation::Done(session, user) => opened(app, &user, session.id, &new),
         Rotation::Reused(user) => {
-            security::tell(app, &user, SecurityEvent::RefreshTokenReused, client.address).await;
+            security::notify(app, &user, SecurityEvent::RefreshTokenReused, client.address).await;
             Err(refused)
         }
         Rotation::Unknown => Err(refused),
@@ -405,7 +405,7 @@ pub async fn logout_by_refresh(app: &AppState, token: &str, client: &Client) -> 
 pub async fn logout_all(app: &AppState, session: &AuthSession, client: &Client) -> Result<(), ActionError> {
     let entry = audit::entry(session, client, "session.all_ended", session.user.id.to_string(), app.now());
     app.store.with_audit_entry(entry).end_sessions(session.user.id, None).await?;
-    security::tell(app, &session.user, SecurityEvent::SessionsEnded, client.address).await;
+    security::notify(app, &session.user, SecurityEvent::SessionsEnded, client.address).await;
     Ok(())
 }
 
@@ -416,7 +416,7 @@ pub async fn logout_all(app: &AppState, session: &AuthSession, client: &Client) 
 pub async fn end_others(app: &AppState, session: &AuthSession, client: &Client) -> Result<(), ActionError> {
     let entry = audit::entry(session, client, "session.others_ended", session.user.id.to_string(), app.now());
     if app.store.with_audit_entry(entry).end_sessions(session.user.id, Some(session.id)).await? > 0 {
-        security::tell(app, &session.user, SecurityEvent::SessionsEnded, client.address).await;
+        security::notify(app, &session.user, SecurityEvent::SessionsEnded, client.address).await;
     }
     Ok(())
 }
@@ -443,7 +443,7 @@ pub async fn end(
     app.store.with_audit_entry(entry).end_session(session.user.id, id).await?;
     // Ending the current session is a log-out.
     if id != session.id {
-        security::tell(app, &session.user, SecurityEvent::SessionEnded, client.address).await;
+        security::notify(app, &session.user, SecurityEvent::SessionEnded, client.address).await;
     }
     Ok(())
 }

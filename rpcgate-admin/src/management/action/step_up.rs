@@ -111,7 +111,7 @@ async fn give_factor(
     to_the_end(async move {
         let whose = (session.user.id, session.id);
         let is_done = app.store.give_factor(whose, &proof.used, &entry).await?;
-        accept(&app, &proof, is_done, (&session, &client), now).await?;
+        accept(&app, &proof, is_done, &session, &client, now).await?;
         Ok(AuthSession { proved_at: Some(now), factor_at: Some(now), ..session })
     })
     .await

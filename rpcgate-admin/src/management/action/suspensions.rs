@@ -13,7 +13,7 @@ const ACTIVE: &str = "Your organisation is active again: calls with its keys are
 /// Notifies the members of a tenant that it is suspended or active again. After a suspension because of an `unpaid`
 /// invoice, the mails to the members who may read bills name the invoice. The state is already stored, so an error is
 /// only logged.
-pub(super) async fn tell(app: &AppState, tenant: TenantId, is_suspended: bool, unpaid: Option<&Invoice>) {
+pub(super) async fn notify(app: &AppState, tenant: TenantId, is_suspended: bool, unpaid: Option<&Invoice>) {
     let dash_url = &app.settings.dash_url;
     let text = if is_suspended { SUSPENDED } else { ACTIVE };
     let told = raise_with(app, tenant, NotificationKind::Suspension, text, |user, to| match unpaid {

@@ -71,7 +71,7 @@ pub async fn create(
     name: &str,
     content: Bytes,
 ) -> Result<TicketAttachment, ActionError> {
-    create_in(app, actor, (actor.tenant()?, ticket), name, content).await
+    create_in(app, actor, actor.tenant()?, ticket, name, content).await
 }
 
 /// Attaches a file like [`create`] to a ticket of `tenant`, to which the actor belongs unless it is an operator.
@@ -81,7 +81,8 @@ pub async fn create(
 pub(super) async fn create_in(
     app: &AppState,
     actor: &Actor,
-    (tenant, ticket): (TenantId, TicketId),
+    tenant: TenantId,
+    ticket: TicketId,
     name: &str,
     content: Bytes,
 ) -> Result<TicketAttachment, ActionError> {

@@ -31,7 +31,7 @@ pub async fn create(
     let event = ("ticket.commented", ticket, comment.id);
     let store = actor.audited_store(&app.store, Some(tenant), event, now);
     let ticket = store.add_ticket_comment(tenant, &comment).await?;
-    tickets::tell_operators(app, &ticket, "A support ticket has a new comment").await;
+    tickets::notify_operators(app, &ticket, "A support ticket has a new comment").await;
     Ok(comment)
 }
 

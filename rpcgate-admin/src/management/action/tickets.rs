@@ -93,7 +93,7 @@ pub async fn create(app: &AppState, actor: &Actor, new: NewTicket) -> Result<Sup
     let max_open = app.settings.config.admin.tickets.open;
     match store.create_ticket(ticket, link, max_open).await {
         Ok(ticket) => {
-            tell_operators(app, &ticket, "A support ticket was written").await;
+            notify_operators(app, &ticket, "A support ticket was written").await;
             Ok(ticket)
         }
         Err(StoreError::NotFound("pending limit request")) => Err(ActionError::named(
@@ -166,7 +166,7 @@ pub async fn reopen(app: &AppState, actor: &Actor, id: TicketId) -> Result<Suppo
     let max_open = app.settings.config.admin.tickets.open;
     let store = actor.audited_store(&app.store, Some(tenant), ("ticket.reopened", id, ""), now);
     let ticket = store.reopen_ticket(tenant, id, max_open, now).await?;
-    tell_operators(app, &ticket, "A support ticket was reopened").await;
+    notify_operators(app, &ticket, "A support ticket was reopened").await;
     Ok(ticket)
 }
 
@@ -194,7 +194,7 @@ pub async fn rate(
 
 /// Mails `news` of a ticket that waits for an answer to the addresses in `admin.tickets.mail_to`, a few times in a
 /// quarter of an hour for each tenant. The ticket waits in any case, so an error is only logged.
-pub(super) async fn tell_operators(app: &AppState, ticket: &SupportTicket, news: &str) {
+pub(super) async fn notify_operators(app: &AppState, ticket: &SupportTicket, news: &str) {
     if let Err(error) = mail_operators(app, ticket, news).await {
         tracing::warn!(%error, ticket = %ticket.id, "operators could not be notified about a ticket");
     }
@@ -221,7 +221,7 @@ async fn mail_operators(app: &AppState, ticket: &SupportTicket, news: &str) -> R
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
-pub(super) async fn tell_author(
+pub(super) async fn notify_author(
     app: &AppState,
     ticket: &SupportTicket,
     answer: Option<&str>,

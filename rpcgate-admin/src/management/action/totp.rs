@@ -50,7 +50,7 @@ pub async fn enroll(
     let secret = TotpSecret::make(&user.email)?;
     let sealed = app.sealing.seal(sealed_for(user), secret.bytes())?;
     let entry = audit::entry(session, client, "totp.offered", user.id.to_string(), now);
-    if !app.store.offer_totp(user.id, &sealed, &entry, now).await? {
+    if !app.store.start_totp(user.id, &sealed, &entry, now).await? {
         return Err(ActionError::Conflict("an authenticator app is activated already: switch it off first"));
     }
     Ok(OfferedTotp { secret: secret.base32(), uri: secret.uri()?, qr_svg: secret.qr_svg()? })
@@ -92,7 +92,7 @@ pub async fn activate(
         if !app.store.activate_totp(whose, &offered.sealed, step, &hashes, &entry).await? {
             return Err(NONE);
         }
-        security::tell(&app, &user, SecurityEvent::FactorAdded { factor: APP }, address).await;
+        security::notify(&app, &user, SecurityEvent::FactorAdded { factor: APP }, address).await;
         Ok(codes)
     })
     .await
@@ -119,8 +119,8 @@ pub async fn disable(
     let (app, session, client) = (app.clone(), session.clone(), client.clone());
     to_the_end(async move {
         let is_done = app.store.remove_totp((user.id, session.id), &proof.used, &entry).await?;
-        accept(&app, &proof, is_done, (&session, &client), now).await?;
-        security::tell(&app, &user, SecurityEvent::FactorRemoved { factor: APP }, client.address).await;
+        accept(&app, &proof, is_done, &session, &client, now).await?;
+        security::notify(&app, &user, SecurityEvent::FactorRemoved { factor: APP }, client.address).await;
         Ok(())
     })
     .await

@@ -68,7 +68,7 @@ pub struct ProjectLimits {
     /// The methods that are never allowed, if there is only one project.
     pub blocked_methods: Option<Vec<String>>,
     /// The keys whose limits are temporarily scaled down.
-    pub cooled: Vec<ThrottledKey>,
+    pub throttled: Vec<ThrottledKey>,
 }
 
 impl From<AskError> for ActionError {
@@ -114,7 +114,7 @@ impl Scope {
         Ok(Scope { tenant: found, requested: project, only, quotas })
     }
 
-    fn limits(&self, plan: Plan, cooled: Vec<ThrottledKey>) -> ProjectLimits {
+    fn limits(&self, plan: Plan, throttled: Vec<ThrottledKey>) -> ProjectLimits {
         let single = match self.quotas[..] {
             [(_, quota)] => Some(quota),
             _ => None,
@@ -126,7 +126,7 @@ impl Scope {
             cu_per_month: self.cu_per_month(),
             projects_with_quota: self.quotas.iter().filter(|(_, quota)| quota.has_row).count() as u64,
             blocked_methods: self.only.as_ref().map(|project| project.blocked_methods.clone()),
-            cooled,
+            throttled,
         }
     }
 
@@ -155,7 +155,7 @@ pub async fn usage(app: &AppState, tenant: TenantId, params: &Params<'_>) -> Res
     let plan = plan(app, &scope.tenant).await?;
     let view = app.usage.usage(&ask).await?;
     let rolling = WindowUsage::of(app, &scope, Period::Day, now).await?;
-    let cooled = throttled::cooled(app, &scope, &plan, now).await?;
+    let throttled = throttled::throttled(app, &scope, &plan, now).await?;
     let quotas = scope.quotas.iter().map(|(id, quota)| {
         let used = rolling.by(*id).billable_units;
         UsedQuota { project: *id, quota: *quota, used, budget: Budget::of(used, Some(quota.cu_per_day)) }
@@ -166,7 +166,7 @@ pub async fn usage(app: &AppState, tenant: TenantId, params: &Params<'_>) -> Res
         project: project.or(scope.only.as_ref().map(|project| project.id)),
         current: current::current(app, &scope, &plan, &rolling, now).await?,
         quotas: quotas.collect(),
-        limits: scope.limits(plan, cooled),
+        limits: scope.limits(plan, throttled),
     })
 }
 

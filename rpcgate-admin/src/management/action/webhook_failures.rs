@@ -64,7 +64,7 @@ pub async fn take_turns(
         if has_given_up
             && !is_gone(webhook)
             && !is_told(webhook)
-            && let Some((tenant, url)) = app.store.tell_failing(webhook, PAUSE, now).await?
+            && let Some((tenant, url)) = app.store.notify_of_failing(webhook, PAUSE, now).await?
         {
             let text = format!(
                 "Deliveries to the webhook {} fail: one was given up after its last attempt. The list of its \
@@ -75,7 +75,7 @@ pub async fn take_turns(
         }
     }
     for webhook in &turns.recovered {
-        if let Some((tenant, url)) = app.store.tell_recovered(*webhook, PAUSE, now).await? {
+        if let Some((tenant, url)) = app.store.notify_of_recovered(*webhook, PAUSE, now).await? {
             let text = format!("Deliveries to the webhook {} succeed again.", shown(&url));
             notify(app, tenant, *webhook, text).await?;
         }
@@ -87,10 +87,10 @@ pub async fn take_turns(
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
-pub async fn tell_withheld(app: &AppState) -> Result<(), ActionError> {
+pub async fn notify_of_withheld(app: &AppState) -> Result<(), ActionError> {
     let now = app.now();
     for webhook in app.store.withheld_webhooks(PAUSE, STEP).await? {
-        if let Some((tenant, url)) = app.store.tell_withheld(webhook, PAUSE, now).await? {
+        if let Some((tenant, url)) = app.store.notify_of_withheld(webhook, PAUSE, now).await? {
             tracing::info!(%webhook, "events are withheld from an endpoint: too many of its deliveries wait");
             let text = format!(
                 "Too many deliveries wait for the webhook {}. Events from about {} on are kept in the log of events and \

@@ -273,7 +273,8 @@ pub async fn replay(
     app: &AppState,
     actor: &Actor,
     id: WebhookId,
-    (from, to): (Time, Time),
+    from: Time,
+    to: Time,
 ) -> Result<u64, ActionError> {
     if to <= from {
         return Err(later_than_begin());

@@ -60,7 +60,7 @@ pub(super) fn shown(page: PageRequest, entries: Vec<(i64, Audit)>, headers: &Hea
     let last = entries.last().filter(|_| entries.len() as u64 == page.limit);
     let next = last.map(|(number, last)| format!("{}-{number}", last.at.micros()));
     let page = page.page(entries, next).map(|(_, entry)| EntryJson::from(entry));
-    let mut answer = if csv::is_wanted(headers) { table(page) } else { page.into_response() };
+    let mut answer = if csv::is_requested(headers) { table(page) } else { page.into_response() };
     answer.headers_mut().append(VARY, HeaderValue::from(ACCEPT));
     answer
 }

@@ -61,7 +61,7 @@ pub async fn finish_registration(
     Body(FinishRegistration { ceremony, credential, name }): Body<FinishRegistration>,
 ) -> Result<(StatusCode, Json<AddedPasskey>), ActionError> {
     let answer = RegistrationAnswer::read(credential)?;
-    let added = passkeys::finish_registration(&app, &session, &actor, (&ceremony, &answer), &name).await?;
+    let added = passkeys::finish_registration(&app, &session, &actor, &ceremony, &answer, &name).await?;
     Ok((StatusCode::CREATED, Json(added.into())))
 }
 
@@ -96,7 +96,7 @@ pub async fn remove(
     Id(id): Id<PasskeyId>,
     Body(factor): Body<GiveFactor>,
 ) -> Result<StatusCode, ActionError> {
-    passkeys::remove(&app, &session, id, &factor.given_as_proof()?, &client).await?;
+    passkeys::remove(&app, &session, id, &factor.into_proof()?, &client).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

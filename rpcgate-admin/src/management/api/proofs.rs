@@ -28,7 +28,7 @@ pub async fn give(
     client: Client,
     Body(proof): Body<GiveProof>,
 ) -> Result<StatusCode, ActionError> {
-    let given = proof.given_if_any()?.ok_or(ActionError::PROOF_REQUIRED)?;
+    let given = proof.into_optional()?.ok_or(ActionError::PROOF_REQUIRED)?;
     step_up::give(&app, &session, given, &client).await?;
     Ok(StatusCode::NO_CONTENT)
 }

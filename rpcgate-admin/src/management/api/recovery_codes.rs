@@ -26,5 +26,5 @@ pub async fn renew(
     client: Client,
     Body(factor): Body<GiveFactor>,
 ) -> Result<Json<RecoveryCodesJson>, ActionError> {
-    Ok(Json(recovery_codes::renew(&app, &session, &factor.given_as_proof()?, &client).await?.into()))
+    Ok(Json(recovery_codes::renew(&app, &session, &factor.into_proof()?, &client).await?.into()))
 }

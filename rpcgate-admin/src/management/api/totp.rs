@@ -35,7 +35,7 @@ pub async fn enroll(
     if session.user.confirmed_at.is_none() {
         return Err(totp::UNCONFIRMED);
     }
-    let session = step_up::require(&app, &session, proof.given_if_any()?, &client).await?;
+    let session = step_up::require(&app, &session, proof.into_optional()?, &client).await?;
     Ok(Json(totp::enroll(&app, &session, &client).await?.into()))
 }
 
@@ -57,7 +57,7 @@ pub async fn activate(
     Body(form): Body<ActivateTotp>,
 ) -> Result<Json<RecoveryCodesJson>, ActionError> {
     let other = GiveFactor { code: None, recovery_code: form.recovery_code, passkey: form.passkey };
-    let other = other.given_if_any()?;
+    let other = other.into_optional()?;
     let session = step_up::give_if_any(&app, &session, form.current_password, &client).await?;
     Ok(Json(totp::activate(&app, &session, &form.code, other, &client).await?.into()))
 }
@@ -79,7 +79,7 @@ pub async fn disable(
     client: Client,
     Body(factor): Body<GiveFactor>,
 ) -> Result<StatusCode, ActionError> {
-    totp::disable(&app, &session, &factor.given_as_proof()?, &client).await?;
+    totp::disable(&app, &session, &factor.into_proof()?, &client).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -247,7 +247,7 @@ pub async fn metrics(
 
 fn shown(usage: Usage, headers: &HeaderMap) -> Response {
     let mut answer =
-        if csv::is_wanted(headers) { table(&usage) } else { Json(View::from(usage)).into_response() };
+        if csv::is_requested(headers) { table(&usage) } else { Json(View::from(usage)).into_response() };
     answer.headers_mut().append(VARY, HeaderValue::from(ACCEPT));
     answer
 }

@@ -165,7 +165,7 @@ pub async fn replay(
     Body(range): Body<ReplayRange>,
 ) -> Result<(StatusCode, Json<ReplayStarted>), ActionError> {
     let ReplayRange { from: Moment(from), to: Moment(to) } = range;
-    let deliveries = action::webhooks::replay(&app, &actor, id, (from, to)).await?;
+    let deliveries = action::webhooks::replay(&app, &actor, id, from, to).await?;
     Ok((StatusCode::ACCEPTED, Json(ReplayStarted { deliveries })))
 }
 

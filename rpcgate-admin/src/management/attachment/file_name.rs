@@ -73,7 +73,7 @@ pub fn file_name(given: &str, kind: AttachmentKind) -> String {
     let name = shown.trim_matches(|c: char| c == '.' || c.is_whitespace());
     let own = extensions(kind).first().copied().unwrap_or("bin");
     let (stem, extension) = match name.rsplit_once('.') {
-        Some((stem, extension)) if is_kept(extension) => (stem, Some(extension)),
+        Some((stem, extension)) if is_allowed(extension) => (stem, Some(extension)),
         Some(_) => (name, Some(own)),
         None if name.is_empty() => (UNNAMED, Some(own)),
         None => (name, None),
@@ -86,7 +86,7 @@ pub fn file_name(given: &str, kind: AttachmentKind) -> String {
     }
 }
 
-fn is_kept(extension: &str) -> bool {
+fn is_allowed(extension: &str) -> bool {
     let is_plain = !extension.is_empty() && extension.bytes().all(|byte| byte.is_ascii_alphanumeric());
     is_plain && extension.len() <= MAX_EXTENSION && !RUN.contains(&extension.to_ascii_lowercase().as_str())
 }

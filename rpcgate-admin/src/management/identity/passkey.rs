@@ -194,7 +194,9 @@ impl PasskeySite {
     pub fn start_registration(
         &self,
         sealing: &Sealing,
-        (user, email, name): (UserId, &str, &str),
+        user: UserId,
+        email: &str,
+        name: &str,
         existing: Vec<Vec<u8>>,
         now: Time,
     ) -> Result<StartedCeremony, PasskeyError> {

@@ -137,7 +137,7 @@ impl MailQueue {
 
     /// Takes over the counters and the sender of `other`.
     #[must_use]
-    pub fn in_place_of(self, other: &MailQueue) -> Self {
+    pub fn replacing(self, other: &MailQueue) -> Self {
         let (wake, counts, failure) = (other.wake.clone(), other.counts.clone(), other.failure.clone());
         MailQueue { wake, counts, failure, ..self }
     }

@@ -73,7 +73,7 @@ impl Mail {
     }
 
     /// Makes the mail to the current address about a requested change of address.
-    pub fn email_change_asked(to: Address, after: &Address, dash_url: &str) -> Self {
+    pub fn email_change_requested(to: Address, after: &Address, dash_url: &str) -> Self {
         let link = MailObject::Account.url(dash_url);
         let text = format!(
             "Another e-mail address was entered for your account at rpcgate: {after}. The change takes effect when the \

@@ -4,7 +4,7 @@ use super::context::{GatePage, PageContext, PageResult};
 use super::filters;
 use super::form::{Form, PlainForm, QueryFields};
 use super::frame::Frame;
-use super::free_plan_offer::Offer;
+use super::free_plan_offer::FreePlanOffer;
 use super::outcome::Done;
 use super::problems::{Labels, Problems};
 use super::relative_address::redirect;
@@ -41,7 +41,7 @@ struct RegisterPage {
     name: String,
     email: String,
     widget: Option<Widget>,
-    offer: Offer,
+    offer: FreePlanOffer,
 }
 
 struct Widget {
@@ -123,7 +123,7 @@ async fn application(State(app): State<Arc<AppState>>, page: GatePage) -> PageRe
     // The offer is read from the database for anyone, so the API's limit on anonymous requests applies.
     app.limits.anonymous.admit(page.client.address)?;
     let (name, email, widget) = (String::new(), String::new(), Widget::of(&app));
-    let (frame, problems, offer) = (page.frame, Problems::default(), Offer::of(&app).await?);
+    let (frame, problems, offer) = (page.frame, Problems::default(), FreePlanOffer::of(&app).await?);
     let page = RegisterPage { frame, problems, name, email, widget, offer };
     Ok(with_policy(&app, ok(&page)))
 }
@@ -147,7 +147,7 @@ async fn register(
             Ok(shown_once(StatusCode::CREATED, &notice))
         }
         Err(error) => {
-            let (frame, widget, offer) = (page.frame, Widget::of(&app), Offer::of(&app).await?);
+            let (frame, widget, offer) = (page.frame, Widget::of(&app), FreePlanOffer::of(&app).await?);
             let form = |problems| RegisterPage { frame, problems, name, email, widget, offer };
             rejected(error, LABELS, form).map(|answer| with_policy(&app, answer))
         }

@@ -90,8 +90,8 @@ pub(crate) async fn get(PathParams(name): PathParams<String>, headers: HeaderMap
     let Some(Served { asset, hash, gzip, .. }) = found else {
         return ActionError::NotFound("path").into_response();
     };
-    let (tag, kept) = (format!("\"{}\"", &hash[..32]), kept(asset));
-    let head = [(ETAG, tag.as_str()), (CACHE_CONTROL, kept), (VARY, "accept-encoding")];
+    let (tag, cache_control) = (format!("\"{}\"", &hash[..32]), cache_control(asset));
+    let head = [(ETAG, tag.as_str()), (CACHE_CONTROL, cache_control), (VARY, "accept-encoding")];
     if values(&headers, IF_NONE_MATCH).any(|known| known.trim_start_matches("W/") == tag) {
         return (StatusCode::NOT_MODIFIED, head).into_response();
     }
@@ -104,7 +104,7 @@ pub(crate) async fn get(PathParams(name): PathParams<String>, headers: HeaderMap
 }
 
 /// Returns the `Cache-Control` value: unlimited caching for a file that is named by its hash.
-fn kept(asset: &Asset) -> &'static str {
+fn cache_control(asset: &Asset) -> &'static str {
     if asset.is_fixed { "no-cache" } else { "public, max-age=31536000, immutable" }
 }
 

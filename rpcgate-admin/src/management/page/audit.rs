@@ -81,18 +81,18 @@ impl AuditRow {
 
 /// Reads the beginning of a day from a form field.
 pub(super) fn day(fields: &FieldList, name: &'static str) -> Result<Option<Time>, ActionError> {
-    let Some(text) = fields.given(name) else { return Ok(None) };
+    let Some(text) = fields.filled(name) else { return Ok(None) };
     let moment = Moment::parse(&format!("{text}T00:00:00Z"));
     let Moment(at) = moment.ok_or_else(|| ActionError::field(name, "give a day, such as 2026-11-19"))?;
     Ok(Some(at))
 }
 
 fn filter_of(fields: &FieldList) -> Result<AuditFilter, ActionError> {
-    let user = fields.given("user").map(str::parse::<UserId>).transpose();
+    let user = fields.filled("user").map(str::parse::<UserId>).transpose();
     Ok(AuditFilter {
         user: user.map_err(|_| ActionError::field("user", "choose a member"))?,
-        action: fields.given("action").map(str::to_owned),
-        subject: fields.given("subject").map(str::to_owned),
+        action: fields.filled("action").map(str::to_owned),
+        subject: fields.filled("subject").map(str::to_owned),
         from: day(fields, "from")?,
         until: day(fields, "to")?.map(|at| at.plus(DAY)),
     })

@@ -77,7 +77,7 @@ async fn save(State(app): State<Arc<AppState>>, page: PageContext, fields: Field
     let now = BillingDetailsPage::of(&app, &page).await?;
     rejected(error, LABELS, |problems| BillingDetailsPage {
         version: now.version.again(&problems, &fields),
-        problems: problems.beside([
+        problems: problems.with_values([
             ("Name", now.name.clone(), sent("billing_name")),
             ("Address", now.address.clone(), sent("billing_address")),
             ("Tax number", now.tax_id.clone(), sent("billing_tax_id")),

@@ -114,7 +114,7 @@ fn empty_page(page: &PageContext, project: Project, query: &FieldList) -> Events
         events: Vec::new(),
         links: PageLinks::default(),
         kinds: kinds(),
-        is_filtered: ["chain", "event_type", "from", "to"].iter().any(|name| query.given(name).is_some()),
+        is_filtered: ["chain", "event_type", "from", "to"].iter().any(|name| query.filled(name).is_some()),
         chain: text("chain"),
         kind: text("event_type"),
         from: text("from"),
@@ -128,9 +128,9 @@ async fn read(
     project: ProjectId,
     query: &FieldList,
 ) -> Result<LogPage, ActionError> {
-    let kind = query.given("event_type").map(str::parse::<EventType>).transpose();
+    let kind = query.filled("event_type").map(str::parse::<EventType>).transpose();
     let filter = ChainEventFilter {
-        chain: query.given("chain").map(str::to_owned),
+        chain: query.filled("chain").map(str::to_owned),
         kind: kind.map_err(|_| ActionError::field("event_type", "choose an event"))?,
         from: time_field(query, "from")?,
         to: time_field(query, "to")?,

@@ -41,7 +41,7 @@ pub(crate) fn cut<T>(all: Vec<T>, query: &FieldList, path: &str) -> (Vec<T>, Pag
 /// # Errors
 /// [`ActionError::Invalid`] for a cursor that no list has issued.
 pub(crate) fn cursor<I: FromStr>(query: &FieldList) -> Result<Option<(Time, I)>, ActionError> {
-    let Some(text) = query.given("cursor") else { return Ok(None) };
+    let Some(text) = query.filled("cursor") else { return Ok(None) };
     let place = text
         .split_once('-')
         .and_then(|(at, id)| Some((Time::from_micros(at.parse().ok()?), id.parse().ok()?)));
@@ -56,7 +56,7 @@ pub(crate) fn cursor_links(query: &FieldList, path: &str, next: Option<(Time, im
     PageLinks {
         summary: String::new(),
         older: next.map(|(at, id)| format!("{first}{joint}cursor={}", time_cursor(at, id))),
-        newer: query.given("cursor").map(|_| first),
+        newer: query.filled("cursor").map(|_| first),
     }
 }
 

@@ -222,13 +222,13 @@ async fn list(
 
 /// Reads the filter from a query. An unknown word filters nothing.
 fn filter(query: &FieldList) -> DeliveryFilter {
-    let chain = query.given("chain").map(|name| match rpcgate_chains::scoped(name) {
+    let chain = query.filled("chain").map(|name| match rpcgate_chains::scoped(name) {
         Some(chain) => chain.as_str().to_owned(),
         None => name.to_owned(),
     });
     DeliveryFilter {
-        status: query.given("status").and_then(|status| status.parse().ok()),
-        kind: query.given("event_type").and_then(|kind| kind.parse::<EventType>().ok()),
+        status: query.filled("status").and_then(|status| status.parse().ok()),
+        kind: query.filled("event_type").and_then(|kind| kind.parse::<EventType>().ok()),
         chain,
     }
 }

@@ -499,7 +499,7 @@ mod tests {
         let (tenant, now) = (owner.user.tenant.unwrap(), site.app.now());
         let request = RequestId::new(now);
         let asked = site.app.store.ask_explanation(request, Some(tenant), now).await.unwrap();
-        site.app.store.answer_asked(asked, tenant, explanation).await.unwrap();
+        site.app.store.answer_explanation_request(asked, tenant, explanation).await.unwrap();
         request
     }
 

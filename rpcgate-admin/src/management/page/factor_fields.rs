@@ -69,11 +69,11 @@ pub(super) fn code(text: &str) -> GivenFactor {
 /// # Errors
 /// [`ActionError::Invalid`] if the form has no factor or a malformed passkey response.
 pub(super) fn of_form(fields: &FieldList, name: &'static str) -> Result<GivenFactor, ActionError> {
-    if let Some(ceremony) = fields.given("ceremony") {
+    if let Some(ceremony) = fields.filled("ceremony") {
         let answer = Box::new(PasskeyAnswer::read(credential(fields)?)?);
         return Ok(GivenFactor::Passkey { ceremony: ceremony.to_owned(), answer });
     }
-    let given = fields.given(name).ok_or_else(|| ActionError::field(name, "give a code"))?;
+    let given = fields.filled(name).ok_or_else(|| ActionError::field(name, "give a code"))?;
     Ok(code(given))
 }
 

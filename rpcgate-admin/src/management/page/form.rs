@@ -86,7 +86,7 @@ impl FieldList {
     }
 
     /// Returns the value of a field unless it is empty.
-    pub(crate) fn given(&self, name: &str) -> Option<&str> {
+    pub(crate) fn filled(&self, name: &str) -> Option<&str> {
         Some(self.one(name)).filter(|value| !value.is_empty())
     }
 
@@ -105,7 +105,7 @@ impl FieldList {
     /// # Errors
     /// [`ActionError::Invalid`] for any other text.
     pub(crate) fn number<N: std::str::FromStr>(&self, name: &'static str) -> Result<Option<N>, ActionError> {
-        let Some(text) = self.given(name) else { return Ok(None) };
+        let Some(text) = self.filled(name) else { return Ok(None) };
         let plain: String = text.chars().filter(|c| !matches!(c, ',' | ' ' | '\u{a0}')).collect();
         plain.parse().map(Some).map_err(|_| ActionError::field(name, "give a number, such as 1,000"))
     }
@@ -207,7 +207,7 @@ mod tests {
         let fields = FieldList::of("chains=eth&name=+A+%26+B+&chains=btc&empty=&cu=1%2C000&bad=x").unwrap();
         assert_eq!((fields.one("name"), fields.one("none")), ("A & B", ""));
         assert_eq!(fields.all("chains").collect::<Vec<_>>(), ["eth", "btc"]);
-        assert!(fields.has("empty") && !fields.has("none") && fields.given("empty").is_none());
+        assert!(fields.has("empty") && !fields.has("none") && fields.filled("empty").is_none());
         assert_eq!(fields.number::<u64>("cu").unwrap(), Some(1_000));
         assert_eq!(fields.number::<u64>("empty").unwrap(), None);
         assert!(fields.number::<u64>("bad").is_err());

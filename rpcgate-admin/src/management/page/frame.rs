@@ -288,7 +288,7 @@ impl Frame {
     }
 
     /// Returns the relative path to a navigation entry.
-    pub(crate) fn way(&self, entry: &NavEntry) -> String {
+    pub(crate) fn href(&self, entry: &NavEntry) -> String {
         if entry.path == "./" { self.home().to_owned() } else { format!("{}{}", self.root, entry.path) }
     }
 

@@ -9,12 +9,12 @@ use rpcgate_core::plan::Tier;
 const NAMED: usize = 5;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Offer {
+pub(super) struct FreePlanOffer {
     pub(super) title: &'static str,
     pub(super) facts: Vec<String>,
 }
 
-impl Offer {
+impl FreePlanOffer {
     /// Returns the offer under the operators' current settings.
     ///
     /// # Errors
@@ -36,7 +36,7 @@ impl Offer {
             facts.push("No card needed".into());
         }
         let title = if is_free { "Free, for as long as you like" } else { "What you get" };
-        Ok(Offer { title, facts })
+        Ok(FreePlanOffer { title, facts })
     }
 }
 
@@ -61,7 +61,7 @@ mod tests {
     #[tokio::test]
     async fn the_offer_is_that_of_the_configuration() {
         let site = Site::of("[plans.free]\nper_minute = 7\nper_hour = 400\nper_day = 4321\n[chains.eth]\nnodes = [\"http://127.0.0.1:1/\"]\n").await;
-        let Offer { facts, .. } = Offer::of(&site.app).await.unwrap();
+        let FreePlanOffer { facts, .. } = FreePlanOffer::of(&site.app).await.unwrap();
         assert_eq!(facts[..2], ["eth behind one key", "7 requests a minute and 4,321 a day for each key"]);
     }
 }

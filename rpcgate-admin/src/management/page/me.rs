@@ -73,7 +73,7 @@ async fn rename(State(app): State<Arc<AppState>>, page: PageContext, fields: Fie
             let shown = ProfilePage::of(&page, Problems::default());
             rejected(error, LABELS, |problems| ProfilePage {
                 version: shown.version.again(&problems, &fields),
-                problems: problems.beside([("Name", shown.name, name.to_owned())]),
+                problems: problems.with_values([("Name", shown.name, name.to_owned())]),
                 name: name.to_owned(),
                 ..shown
             })

@@ -138,7 +138,7 @@ async fn again(app: &AppState, page: &PageContext, error: ActionError, fields: &
     }
     let team = team(app, page).await?;
     let (email, role) =
-        (fields.one("email").to_owned(), fields.given("role").unwrap_or(&team.role).to_owned());
+        (fields.one("email").to_owned(), fields.filled("role").unwrap_or(&team.role).to_owned());
     rejected(error, LABELS, |problems| TeamPage { problems, email, role, ..team })
 }
 
@@ -195,7 +195,7 @@ async fn set_role(
             let version = team.versions.remove(&id).unwrap_or_default();
             rejected(error, LABELS, |problems| {
                 team.versions.insert(id, version.again(&problems, &fields));
-                TeamPage { problems: problems.beside(value), refused_role: Some((id, sent)), ..team }
+                TeamPage { problems: problems.with_values(value), refused_role: Some((id, sent)), ..team }
             })
         }
     }
@@ -271,7 +271,7 @@ async fn rename(State(app): State<Arc<AppState>>, page: PageContext, fields: Fie
     let team = team(&app, &page).await?;
     rejected(error, LABELS, |problems| TeamPage {
         tenant_version: team.tenant_version.again(&problems, &fields),
-        problems: problems.beside([("Name", team.tenant_name.clone(), sent.clone())]),
+        problems: problems.with_values([("Name", team.tenant_name.clone(), sent.clone())]),
         typed_name: sent,
         ..team
     })

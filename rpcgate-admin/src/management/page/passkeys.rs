@@ -81,7 +81,7 @@ async fn finish(State(app): State<Arc<AppState>>, Proven(page): Proven, fields: 
     let (ceremony, name) = (fields.one("ceremony"), fields.one("name").to_owned());
     let added = async {
         let answer = RegistrationAnswer::read(credential(&fields)?)?;
-        passkeys::finish_registration(&app, &page.session, &page.actor, (ceremony, &answer), &name).await
+        passkeys::finish_registration(&app, &page.session, &page.actor, ceremony, &answer, &name).await
     };
     match added.await {
         Ok(RegisteredPasskey { recovery_codes: Some(codes), .. }) => {
@@ -140,7 +140,7 @@ async fn start_log_in(State(app): State<Arc<AppState>>, page: GatePage, fields: 
     if let Err(error) = app.limits.anonymous.admit(page.client.address) {
         return begun(Err(error.into()));
     }
-    begun(passkeys::start_log_in(&app, fields.given("token")).await)
+    begun(passkeys::start_log_in(&app, fields.filled("token")).await)
 }
 
 async fn log_in(State(app): State<Arc<AppState>>, page: GatePage, fields: FieldList) -> PageResult {

@@ -59,7 +59,7 @@ impl Problems {
     /// Adds the current values next to the submitted ones if the object changed: the label, the current and the
     /// submitted text of each. Equal values are left out.
     #[must_use]
-    pub(crate) fn beside<L: Into<String>>(
+    pub(crate) fn with_values<L: Into<String>>(
         mut self,
         values: impl IntoIterator<Item = (L, String, String)>,
     ) -> Self {
@@ -168,12 +168,12 @@ mod tests {
             ]
         };
         let changed = ActionError::Refused(ErrorCode::PreconditionFailed, "it has been changed meanwhile");
-        let problems = Problems::of(&changed, LABELS).beside(values());
+        let problems = Problems::of(&changed, LABELS).with_values(values());
         assert!(problems.is_changed() && problems.any());
         let value =
             ChangedValue { label: "Name".to_owned(), now: "theirs".to_owned(), sent: "mine".to_owned() };
         assert_eq!(problems.changes(), [value]);
-        let other = Problems::of(&ActionError::Conflict("it is over"), LABELS).beside(values());
+        let other = Problems::of(&ActionError::Conflict("it is over"), LABELS).with_values(values());
         assert!(!other.is_changed() && other.changes().is_empty());
     }
 

@@ -176,7 +176,7 @@ async fn rename(
             let shown = settings_page(&app, &page, id).await?;
             rejected(error, LABELS, |problems| ProjectSettingsPage {
                 version: shown.version.again(&problems, &fields),
-                problems: problems.beside([("Name", shown.project.name.clone(), name.clone())]),
+                problems: problems.with_values([("Name", shown.project.name.clone(), name.clone())]),
                 name,
                 ..shown
             })

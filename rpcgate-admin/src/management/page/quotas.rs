@@ -45,7 +45,7 @@ struct LimitsPage {
     /// The used part of the quota; `None` while usage cannot be read.
     meters: Option<QuotaMeters>,
     plan: Plan,
-    cooled: Vec<ThrottledKey>,
+    throttled: Vec<ThrottledKey>,
     version: FormVersion,
     /// One method a line.
     allowed_methods: String,
@@ -107,7 +107,7 @@ async fn save(
             ];
             rejected(error, LABELS, |problems| LimitsPage {
                 version: shown.version.again(&problems, &fields),
-                problems: problems.beside(lists),
+                problems: problems.with_values(lists),
                 allowed_methods: allowed_methods.to_owned(),
                 blocked_methods: blocked_methods.to_owned(),
                 ..shown
@@ -123,10 +123,10 @@ async fn limits_page(app: &AppState, page: &PageContext, id: ProjectId) -> Resul
     let params = Params { project_id: Some(&name), ..Params::default() };
     // Lists of methods can be changed while usage cannot be read.
     let used = if_readable(usage(app, project.tenant, &params).await)?;
-    let (quota, meters, plan, cooled) = match used {
+    let (quota, meters, plan, throttled) = match used {
         Some(used) => {
             let quota = used.quotas.first().map(|quota| quota.quota).unwrap_or_default();
-            (quota, Some(QuotaMeters::of(&used.current, &quota)), used.limits.plan, used.limits.cooled)
+            (quota, Some(QuotaMeters::of(&used.current, &quota)), used.limits.plan, used.limits.throttled)
         }
         None => {
             let tenant = tenants::get(app, &page.actor, project.tenant).await?;
@@ -142,7 +142,7 @@ async fn limits_page(app: &AppState, page: &PageContext, id: ProjectId) -> Resul
         quota,
         meters,
         plan,
-        cooled,
+        throttled,
         allowed_methods: project.allowed_methods.join("\n"),
         blocked_methods: project.blocked_methods.join("\n"),
         project,

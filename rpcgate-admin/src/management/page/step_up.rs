@@ -48,7 +48,7 @@ impl FromRequestParts<Arc<AppState>> for SteppedUp {
         let page = PageContext::from_request_parts(parts, app).await?;
         match step_up::is_needed(app, &page.session).await {
             Ok(false) => Ok(SteppedUp(page)),
-            Ok(true) => Err(to_step_up(&page, &way_back(&page, parts, app))),
+            Ok(true) => Err(to_step_up(&page, &return_path(&page, parts, app))),
             Err(error) => Err(error.into_response()),
         }
     }
@@ -67,7 +67,7 @@ impl FromRequestParts<Arc<AppState>> for Proven {
         if page.session.is_proved(app.now()) {
             return Ok(Proven(page));
         }
-        Err(to_step_up(&page, &way_back(&page, parts, app)))
+        Err(to_step_up(&page, &return_path(&page, parts, app)))
     }
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn for_missing_proof(page: &PageContext, error: &ActionError, next: &
 }
 
 /// Returns the page to which the user returns, below the root.
-fn way_back(page: &PageContext, parts: &Parts, app: &AppState) -> String {
+fn return_path(page: &PageContext, parts: &Parts, app: &AppState) -> String {
     if matches!(parts.method, Method::GET | Method::HEAD) {
         return page.frame(PageSection::Nowhere).here;
     }

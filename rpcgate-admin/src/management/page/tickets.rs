@@ -170,7 +170,7 @@ async fn create(State(app): State<Arc<AppState>>, page: PageContext, fields: Fie
         let category = all.find(|category| category.name() == fields.one("category"));
         let category = category.ok_or_else(|| ActionError::field("category", "choose what it is about"))?;
         // The plan is ignored unless the category is a limit increase.
-        let plan = fields.given("plan").filter(|_| category == TicketCategory::LimitIncrease);
+        let plan = fields.filled("plan").filter(|_| category == TicketCategory::LimitIncrease);
         let requested = plan.map(|plan| RequestedPlan::of(plan.to_owned()));
         let (subject, text) = (fields.one("subject").to_owned(), fields.one("text").to_owned());
         tickets::create(&app, &page.actor, NewTicket { category, subject, text, requested }).await
@@ -273,7 +273,7 @@ async fn rate(
     let rated = async {
         let rating = fields.number::<u8>("rating")?;
         let rating = rating.ok_or_else(|| ActionError::field("rating", "choose a rating"))?;
-        tickets::rate(&app, &page.actor, id, rating, fields.given("text")).await
+        tickets::rate(&app, &page.actor, id, rating, fields.filled("text")).await
     };
     match rated.await {
         Ok(_) => Ok(page.done(&format!("support/{id}"), Done::TicketRated)),

@@ -32,7 +32,7 @@ pub(crate) fn routes() -> Router<Arc<AppState>> {
         .route("/account/security/totp", get(show).merge(post(enroll)))
         .route("/account/security/totp/activate", post(activate))
         .route("/account/security/totp/off", confirmed::<AppRemoval>())
-        .route("/totp", get(moved))
+        .route("/totp", get(redirect))
 }
 
 /// The page that offers to add an app, and asks for its first code.
@@ -53,7 +53,7 @@ struct FirstCode {
 }
 
 /// Redirects from an earlier address of this page.
-async fn moved(page: PageContext) -> PageResult {
+async fn redirect(page: PageContext) -> PageResult {
     Ok(page.to(SECURITY))
 }
 

@@ -10,7 +10,7 @@ use rpcgate_core::clock::Time;
 /// # Errors
 /// [`ActionError::Invalid`] for any other text.
 pub(super) fn time_field(fields: &FieldList, name: &'static str) -> Result<Option<Time>, ActionError> {
-    let Some(text) = fields.given(name) else { return Ok(None) };
+    let Some(text) = fields.filled(name) else { return Ok(None) };
     let text = text.strip_suffix(['Z', 'z']).unwrap_or(text).replace(' ', "T");
     let moment = match text.len() {
         16 => Moment::parse(&format!("{text}:00Z")),

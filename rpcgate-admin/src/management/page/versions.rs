@@ -63,7 +63,7 @@ impl fmt::Display for FormVersion {
 /// nothing.
 pub(crate) fn condition(fields: &FieldList) -> Option<IfMatch> {
     let mut version = [0; 16];
-    let known = hex::decode_to_slice(fields.given(VERSION)?, &mut version).map(|()| Version(version));
+    let known = hex::decode_to_slice(fields.filled(VERSION)?, &mut version).map(|()| Version(version));
     Some(IfMatch::OneOf(known.into_iter().collect()))
 }
 

@@ -156,7 +156,7 @@ async fn list(
 }
 
 fn project_field(fields: &FieldList) -> Result<Option<ProjectId>, ActionError> {
-    let given = fields.given("project_id").map(str::parse::<ProjectId>).transpose();
+    let given = fields.filled("project_id").map(str::parse::<ProjectId>).transpose();
     given.map_err(|_| ActionError::NotFound("project"))
 }
 
@@ -320,7 +320,7 @@ async fn save(
             ];
             rejected(error, LABELS, |problems| WebhookSettingsPage {
                 version: shown.version.again(&problems, &fields),
-                problems: problems.beside(values),
+                problems: problems.with_values(values),
                 url,
                 active,
                 standard_headers,
@@ -404,7 +404,7 @@ async fn replay(
         let missing = |name| ActionError::field(name, "give a time, such as 2026-11-19T14:26, in UTC");
         let from = time_field(&fields, "from")?.ok_or_else(|| missing("from"))?;
         let to = time_field(&fields, "to")?.ok_or_else(|| missing("to"))?;
-        webhooks::replay(&app, &page.actor, id, (from, to)).await
+        webhooks::replay(&app, &page.actor, id, from, to).await
     };
     match replayed.await {
         Ok(0) => {

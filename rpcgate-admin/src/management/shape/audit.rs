@@ -49,7 +49,7 @@ impl From<Audit> for EntryJson {
 
 /// Returns the entries as a CSV file.
 pub(crate) fn csv_file(entries: Vec<(i64, Audit)>) -> Response {
-    table(ListPage::whole(entries).map(|(_, entry)| EntryJson::from(entry)))
+    table(ListPage::complete(entries).map(|(_, entry)| EntryJson::from(entry)))
 }
 
 pub(crate) fn table(page: ListPage<EntryJson>) -> Response {

@@ -13,7 +13,7 @@ pub(crate) fn file() -> String {
 
 /// Reports whether a client prefers CSV to JSON (RFC 9110, section 12.5.1). CSV must be named explicitly: a client that
 /// accepts anything gets JSON.
-pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
+pub(crate) fn is_requested(headers: &HeaderMap) -> bool {
     let (mut csv, mut json, mut any) = (None, None, 0);
     let ranges = headers.get_all(ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
     for range in ranges.flat_map(|value| value.split(',')) {
@@ -90,7 +90,7 @@ mod tests {
         for value in accept {
             headers.append(ACCEPT, http::HeaderValue::from_static(value));
         }
-        is_wanted(&headers)
+        is_requested(&headers)
     }
 
     #[test]

@@ -76,23 +76,23 @@ impl GiveFactor {
     ///
     /// # Errors
     /// [`ActionError::Invalid`] unless exactly one form is given.
-    pub fn given(self) -> Result<GivenFactor, ActionError> {
-        self.given_if_any()?.ok_or_else(wrong_number)
+    pub fn into_given(self) -> Result<GivenFactor, ActionError> {
+        self.into_optional()?.ok_or_else(wrong_number)
     }
 
     /// Returns the factor of a request that needs it as a proof.
     ///
     /// # Errors
     /// [`ActionError::PROOF_REQUIRED`] if none is given, [`ActionError::Invalid`] if several forms are given.
-    pub(crate) fn given_as_proof(self) -> Result<GivenFactor, ActionError> {
-        self.given_if_any()?.ok_or(ActionError::PROOF_REQUIRED)
+    pub(crate) fn into_proof(self) -> Result<GivenFactor, ActionError> {
+        self.into_optional()?.ok_or(ActionError::PROOF_REQUIRED)
     }
 
     /// Returns the factor, if one is given.
     ///
     /// # Errors
     /// [`ActionError::Invalid`] if several forms are given.
-    pub fn given_if_any(self) -> Result<Option<GivenFactor>, ActionError> {
+    pub fn into_optional(self) -> Result<Option<GivenFactor>, ActionError> {
         let mut given = Vec::new();
         given.extend(self.code.map(GivenFactor::Code));
         given.extend(self.recovery_code.map(GivenFactor::RecoveryCode));

@@ -144,7 +144,7 @@ pub struct ListPage<T> {
 
 impl<T> ListPage<T> {
     /// Returns a page with all entries.
-    pub fn whole(entries: Vec<T>) -> Self {
+    pub fn complete(entries: Vec<T>) -> Self {
         ListPage { entries, next: None }
     }
 

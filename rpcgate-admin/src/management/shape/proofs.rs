@@ -44,14 +44,14 @@ impl GiveProof {
     /// [`ActionError::Invalid`] if several factors are given.
     pub fn parts(self) -> Result<(Option<Typed>, Option<GivenFactor>), ActionError> {
         let factor = GiveFactor { code: self.code, recovery_code: self.recovery_code, passkey: self.passkey };
-        Ok((self.current_password, factor.given_if_any()?))
+        Ok((self.current_password, factor.into_optional()?))
     }
 
     /// Returns the proof, if one is given. A factor takes precedence over the password.
     ///
     /// # Errors
     /// [`ActionError::Invalid`] if several factors are given.
-    pub fn given_if_any(self) -> Result<Option<GivenProof>, ActionError> {
+    pub fn into_optional(self) -> Result<Option<GivenProof>, ActionError> {
         let (password, factor) = self.parts()?;
         Ok(factor.map(GivenProof::Factor).or(password.map(GivenProof::Password)))
     }

@@ -48,14 +48,14 @@ impl<K: Copy + Eq + Hash> SlotCounts<K> {
     }
 
     /// Returns the number of places that a holder of `its` places may take within its share.
-    fn own_room(&self, its: usize, places: usize) -> usize {
+    fn own_slots(&self, its: usize, places: usize) -> usize {
         (places / SHARE).max(1).saturating_sub(its).min(self.free(places))
     }
 
     /// Returns the number of places that a holder of `its` places may take in total.
-    fn room(&self, its: usize, places: usize) -> usize {
+    fn free_slots(&self, its: usize, places: usize) -> usize {
         let spare = self.free(places).saturating_sub(places / RESERVE);
-        self.own_room(its, places).max(spare)
+        self.own_slots(its, places).max(spare)
     }
 
     fn of(&self, one: K) -> usize {
@@ -128,27 +128,27 @@ impl AttemptSlots {
     }
 
     /// Returns the number of places that a project may take by this rule, if there are `places` in total.
-    pub fn room(&self, owner: SlotOwner, rule: SlotRule, places: usize) -> usize {
+    pub fn free_slots(&self, owner: SlotOwner, rule: SlotRule, places: usize) -> usize {
         let its = self.tenants.of(owner.tenant);
         let tenant = match rule {
-            SlotRule::OfProject | SlotRule::OfTenant => self.tenants.own_room(its, places),
-            SlotRule::Any => self.tenants.room(its, places),
+            SlotRule::OfProject | SlotRule::OfTenant => self.tenants.own_slots(its, places),
+            SlotRule::Any => self.tenants.free_slots(its, places),
         };
         let none = SlotCounts::default();
         let projects = self.projects.get(&owner.tenant).unwrap_or(&none);
         let (its, all) = (projects.of(owner.project), its + tenant);
         match rule {
-            SlotRule::OfProject => projects.own_room(its, all),
-            SlotRule::OfTenant | SlotRule::Any => projects.room(its, all),
+            SlotRule::OfProject => projects.own_slots(its, all),
+            SlotRule::OfTenant | SlotRule::Any => projects.free_slots(its, all),
         }
     }
 
     /// Returns the capacity of each tenant that has places, and that of any other tenant.
-    pub fn rooms(&self, places: usize) -> (HashMap<TenantId, TenantCapacity>, TenantCapacity) {
+    pub fn capacities(&self, places: usize) -> (HashMap<TenantId, TenantCapacity>, TenantCapacity) {
         let room = |projects: &SlotCounts<ProjectId>| {
             let its = projects.all;
-            let more = self.tenants.room(its, places);
-            let of = |its_projects| projects.room(its_projects, its + more);
+            let more = self.tenants.free_slots(its, places);
+            let of = |its_projects| projects.free_slots(its_projects, its + more);
             TenantCapacity {
                 all: more,
                 each_project: of(0),
@@ -172,7 +172,7 @@ mod tests {
     /// Takes all places that a project may take.
     fn fill(places: &mut AttemptSlots, owner: SlotOwner, all: usize) -> usize {
         let mut count = 0;
-        while places.room(owner, SlotRule::Any, all) > 0 {
+        while places.free_slots(owner, SlotRule::Any, all) > 0 {
             places.take(owner);
             count += 1;
         }
@@ -184,21 +184,25 @@ mod tests {
     fn a_single_tenant_gets_most_slots_and_leaves_a_reserve_for_later_ones() {
         let mut places = AttemptSlots::default();
         assert_eq!(fill(&mut places, owner(1, 1), 512), 288, "a quarter of 384 stays for its other projects");
-        assert_eq!(places.room(owner(1, 2), SlotRule::Any, 512), 48);
+        assert_eq!(places.free_slots(owner(1, 2), SlotRule::Any, 512), 48);
         let more: usize = (2..50).map(|project| fill(&mut places, owner(1, project), 512)).sum();
         assert_eq!((more, places.taken()), (96, 384), "however many projects it has");
-        assert_eq!(places.room(owner(1, 99), SlotRule::Any, 512), 0);
+        assert_eq!(places.free_slots(owner(1, 99), SlotRule::Any, 512), 0);
         let other = owner(2, 1);
-        assert_eq!(places.room(other, SlotRule::Any, 512), 48, "and a quarter of 64 for those of the other");
-        assert_eq!(places.room(other, SlotRule::OfTenant, 512), 48);
-        assert_eq!(places.room(other, SlotRule::OfProject, 512), 8);
+        assert_eq!(
+            places.free_slots(other, SlotRule::Any, 512),
+            48,
+            "and a quarter of 64 for those of the other"
+        );
+        assert_eq!(places.free_slots(other, SlotRule::OfTenant, 512), 48);
+        assert_eq!(places.free_slots(other, SlotRule::OfProject, 512), 8);
         places.give(owner(1, 1));
-        assert_eq!(places.room(owner(1, 60), SlotRule::Any, 512), 1, "nobody else wants it");
+        assert_eq!(places.free_slots(owner(1, 60), SlotRule::Any, 512), 1, "nobody else wants it");
         places.take(other);
-        assert_eq!(places.room(owner(1, 60), SlotRule::Any, 512), 0);
-        assert_eq!(places.room(other, SlotRule::Any, 0), 0, "fewer places than are taken");
+        assert_eq!(places.free_slots(owner(1, 60), SlotRule::Any, 512), 0);
+        assert_eq!(places.free_slots(other, SlotRule::Any, 0), 0, "fewer places than are taken");
         for few in [1, 2, 3] {
-            assert_eq!(AttemptSlots::default().room(other, SlotRule::Any, few), few);
+            assert_eq!(AttemptSlots::default().free_slots(other, SlotRule::Any, few), few);
         }
         let before = places.clone();
         places.give(owner(3, 1));
@@ -221,7 +225,7 @@ mod tests {
                 if gives {
                     places.give(one);
                     *its = its.saturating_sub(1);
-                } else if places.room(one, SlotRule::Any, most) > 0 {
+                } else if places.free_slots(one, SlotRule::Any, most) > 0 {
                     places.take(one);
                     *its += 1;
                 }
@@ -230,8 +234,8 @@ mod tests {
                 let of = |tenant| -> usize {
                     model.iter().filter(|((of, _), _)| *of == tenant).map(|(_, its)| its).sum()
                 };
-                let (rooms, other) = places.rooms(most);
-                prop_assert_eq!(other.each_project, places.room(owner(9, 1), SlotRule::Any, most));
+                let (rooms, other) = places.capacities(most);
+                prop_assert_eq!(other.each_project, places.free_slots(owner(9, 1), SlotRule::Any, most));
                 for tenant in 0..4 {
                     let room = rooms.get(&TenantId(tenant)).unwrap_or(&other);
                     let may = all < most && (of(tenant) < (most / 8).max(1) || most - all > most / 4);
@@ -240,7 +244,7 @@ mod tests {
                     for project in 0..4 {
                         let one = owner(tenant, project);
                         let its = room.projects.get(&one.project).copied().unwrap_or(room.each_project);
-                        let rules = SlotRule::ALL.map(|rule| places.room(one, rule, most));
+                        let rules = SlotRule::ALL.map(|rule| places.free_slots(one, rule, most));
                         prop_assert!(rules.is_sorted() && rules[2] == its && its <= room.all);
                         any |= its > 0;
                     }

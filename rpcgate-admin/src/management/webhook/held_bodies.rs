@@ -67,13 +67,13 @@ impl HeldBodies {
     }
 
     /// Returns the number of bytes that are free of `limit`.
-    pub fn room(&self, limit: usize) -> usize {
+    pub fn capacity(&self, limit: usize) -> usize {
         limit.saturating_sub(self.all.bytes)
     }
 
     /// Returns the tenants that may hold no more of `limit`.
     pub fn full(&self, limit: usize) -> impl Iterator<Item = TenantId> {
-        let is_reserved = self.room(limit) <= limit / RESERVE;
+        let is_reserved = self.capacity(limit) <= limit / RESERVE;
         let full = self.tenants.iter().filter(move |(_, its)| is_reserved && its.bytes >= limit / SHARE);
         full.map(|(tenant, _)| *tenant)
     }
@@ -98,12 +98,12 @@ mod tests {
         let held = bodies.take(ONE, first, body(3));
         assert!(Arc::ptr_eq(&held, &bodies.take(OTHER, first, body(3))), "the second copy is dropped");
         bodies.take(ONE, second, body(2));
-        assert_eq!(bodies.room(9), 4);
+        assert_eq!(bodies.capacity(9), 4);
         let ends =
             [(ONE, first, 4), (ONE, second, 6), (OTHER, second, 6), (OTHER, first, 9), (OTHER, first, 9)];
         for (tenant, event, left) in ends {
             bodies.give(tenant, event);
-            assert_eq!(bodies.room(9), left);
+            assert_eq!(bodies.capacity(9), left);
         }
         assert!(bodies.tenants.is_empty());
     }
@@ -115,7 +115,7 @@ mod tests {
         let mut event = 0;
         let mut fill = |bodies: &mut HeldBodies, tenant| {
             let mut sum = 0;
-            while bodies.room(160) > 0 && bodies.full(160).all(|full| full != tenant) {
+            while bodies.capacity(160) > 0 && bodies.full(160).all(|full| full != tenant) {
                 event += 1;
                 bodies.take(tenant, ChainEventId(event), body(10));
                 sum += 10;
@@ -123,7 +123,7 @@ mod tests {
             sum
         };
         assert_eq!((fill(&mut bodies, ONE), fill(&mut bodies, OTHER)), (120, 20));
-        assert_eq!((fill(&mut bodies, TenantId(3)), bodies.room(160)), (20, 0));
+        assert_eq!((fill(&mut bodies, TenantId(3)), bodies.capacity(160)), (20, 0));
         bodies.give(ONE, ChainEventId(1));
         assert_eq!((fill(&mut bodies, ONE), fill(&mut bodies, TenantId(4))), (0, 10), "it waits for others");
     }

@@ -58,7 +58,7 @@ impl EndpointLoad {
     }
 
     /// Returns the number of further deliveries that may be claimed.
-    pub fn room(&self, per_endpoint: usize, at: LoadMoment) -> usize {
+    pub fn capacity(&self, per_endpoint: usize, at: LoadMoment) -> usize {
         let held = self.running.len() + self.waiting.len();
         if self.breaker.is_open() {
             return usize::from(held == 0 && self.breaker.is_pause_over(at.now));
@@ -215,7 +215,7 @@ mod tests {
         assert!(load.begin(8, LONGEST, at(0)).is_some());
         assert!(load.begin(8, LONGEST, at(1_000)).is_some());
         assert!(load.begin(8, LONGEST, at(1_001)).is_none());
-        assert_eq!(load.room(8, at(1_001)), 0);
+        assert_eq!(load.capacity(8, at(1_001)), 0);
         load.end(Duration::ZERO, true, 8, at(1_500));
         assert!(load.begin(8, LONGEST, at(1_501)).is_some());
     }
@@ -231,11 +231,11 @@ mod tests {
         }
         assert_eq!(load.give_back(LONGEST, Duration::ZERO).len(), 3, "all but one");
         assert!(load.begin(8, LONGEST, at(4_900)).is_none());
-        assert_eq!(load.room(8, at(4_900)), 0);
+        assert_eq!(load.capacity(8, at(4_900)), 0);
         assert!(load.begin(8, LONGEST, at(5_010)).is_some());
         load.end(Duration::from_millis(5_010), false, 8, at(5_020));
-        assert_eq!(load.room(8, at(5_100)), 0, "the pause is longer now");
-        assert_eq!(load.room(8, at(15_100)), 1);
+        assert_eq!(load.capacity(8, at(5_100)), 0, "the pause is longer now");
+        assert_eq!(load.capacity(8, at(15_100)), 1);
         load.clear();
         assert!(!load.is_idle(NOON.plus(Duration::from_secs(600))));
         assert!(load.is_idle(NOON.plus(Duration::from_secs(3_600))), "it may have been deleted since");
@@ -244,20 +244,20 @@ mod tests {
     #[test]
     fn a_fast_endpoint_has_many_claimed_ahead_and_a_slow_one_few() {
         let mut load = EndpointLoad::default();
-        assert_eq!(load.room(8, at(0)), 1, "nothing is known of it");
+        assert_eq!(load.capacity(8, at(0)), 1, "nothing is known of it");
         for millis in 0..60 {
             load.add(delivery(7), LEASED);
             assert!(load.begin(8, LONGEST, at(millis)).is_some());
             load.end(Duration::from_millis(millis), true, 8, at(millis + 1));
         }
-        assert_eq!(load.room(8, at(60)), MAX_AHEAD);
+        assert_eq!(load.capacity(8, at(60)), MAX_AHEAD);
         for number in 1..40 {
             load.add(delivery(7), LEASED);
             let began = at(number * 3_000);
             assert!(load.begin(8, LONGEST, began).is_some());
             load.end(began.elapsed, true, 8, at(number * 3_000 + 2_000));
         }
-        assert_eq!(load.room(8, at(130_000)), 8);
+        assert_eq!(load.capacity(8, at(130_000)), 8);
         assert!(load.is_idle(NOON));
     }
 

@@ -1,7 +1,7 @@
 //! Tests of the dispatcher with receivers on sockets.
 
 use super::*;
-use crate::management::action::webhook_failures::tell_withheld;
+use crate::management::action::webhook_failures::notify_of_withheld;
 use crate::management::app_state::tests::{NOON, Site, Visitor};
 use crate::management::egress::tests::secure::SecureReceiver;
 use crate::management::identity::sealing::SealedFor;
@@ -839,11 +839,11 @@ async fn users_are_notified_once_that_events_of_an_endpoint_are_withheld() {
     );
     for secs in [1, 3_600, 86_399] {
         withhold(secs).await;
-        tell_withheld(&place.site.app).await.unwrap();
+        notify_of_withheld(&place.site.app).await.unwrap();
     }
     assert_eq!(place.notices().await.len(), 1, "once");
     withhold(2 * 86_400).await;
-    tell_withheld(&place.site.app).await.unwrap();
+    notify_of_withheld(&place.site.app).await.unwrap();
     assert_eq!(place.notices().await.len(), 2, "and again if it goes on for longer than a day");
     dispatcher.stop().await;
 }

@@ -7,7 +7,7 @@ use super::follow::{Finding, Follower, ReadNode};
 use super::oldest_block::oldest_above;
 use super::pool_nodes::UsableNode;
 use super::watched_chain::WatchedChain;
-use rpcgate_core::event::{BlockEvents, BlockReader, BlockRef, EventType, ReadError, Wanted};
+use rpcgate_core::event::{BlockEvents, BlockReader, BlockRef, EventFilter, EventType, ReadError};
 use rpcgate_store::{StoreError, UnfinishedBlock, WatchOutcome};
 use std::time::Duration;
 use tokio::time::{Interval, MissedTickBehavior, interval};
@@ -113,13 +113,13 @@ impl<'w> BlockWatch<'w> {
         self.chain.settings.probe_interval.min(LONGEST_PAUSE)
     }
 
-    fn kept(&self) -> u64 {
+    fn retained_blocks(&self) -> u64 {
         self.chain.settings.final_depth.max(KEPT)
     }
 
     /// Reads the nodes once, and acts on the result.
     pub(super) async fn step(&mut self) -> Result<Then, StepError> {
-        if !self.is_wanted() {
+        if !self.has_subscribers() {
             return self.forget().await;
         }
         self.forgotten = false;
@@ -133,7 +133,7 @@ impl<'w> BlockWatch<'w> {
     }
 
     /// Reports whether there is a subscription to an event that blocks show.
-    fn is_wanted(&self) -> bool {
+    fn has_subscribers(&self) -> bool {
         let kinds = EventType::ALL.into_iter().filter(|kind| *kind != EventType::Health);
         kinds.into_iter().any(|kind| self.chain.index.wants(self.chain.name, kind))
     }
@@ -166,7 +166,7 @@ impl<'w> BlockWatch<'w> {
             Some(UnfinishedBlock::Appending(block)) => Some(block),
             None => None,
         };
-        let follower = Follower::new(followed.blocks, self.kept());
+        let follower = Follower::new(followed.blocks, self.retained_blocks());
         self.chain.see(follower.newest());
         self.progress = Some(Progress { follower, unfinished, replaced_until, is_measured: false });
         Ok(WatchOutcome::Done)
@@ -224,7 +224,7 @@ impl<'w> BlockWatch<'w> {
     /// Asks the nodes for news. If no node shows the events of a block within the patience, the block is stored without
     /// them: a sender's data in it, or a node without an index, must not block all later ones.
     async fn look(&mut self, follower: &mut Follower) -> Result<Finding, ReadError> {
-        let wanted = self.chain.index.wanted(self.chain.name);
+        let wanted = self.chain.index.filter(self.chain.name);
         let found = self.round(follower, &wanted).await;
         let is_stuck = match &found {
             Ok(Finding::Nothing) => follower.is_held_up(),
@@ -252,7 +252,7 @@ impl<'w> BlockWatch<'w> {
             // A lost stream is reopened.
             self.chain.nodes.reset();
         }
-        let bare = Wanted::new(wanted.wants(EventType::NewBlock).then_some(EventType::NewBlock));
+        let bare = EventFilter::new(wanted.wants(EventType::NewBlock).then_some(EventType::NewBlock));
         match self.round(follower, &bare).await {
             Ok(Finding::Next(next)) => {
                 self.absence.forget();
@@ -285,7 +285,7 @@ impl<'w> BlockWatch<'w> {
         &mut self,
         follower: &Follower,
         found: Result<Finding, ReadError>,
-        wanted: &Wanted,
+        wanted: &EventFilter,
     ) -> Result<Finding, ReadError> {
         let head = self.chain.nodes.head();
         let newest = follower.newest().filter(|newest| head.is_some_and(|head| head > newest.height));
@@ -317,7 +317,7 @@ impl<'w> BlockWatch<'w> {
         })))
     }
 
-    async fn round(&self, follower: &mut Follower, wanted: &Wanted) -> Result<Finding, ReadError> {
+    async fn round(&self, follower: &mut Follower, wanted: &EventFilter) -> Result<Finding, ReadError> {
         let usable = self.chain.nodes.usable();
         let nodes: Vec<_> = usable
             .iter()
@@ -374,7 +374,7 @@ impl<'w> BlockWatch<'w> {
     /// Continues at a block without reporting its events.
     async fn begin_at(&mut self, progress: &mut Progress, block: BlockRef) -> Result<Then, StepError> {
         let (lease, now) = (self.chain.lease(), self.chain.now());
-        let outcome = self.chain.store.append_block(&lease, &block, &[], self.kept(), now).await?;
+        let outcome = self.chain.store.append_block(&lease, &block, &[], self.retained_blocks(), now).await?;
         if outcome == WatchOutcome::LeaseLost {
             return Ok(Then::Stop);
         }
@@ -424,12 +424,12 @@ impl<'w> BlockWatch<'w> {
         let appended = self
             .chain
             .store
-            .append_block(&self.chain.lease(), &block, &matched, self.kept(), self.chain.now())
+            .append_block(&self.chain.lease(), &block, &matched, self.retained_blocks(), self.chain.now())
             .await?;
         if appended == WatchOutcome::LeaseLost {
             return Ok(Then::Stop);
         }
-        self.chain.metrics.told(self.chain.name, &matched);
+        self.chain.metrics.count_events(self.chain.name, &matched);
         progress.replaced_until = progress.replaced_until.filter(|until| block.height < *until);
         self.is_active = true;
         progress.follower.append(block);

@@ -52,7 +52,7 @@ impl WatchedChain {
             if told == Some(phase) {
                 continue;
             }
-            match self.tell(phase).await {
+            match self.report(phase).await {
                 Ok(WatchOutcome::Done) => told = Some(phase),
                 Ok(WatchOutcome::LeaseLost) => return,
                 Err(error) => {
@@ -63,8 +63,8 @@ impl WatchedChain {
     }
 
     /// Reports a phase, unless it is the last reported one, or the first one and good.
-    pub(super) async fn tell(&self, phase: HealthPhase) -> Result<WatchOutcome, StoreError> {
-        let before = self.store.told_phase(self.name).await?;
+    pub(super) async fn report(&self, phase: HealthPhase) -> Result<WatchOutcome, StoreError> {
+        let before = self.store.reported_phase(self.name).await?;
         if before == Some(phase) {
             return Ok(WatchOutcome::Done);
         }
@@ -80,10 +80,10 @@ impl WatchedChain {
             // A health event has no later blocks to wait for.
             matched.confirmations = 0;
         }
-        let told = self.store.tell_phase(&self.lease(), phase, &block, &matched, self.now()).await?;
+        let told = self.store.report_phase(&self.lease(), phase, &block, &matched, self.now()).await?;
         if told == WatchOutcome::Done && is_news {
             tracing::warn!(chain = self.name, phase = phase.name(), "the health of the chain has changed");
-            self.metrics.told(self.name, &matched);
+            self.metrics.count_events(self.name, &matched);
         }
         Ok(told)
     }

@@ -2,7 +2,7 @@
 //! the nodes' answers and the known blocks, so that it can be tested without sockets.
 
 use super::bounded_calls::BoundedCalls;
-use rpcgate_core::event::{BlockEvents, BlockReader, BlockRef, NodeCalls, ReadError, Wanted};
+use rpcgate_core::event::{BlockEvents, BlockReader, BlockRef, EventFilter, NodeCalls, ReadError};
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
@@ -136,7 +136,7 @@ impl Follower {
         &mut self,
         reader: &dyn BlockReader,
         nodes: &[ReadNode<'_>],
-        wanted: &Wanted,
+        wanted: &EventFilter,
     ) -> Result<Finding, ReadError> {
         let newest = self.newest().map_or(0, |newest| newest.height);
         let mut order: Vec<_> = nodes.iter().collect();
@@ -213,7 +213,7 @@ impl Follower {
         &self,
         reader: &dyn BlockReader,
         node: &dyn NodeCalls,
-        wanted: &Wanted,
+        wanted: &EventFilter,
     ) -> Result<View, ReadError> {
         let Some(newest) = self.newest() else {
             return Ok(View::Found(Finding::Start(reader.head(node).await?)));

@@ -77,7 +77,7 @@ impl NodeSession {
         let mut answer = self.pool.ask_node(self.node, &request.with_buffer(LARGEST), self.limit).await?;
         *self.date.lock() = answer.headers.remove(DATE);
         match answer.body {
-            AnswerBody::Whole(body) => Ok((answer.status.as_u16(), body)),
+            AnswerBody::Complete(body) => Ok((answer.status.as_u16(), body)),
             AnswerBody::Larger { .. } => Err(Fault::sent(Cause::Oversize).into()),
         }
     }

@@ -1,7 +1,7 @@
 //! Finds the oldest block that a node still has, for a watcher that was stopped for longer than nodes keep blocks.
 
 use super::bounded_calls::BoundedCalls;
-use rpcgate_core::event::{BlockReader, BlockRef, NodeCalls, ReadError, Wanted};
+use rpcgate_core::event::{BlockReader, BlockRef, EventFilter, NodeCalls, ReadError};
 
 /// Returns the first block above `height` that a node has, or `None` if it has no such block or does not find blocks by
 /// height. A pruning node has every block from some height on, which is found by bisection, in at most as many steps as
@@ -37,7 +37,7 @@ async fn first_above(
     height: u64,
 ) -> Result<Option<BlockRef>, ReadError> {
     let below = BlockRef::new(height, "", "", 0);
-    match reader.after(&BoundedCalls::new(node), &below, &Wanted::default()).await {
+    match reader.after(&BoundedCalls::new(node), &below, &EventFilter::default()).await {
         Ok(next) => Ok(next.map(|next| next.block).filter(|block| block.height > height)),
         Err(error @ ReadError::Unreachable(_)) => Err(error),
         Err(_) => Ok(None),

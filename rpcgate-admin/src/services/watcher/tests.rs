@@ -609,7 +609,7 @@ async fn a_change_of_health_is_reported_once_even_if_the_watcher_restarts() {
     use HealthPhase::{Degraded, Healthy};
     for (phase, expected) in [(Healthy, 0), (Degraded, 1), (Degraded, 1), (Healthy, 2), (Healthy, 2)] {
         site.clock.advance(Duration::from_secs(5));
-        assert_eq!(chain.tell(phase).await.unwrap(), WatchOutcome::Done);
+        assert_eq!(chain.report(phase).await.unwrap(), WatchOutcome::Done);
         assert_eq!(phases().await.len(), expected);
     }
     assert_eq!(phases().await, ["Degraded", "Healthy"]);

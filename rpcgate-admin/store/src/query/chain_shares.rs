@@ -50,7 +50,7 @@ impl ChainShares {
     }
 
     /// Returns the number of chains that a watcher may add within its share; no limit for an unknown watcher.
-    pub(super) fn room(&self, watcher: Uuid) -> usize {
+    pub(super) fn free_slots(&self, watcher: Uuid) -> usize {
         let one = self.watchers.iter().find(|one| one.id == watcher);
         one.map_or(usize::MAX, |one| self.share(one).saturating_sub(one.follows))
     }
@@ -150,7 +150,10 @@ mod tests {
     fn a_share_is_the_chains_for_each_watcher_rounded_up() {
         let all = "a,b,c,d,e";
         let shares = shares(&[(1, all, 5), (2, all, 0)]);
-        assert_eq!((shares.room(id(1)), shares.room(id(2)), shares.room(id(9))), (0, 3, usize::MAX));
+        assert_eq!(
+            (shares.free_slots(id(1)), shares.free_slots(id(2)), shares.free_slots(id(9))),
+            (0, 3, usize::MAX)
+        );
         assert!(shares.has_too_many(id(1)) && !shares.has_too_many(id(2)) && !shares.has_too_many(id(9)));
         assert!(shares.is_for_another("a", id(1)) && !shares.is_for_another("a", id(2)));
     }

@@ -61,7 +61,7 @@ impl ConfigScope {
     }
 
     /// Returns the identifier within the kind, or an empty text.
-    pub fn place(&self) -> String {
+    pub fn location(&self) -> String {
         match self {
             ConfigScope::Service => String::new(),
             ConfigScope::Tenant(tenant) => tenant.to_string(),
@@ -79,7 +79,7 @@ impl ConfigScope {
         })
     }
 
-    const fn kept(&self) -> u64 {
+    const fn retained_versions(&self) -> u64 {
         match self {
             ConfigScope::Service => KEPT_OF_SERVICE,
             ConfigScope::Tenant(_) => KEPT_OF_TENANT,
@@ -93,7 +93,7 @@ impl ConfigScope {
     }
 
     fn condition(&self) -> Condition {
-        Condition::all().add(Column::Source.eq(self.source())).add(Column::Place.eq(self.place()))
+        Condition::all().add(Column::Source.eq(self.source())).add(Column::Place.eq(self.location()))
     }
 }
 
@@ -101,7 +101,7 @@ impl fmt::Display for ConfigScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ConfigScope::Service => f.write_str("settings"),
-            other => write!(f, "{} {}", other.source(), other.place()),
+            other => write!(f, "{} {}", other.source(), other.location()),
         }
     }
 }
@@ -228,7 +228,7 @@ impl NewVersion<'_> {
         ActiveModel {
             number: NotSet,
             source: Set(self.scope.source().into()),
-            place: Set(self.scope.place()),
+            place: Set(self.scope.location()),
             host: Set(String::new()),
             tenant_id: Set(tenant),
             at: Set(moment(self.at)),
@@ -264,7 +264,7 @@ async fn trim(transaction: &DatabaseTransaction, scope: &ConfigScope) -> Result<
         .column(Column::Number)
         .filter(scope.condition())
         .order_by_desc(Column::Number)
-        .offset(scope.kept())
+        .offset(scope.retained_versions())
         .limit(1);
     let Some(last): Option<i64> = excess.into_tuple().one(transaction).await? else { return Ok(()) };
     let started = newest(transaction, scope).await?.and_then(|row| row.started).unwrap_or_default();
@@ -427,7 +427,7 @@ impl Store {
         &self,
         version: &ConfigVersion,
     ) -> Result<Option<ConfigVersion>, StoreError> {
-        let place = Some(version.scope.place());
+        let place = Some(version.scope.location());
         let filter = ConfigVersionFilter { source: Some(version.scope.source().into()), place, host: None };
         Ok(self.config_versions(&filter, Some(version.number), 1).await?.pop())
     }

@@ -102,7 +102,7 @@ struct AttemptRow<'e> {
 impl Marked {
     /// Returns the row of an end that is not stored yet, with its own number or the next free one. Returns `None` if it
     /// is already stored, because a mark with an unknown outcome is repeated, or if no number is left.
-    fn place<'e>(&mut self, end: &'e EndedAttempt) -> Option<AttemptRow<'e>> {
+    fn add_row<'e>(&mut self, end: &'e EndedAttempt) -> Option<AttemptRow<'e>> {
         let wanted = small(end.number);
         let (began, took) = (moment(end.started_at), millis(end.took));
         let mut number = wanted;
@@ -315,13 +315,13 @@ impl Store {
             return Ok(EndpointTransitions::default());
         }
         self.database
-            .transact_beside(async |transaction| {
+            .transact_concurrently(async |transaction| {
                 let mut marked = stored(transaction, ended).await?;
                 let (mut present, mut places) = (Vec::new(), Vec::new());
                 for end in ended {
                     if let Some(of) = marked.get_mut(&Uuid::from_u128(end.delivery.0)) {
                         present.push(end);
-                        places.extend(of.place(end));
+                        places.extend(of.add_row(end));
                     }
                 }
                 put(transaction, &places).await?;
@@ -336,13 +336,13 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    pub async fn tell_failing(
+    pub async fn notify_of_failing(
         &self,
         webhook: WebhookId,
         pause: Duration,
         now: Time,
     ) -> Result<Option<(TenantId, String)>, StoreError> {
-        self.tell(webhook, now, |row| {
+        self.notify(webhook, now, |row| {
             let is_told = row.failing_at.is_some_and(|at| moment(now) < later(at, pause));
             (!is_told).then(|| webhook_notices::Model { failing_at: Some(moment(now)), ..row })
         })
@@ -354,13 +354,13 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    pub async fn tell_recovered(
+    pub async fn notify_of_recovered(
         &self,
         webhook: WebhookId,
         pause: Duration,
         now: Time,
     ) -> Result<Option<(TenantId, String)>, StoreError> {
-        self.tell(webhook, now, |row| {
+        self.notify(webhook, now, |row| {
             let fails = row.failing_at.filter(|at| row.working_at.is_none_or(|working| working < *at));
             let is_told = row.working_at.is_some_and(|at| moment(now) < later(at, pause));
             (fails.is_some() && !is_told)
@@ -371,7 +371,7 @@ impl Store {
 
     /// Returns the tenant and URL of an endpoint if `decide` has its users notified. `decide` gets the times of earlier
     /// notifications and returns the row to store.
-    pub(super) async fn tell(
+    pub(super) async fn notify(
         &self,
         webhook: WebhookId,
         now: Time,

@@ -89,7 +89,7 @@ fn served() -> Select<webhooks::Entity> {
 }
 
 /// Matches deliveries whether they are ready or not: this column comes before the endpoint in an index.
-pub(super) fn any_place() -> SimpleExpr {
+pub(super) fn any_position() -> SimpleExpr {
     Column::Ready.is_in([true, false])
 }
 
@@ -334,7 +334,7 @@ impl Store {
         let claim = async |transaction: &DatabaseTransaction| {
             claim(transaction, chosen, room.bytes, lease, now).await
         };
-        self.database.transact_beside(claim).await
+        self.database.transact_concurrently(claim).await
     }
 
     async fn put_in_line(&self, now: Time) -> Result<(), StoreError> {
@@ -343,7 +343,7 @@ impl Store {
             return Ok(());
         }
         self.database
-            .transact_beside(async |transaction| {
+            .transact_concurrently(async |transaction| {
                 // Deliveries that another dispatcher has locked are made ready or claimed by it.
                 let found = come_due(now).limit(COME_DUE);
                 let found = found.lock_with_behavior(LockType::Update, LockBehavior::SkipLocked);
@@ -373,7 +373,7 @@ impl Store {
             return Ok(());
         }
         self.database
-            .transact_beside(async |transaction| {
+            .transact_concurrently(async |transaction| {
                 for ((leased_until, due_at), ids) in alike {
                     Entity::update_many()
                         .col_expr(Column::DueAt, Expr::value(due_at))
@@ -409,7 +409,7 @@ impl Store {
                 .select_only()
                 .column(Column::Id)
                 .filter(Column::Status.eq(PENDING))
-                .filter(any_place())
+                .filter(any_position())
                 .filter(Column::WebhookId.is_in(page.iter().copied()))
                 .filter(Column::DueAt.lte(moment(now)))
                 .filter(Column::CreatedAt.lt(moment(made_before)))
@@ -425,7 +425,7 @@ impl Store {
             return Ok(0);
         }
         self.database
-            .transact_beside(async |transaction| {
+            .transact_concurrently(async |transaction| {
                 let done = Entity::update_many()
                     .col_expr(Column::Status, Expr::value(FAILED))
                     .col_expr(Column::LastError, Expr::value(why))

@@ -1,7 +1,7 @@
 //! The delivery statistics of an endpoint, and the endpoints of a tenant.
 
 use super::delivery_status::DeliveryStatus;
-use super::due_deliveries::any_place;
+use super::due_deliveries::any_position;
 use super::id::WebhookId;
 use super::value::{moment, time};
 use super::webhooks::{Webhook, of_tenant};
@@ -82,7 +82,7 @@ async fn read_health(
         .column_as(DueAt.min(), "due")
         .filter(WebhookId.eq(webhook))
         .filter(Status.is_in([DeliveryStatus::Pending.name(), DeliveryStatus::Held.name()]))
-        .filter(any_place())
+        .filter(any_position())
         .group_by(Status)
         .into_tuple::<(String, i64, Option<i64>)>();
     for (status, number, due) in waiting.all(database).await? {

@@ -198,7 +198,7 @@ impl Store {
             let some = self.some_webhooks(last).await?;
             let Some(end) = some.last().copied() else { return Ok(()) };
             for webhook in self.full_webhooks(some).await? {
-                let Some(oldest) = self.oldest_kept(webhook).await? else { continue };
+                let Some(oldest) = self.oldest_stored(webhook).await? else { continue };
                 let mut is_more = true;
                 while is_more {
                     let step = self
@@ -241,7 +241,7 @@ impl Store {
     }
 
     /// Returns the creation time of the oldest kept delivery of an endpoint that has more than are kept.
-    async fn oldest_kept(&self, webhook: Uuid) -> Result<Option<i64>, StoreError> {
+    async fn oldest_stored(&self, webhook: Uuid) -> Result<Option<i64>, StoreError> {
         use deliveries::{Column, Entity};
         self.read(async |database| {
             let oldest = Entity::find()

@@ -51,7 +51,7 @@ impl UsageStore {
             Phase::Pushed => 0,
             Phase::Begin => 1,
             Phase::End => 2,
-            Phase::Whole => 3,
+            Phase::Complete => 3,
         }))
     }
 

@@ -18,7 +18,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 /// The lifetime of a row. A repeated request within this time gets the stored answer without asking the gateways again.
-pub const ASKED_KEPT: Duration = Duration::from_secs(60);
+pub const EXPLANATION_REQUEST_TTL: Duration = Duration::from_secs(60);
 
 /// The maximum number of rows of one tenant's users, and of all operators together.
 pub(super) const MAX_ASKED: u64 = 60;
@@ -30,7 +30,7 @@ const STEP: u64 = 100;
 
 /// A request that a gateway may be able to explain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct AskedRequest {
+pub struct ExplanationRequest {
     /// The identifier of the row.
     pub id: u128,
     /// The request.
@@ -152,7 +152,10 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    pub fn asked_requests(&self, now: Time) -> BoxFuture<'_, Result<Vec<AskedRequest>, StoreError>> {
+    pub fn open_explanation_requests(
+        &self,
+        now: Time,
+    ) -> BoxFuture<'_, Result<Vec<ExplanationRequest>, StoreError>> {
         Box::pin(async move {
             self.read(async |database| {
                 let rows = Entity::find()
@@ -160,7 +163,7 @@ impl Store {
                     .filter(Column::Answer.is_null())
                     .order_by_asc(Column::AskedAt)
                     .limit(MAX_ROWS + MAX_ASKED);
-                let asked = |row: Model| AskedRequest {
+                let asked = |row: Model| ExplanationRequest {
                     id: row.id.as_u128(),
                     request: RequestId(row.request.as_u128()),
                     tenant: row.tenant_id.map(|id| TenantId(id.as_u128())),
@@ -176,7 +179,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    pub fn answer_asked<'a>(
+    pub fn answer_explanation_request<'a>(
         &'a self,
         asked: u128,
         owner: TenantId,
@@ -208,7 +211,7 @@ pub(super) fn are_over(now: Time) -> Condition {
 }
 
 fn oldest(now: Time) -> i64 {
-    moment(now) - i64::try_from(ASKED_KEPT.as_micros()).unwrap_or(i64::MAX)
+    moment(now) - i64::try_from(EXPLANATION_REQUEST_TTL.as_micros()).unwrap_or(i64::MAX)
 }
 
 fn read(answer: String) -> Result<Explanation, StoreError> {

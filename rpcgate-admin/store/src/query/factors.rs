@@ -241,7 +241,7 @@ pub(super) async fn consume(
     Ok(rows > 0)
 }
 
-async fn note_given(
+async fn record_use(
     transaction: &DatabaseTransaction,
     (user, session): (UserId, SessionId),
     at: Time,
@@ -276,7 +276,7 @@ pub(super) async fn added(
     now: Time,
 ) -> Result<(), StoreError> {
     end_all(transaction, user, Some(keep)).await?;
-    note_given(transaction, (user, keep), now).await?;
+    record_use(transaction, (user, keep), now).await?;
     session_rows::end_access_tokens(transaction, user).await?;
     let session = sessions::Entity::find_by_id(Uuid::from_u128(keep.0));
     let by_password = session.filter(sessions::Column::Method.eq(LogInMethod::Password.as_str()));
@@ -318,7 +318,7 @@ impl Store {
             if !consume(transaction, Uuid::from_u128(whose.0.0), used).await? {
                 return Ok(false);
             }
-            if !note_given(transaction, whose, entry.at).await? {
+            if !record_use(transaction, whose, entry.at).await? {
                 return Err(StoreError::NotFound("session"));
             }
             append(transaction, entry).await?;

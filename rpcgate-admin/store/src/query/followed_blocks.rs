@@ -47,7 +47,7 @@ pub enum UnfinishedBlock {
 
 fn block_of(row: Model) -> Result<BlockRef, StoreError> {
     let height = u64::try_from(row.height).map_err(|_| unreadable("height", row.height))?;
-    Ok(BlockRef::new(height, row.hash, row.parent, row.timestamp).with_place(row.place))
+    Ok(BlockRef::new(height, row.hash, row.parent, row.timestamp).with_position(row.place))
 }
 
 fn of_chain(chain: &str) -> sea_orm::Select<Entity> {
@@ -271,7 +271,7 @@ async fn begin(
                 hash: Set(block.hash.clone()),
                 parent: Set(block.parent.clone()),
                 timestamp: Set(block.timestamp),
-                place: Set(block.place.clone()),
+                place: Set(block.position.clone()),
                 state: Set(APPENDING.to_owned()),
                 appended_at: Set(appended_at),
             };

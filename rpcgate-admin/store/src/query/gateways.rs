@@ -89,7 +89,7 @@ impl Store {
     pub fn put_report<'a>(
         &'a self,
         report: &'a GatewayReport,
-        cooled: &'a [CoolDown],
+        throttled: &'a [CoolDown],
     ) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
             let nodes = serde_json::to_string(&report.nodes).unwrap_or_else(|_| "[]".into());
@@ -98,8 +98,10 @@ impl Store {
                 seen_at: Set(moment(report.at)),
                 nodes: Set(nodes),
             };
-            let cooled =
-                cooled.iter().map(|cooled| cooled_row(report.id, cooled)).collect::<Result<Vec<_>, _>>()?;
+            let throttled = throttled
+                .iter()
+                .map(|throttled| throttled_row(report.id, throttled))
+                .collect::<Result<Vec<_>, _>>()?;
             let long_ago = moment(report.at) - i64::try_from(SILENT.as_micros()).unwrap_or(i64::MAX);
             self.write(async |transaction| {
                 let gone = Condition::all().add(Column::SeenAt.lte(long_ago));
@@ -109,7 +111,7 @@ impl Store {
                 Entity::insert(row).on_conflict(upsert).exec_without_returning(transaction).await?;
                 let before = throttled_keys::Column::Gateway.eq(Uuid::from_u128(report.id));
                 throttled_keys::Entity::delete_many().filter(before).exec(transaction).await?;
-                for rows in cooled.chunks(ROWS) {
+                for rows in throttled.chunks(ROWS) {
                     let rows = throttled_keys::Entity::insert_many(rows.iter().cloned());
                     rows.exec_without_returning(transaction).await?;
                 }
@@ -158,24 +160,24 @@ impl Store {
                 .filter(Cooling::Gateway.in_subquery(reporting))
                 .order_by_asc(Cooling::Key)
                 .order_by_asc(Cooling::Gateway);
-            rows.all(database).await?.iter().map(cooled).collect()
+            rows.all(database).await?.iter().map(throttled).collect()
         })
         .await
     }
 }
 
-fn cooled_row(gateway: u128, cooled: &CoolDown) -> Result<throttled_keys::ActiveModel, StoreError> {
+fn throttled_row(gateway: u128, throttled: &CoolDown) -> Result<throttled_keys::ActiveModel, StoreError> {
     Ok(throttled_keys::ActiveModel {
-        tenant: Set(Uuid::from_u128(cooled.tenant.0)),
-        key: Set(Uuid::from_u128(cooled.key.0)),
+        tenant: Set(Uuid::from_u128(throttled.tenant.0)),
+        key: Set(Uuid::from_u128(throttled.key.0)),
         gateway: Set(Uuid::from_u128(gateway)),
-        project: Set(Uuid::from_u128(cooled.project.0)),
-        percent: Set(number("percent", cooled.percent)?),
-        ends_at: Set(moment(cooled.end)),
+        project: Set(Uuid::from_u128(throttled.project.0)),
+        percent: Set(number("percent", throttled.percent)?),
+        ends_at: Set(moment(throttled.end)),
     })
 }
 
-fn cooled(row: &throttled_keys::Model) -> Result<CoolDown, StoreError> {
+fn throttled(row: &throttled_keys::Model) -> Result<CoolDown, StoreError> {
     Ok(CoolDown {
         key: KeyId(row.key.as_u128()),
         project: ProjectId(row.project.as_u128()),

@@ -12,7 +12,7 @@ use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 
 /// A notification about an invoice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum InvoiceNews {
+pub enum InvoiceEvent {
     /// The invoice was issued.
     Issued,
     /// The open invoice must be paid.
@@ -36,19 +36,19 @@ impl Store {
     ///
     /// # Errors
     /// Those of [`put_mailed_notice`](Store::put_mailed_notice).
-    pub async fn tell_of_invoice(
+    pub async fn notify_of_invoice(
         &self,
         number: InvoiceNumber,
-        news: InvoiceNews,
+        news: InvoiceEvent,
         told: Option<MailedNotice<'_>>,
     ) -> Result<Option<Vec<MailStored>>, StoreError> {
         let update = Entity::update_many().filter(number.row());
         let update = match news {
-            InvoiceNews::Issued => {
+            InvoiceEvent::Issued => {
                 let update = update.col_expr(Column::Announced, Expr::value(true));
                 update.filter(Column::Announced.eq(false))
             }
-            InvoiceNews::Reminder { sent, now, suspends_at } => {
+            InvoiceEvent::Reminder { sent, now, suspends_at } => {
                 let mut update = update.col_expr(Column::Reminders, Expr::value(small(now)));
                 if let Some(at) = suspends_at {
                     update = update.col_expr(Column::SuspendsAt, Expr::value(moment(at)));

@@ -118,7 +118,7 @@ pub(super) fn taking_back(id: Uuid) -> Uuid {
 }
 
 /// Selects the endpoints that get deliveries: active ones of undeleted projects and tenants that are not suspended.
-fn told() -> Select<webhooks::Entity> {
+fn subscribed_webhooks() -> Select<webhooks::Entity> {
     webhooks::Entity::find()
         .join(JoinType::InnerJoin, webhooks::Relation::Project.def())
         .join(JoinType::InnerJoin, projects::Relation::Tenant.def())
@@ -127,18 +127,18 @@ fn told() -> Select<webhooks::Entity> {
         .filter(tenants::Column::Suspended.eq(false))
 }
 
-pub(super) async fn told_of(
+pub(super) async fn active_webhooks(
     transaction: &DatabaseTransaction,
     webhooks: HashSet<Uuid>,
 ) -> Result<HashSet<Uuid>, StoreError> {
     let all: Vec<_> = webhooks.into_iter().collect();
-    let mut told_now = HashSet::with_capacity(all.len());
+    let mut active = HashSet::with_capacity(all.len());
     for some in all.chunks(ROWS) {
-        let found = told().select_only().column(webhooks::Column::Id);
+        let found = subscribed_webhooks().select_only().column(webhooks::Column::Id);
         let found = found.filter(webhooks::Column::Id.is_in(some.iter().copied()));
-        told_now.extend(found.into_tuple::<Uuid>().all(transaction).await?);
+        active.extend(found.into_tuple::<Uuid>().all(transaction).await?);
     }
-    Ok(told_now)
+    Ok(active)
 }
 
 pub(super) async fn store(
@@ -155,16 +155,18 @@ pub(super) async fn store(
             Some((event, *id, event.matched.get(*number)?))
         })
     };
-    let told_now =
-        told_of(transaction, matched().map(|(_, _, matched)| Uuid::from_u128(matched.webhook.0)).collect())
-            .await?;
-    let told_matched =
-        || matched().filter(|(_, _, matched)| told_now.contains(&Uuid::from_u128(matched.webhook.0)));
+    let active = active_webhooks(
+        transaction,
+        matched().map(|(_, _, matched)| Uuid::from_u128(matched.webhook.0)).collect(),
+    )
+    .await?;
+    let active_matched =
+        || matched().filter(|(_, _, matched)| active.contains(&Uuid::from_u128(matched.webhook.0)));
     let created_at = moment(appended_at);
     let (mut stored, mut logged) = (HashSet::new(), HashSet::new());
     let mut withheld = BTreeSet::new();
     let (mut event_rows, mut log_rows, mut delivery_rows) = (Vec::new(), Vec::new(), Vec::new());
-    for (event, id, matched) in told_matched() {
+    for (event, id, matched) in active_matched() {
         if stored.insert(id) {
             event_rows.push(chain_events::ActiveModel {
                 id: Set(Uuid::from_u128(id.0)),

@@ -3,7 +3,7 @@
 use super::chain_events::LoggedEvent;
 use super::delivery_list::Delivery;
 use super::delivery_status::DeliveryStatus;
-use super::due_deliveries::any_place;
+use super::due_deliveries::any_position;
 use super::id::{DeliveryId, WebhookId};
 use super::value::{moment, number};
 use super::webhooks::expect_active;
@@ -34,7 +34,7 @@ async fn in_replays(transaction: &DatabaseTransaction, webhook: Uuid) -> Result<
 }
 
 /// Refuses more deliveries to an endpoint for which too many wait, including those of replays that are not made yet.
-pub(super) async fn expect_room(
+pub(super) async fn check_capacity(
     transaction: &DatabaseTransaction,
     webhook: Uuid,
     new: u64,
@@ -43,7 +43,7 @@ pub(super) async fn expect_room(
     let waiting = Entity::find()
         .filter(Column::WebhookId.eq(webhook))
         .filter(Column::Status.eq(DeliveryStatus::Pending.name()))
-        .filter(any_place());
+        .filter(any_position());
     if waiting.count(transaction).await?.saturating_add(new) <= MAX_WAITING {
         return Ok(());
     }
@@ -105,7 +105,7 @@ impl Store {
     ) -> Result<Delivery, StoreError> {
         self.write(async |transaction| {
             let endpoint = expect_active(transaction, tenant, webhook).await?;
-            expect_room(transaction, endpoint.id, 1).await?;
+            check_capacity(transaction, endpoint.id, 1).await?;
             insert_event(transaction, event).await?;
             let row = due(id.0, endpoint.id, Uuid::from_u128(event.id.0), now);
             let columns = row.clone().into_active_model().reset_all();

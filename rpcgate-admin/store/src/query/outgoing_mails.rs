@@ -86,7 +86,7 @@ pub struct ClaimedMails {
 }
 
 /// Removes the excess mails of a recipient before another one is stored, and reports whether there were any.
-async fn make_room(transaction: &DatabaseTransaction, recipient: &Digest) -> Result<bool, StoreError> {
+async fn free_capacity(transaction: &DatabaseTransaction, recipient: &Digest) -> Result<bool, StoreError> {
     let surplus = Entity::find()
         .select_only()
         .column(Column::Id)
@@ -107,7 +107,7 @@ pub(super) async fn put(
     transaction: &DatabaseTransaction,
     mail: &OutgoingMail,
 ) -> Result<MailStored, StoreError> {
-    let room = if make_room(transaction, &mail.recipient).await? {
+    let room = if free_capacity(transaction, &mail.recipient).await? {
         MailStored::Made
     } else if Entity::find().count(transaction).await? < MAX_WAITING {
         MailStored::Found

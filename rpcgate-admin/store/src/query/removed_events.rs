@@ -3,7 +3,7 @@
 
 use super::delivery_status::{HELD, WITHHELD};
 use super::keyset::page;
-use super::matched_events::{BYTES_AT_ONCE, insert_new, taking_back, told_of};
+use super::matched_events::{BYTES_AT_ONCE, active_webhooks, insert_new, taking_back};
 use super::new_deliveries::due;
 use super::removal::remove;
 use super::value::moment;
@@ -77,7 +77,7 @@ pub(super) async fn take_back_part(
             return Ok(Some(Position { logged: Some(logged), ..position }));
         }
     }
-    match tell_removal(transaction, &ids, (position.delivery, most), now).await? {
+    match notify_of_removal(transaction, &ids, (position.delivery, most), now).await? {
         Some(delivery) => Ok(Some(Position { delivery: Some(delivery), is_logged: true, ..position })),
         None if is_full => Ok(Some(Position { event: Some(last), ..Position::default() })),
         None => Ok(None),
@@ -129,7 +129,7 @@ async fn log_removals(
 
 /// Makes a delivery of the removal for each delivery of these events after a position, and returns the last one looked
 /// at; `None` if nothing is left.
-async fn tell_removal(
+async fn notify_of_removal(
     transaction: &DatabaseTransaction,
     events: &[Uuid],
     (after, most): (Option<Uuid>, u64),
@@ -142,7 +142,8 @@ async fn tell_removal(
         .filter(Delivery::SubscriptionId.is_not_null());
     let made = page(made, Delivery::Id, after, most).all(transaction).await?;
     let last = made.last().map(|delivery| delivery.id).filter(|_| made.len() as u64 == most);
-    let told_now = told_of(transaction, made.iter().map(|delivery| delivery.webhook_id).collect()).await?;
+    let told_now =
+        active_webhooks(transaction, made.iter().map(|delivery| delivery.webhook_id).collect()).await?;
     let is_told = |delivery: &deliveries::Model| told_now.contains(&delivery.webhook_id);
     let removal = |delivery: deliveries::Model| {
         let id = taking_back(delivery.id).as_u128();

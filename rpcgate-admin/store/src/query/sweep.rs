@@ -306,9 +306,9 @@ async fn sweep_records(sweep: &mut Sweep<'_>, swept: &mut Swept, now: Time) {
     sweep.table::<limit_requests::Entity>("limit_requests", requests, id, decided).await;
     let (uploads, broken_off) = (&mut swept.ticket_attachments, ticket_attachments::is_broken_off(now));
     sweep.table::<attached::Entity>("ticket_attachments", uploads, attached::Column::Id, broken_off).await;
-    let kept_answers = over(now, |now| idempotency::Column::ExpiresAt.lte(now));
+    let stored_answers = over(now, |now| idempotency::Column::ExpiresAt.lte(now));
     let (answers, run) = (&mut swept.answers, idempotency::Column::Run);
-    sweep.table::<idempotency::Entity>("answers", answers, run, kept_answers).await;
+    sweep.table::<idempotency::Entity>("answers", answers, run, stored_answers).await;
     let (begun, old) = (&mut swept.checkouts, checkouts::are_old(now));
     sweep.table::<stored_checkouts::Entity>("checkouts", begun, stored_checkouts::Column::Id, old).await;
     let old = over(now, |now| tier_changes::Column::At.lt(now.saturating_sub(kept)));

@@ -177,7 +177,7 @@ pub(super) fn is_broken_off(now: Time) -> Condition {
 }
 
 /// Checks that a tenant may attach `bytes` more to its ticket. Running uploads count.
-async fn expect_room(
+async fn check_capacity(
     transaction: &DatabaseTransaction,
     tenant: TenantId,
     ticket: TicketId,
@@ -225,7 +225,7 @@ impl Store {
         self.database
             .snapshot(async |transaction| {
                 one_open(transaction, tenant, ticket).await?;
-                expect_room(transaction, tenant, ticket, 1, bounds).await
+                check_capacity(transaction, tenant, ticket, 1, bounds).await
             })
             .await
     }
@@ -261,7 +261,7 @@ impl Store {
         parts
             .transact(async |transaction| {
                 one_open(transaction, tenant, attachment.ticket).await?;
-                expect_room(transaction, tenant, attachment.ticket, attachment.bytes, bounds).await?;
+                check_capacity(transaction, tenant, attachment.ticket, attachment.bytes, bounds).await?;
                 let done = Entity::insert(row).exec_without_returning(transaction).await;
                 done.map(drop).map_err(|error| insert_error(error, "file", "ticket", None))
             })

@@ -4,7 +4,7 @@ use super::id::{TicketCommentId, TicketId, UserId};
 use super::keyset::page;
 use super::limit_requests::LimitRequest;
 use super::ticket_status::TicketStatus;
-use super::ticket_texts::{add, length_of, make_room};
+use super::ticket_texts::{add, free_capacity, length_of};
 use super::tickets::{SupportTicket, of_any_tenant, one_open, set_status};
 use super::value::{insert_error, moment, time};
 use crate::entity::ticket_comments::{ActiveModel, Column, Entity, Model};
@@ -77,7 +77,7 @@ async fn insert(transaction: &DatabaseTransaction, comment: &TicketComment) -> R
 
 /// Checks that a ticket may have one more comment of an operator, or of a member. They are counted separately, so that
 /// neither side can silence the other.
-async fn expect_room(
+async fn check_capacity(
     transaction: &DatabaseTransaction,
     ticket: TicketId,
     by_operator: bool,
@@ -144,8 +144,8 @@ impl Store {
     ) -> Result<SupportTicket, StoreError> {
         self.write(async |transaction| {
             let ticket = one_open(transaction, tenant, comment.ticket).await?;
-            expect_room(transaction, ticket.id, false).await?;
-            make_room(transaction, tenant, length_of([comment.text.as_str()])).await?;
+            check_capacity(transaction, ticket.id, false).await?;
+            free_capacity(transaction, tenant, length_of([comment.text.as_str()])).await?;
             insert(transaction, comment).await?;
             set_status(transaction, ticket, TicketStatus::Open, comment.created_at).await
         })
@@ -169,7 +169,7 @@ impl Store {
             if !comment.internal && ticket.status == TicketStatus::Closed {
                 return Err(StoreError::WrongState("the ticket is closed: open it first"));
             }
-            expect_room(transaction, ticket.id, true).await?;
+            check_capacity(transaction, ticket.id, true).await?;
             insert(transaction, comment).await?;
             if comment.internal {
                 return Ok(ticket);

@@ -32,7 +32,7 @@ pub(super) fn length_of<'t>(texts: impl IntoIterator<Item = &'t str>) -> u64 {
 ///
 /// # Errors
 /// [`StoreError::Full`] if the open tickets exceed the limit, [`StoreError::Unavailable`].
-pub(super) async fn make_room(
+pub(super) async fn free_capacity(
     transaction: &DatabaseTransaction,
     tenant: TenantId,
     bytes: u64,

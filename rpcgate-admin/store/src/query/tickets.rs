@@ -7,7 +7,7 @@ use super::limit_requests::{self, LimitRequest};
 use super::removal::remove;
 use super::ticket_category::TicketCategory;
 use super::ticket_status::TicketStatus;
-use super::ticket_texts::{length_of, make_room};
+use super::ticket_texts::{free_capacity, length_of};
 use super::value::{insert_error, moment, number, time, unreadable};
 use crate::entity::tickets::{ActiveModel, Column, Entity, Model};
 use crate::{Store, StoreError};
@@ -168,7 +168,7 @@ pub(super) async fn set_status(
     Ok(SupportTicket { status, updated_at: now, closed_at, ..ticket })
 }
 
-async fn expect_room(
+async fn check_capacity(
     transaction: &DatabaseTransaction,
     tenant: TenantId,
     max: u32,
@@ -254,10 +254,10 @@ impl Store {
         max_open: u32,
     ) -> Result<SupportTicket, StoreError> {
         self.write(async |transaction| {
-            expect_room(transaction, ticket.tenant, max_open).await?;
+            check_capacity(transaction, ticket.tenant, max_open).await?;
             remove_old(transaction, ticket.tenant).await?;
             let text_bytes = length_of([ticket.subject.as_str(), &ticket.text]);
-            make_room(transaction, ticket.tenant, text_bytes).await?;
+            free_capacity(transaction, ticket.tenant, text_bytes).await?;
             let mut ticket = ticket;
             if let Some(wanted) = limit_request {
                 ticket.limit_request = Some(link(transaction, ticket.tenant, wanted).await?);
@@ -391,7 +391,7 @@ impl Store {
             if ticket.status != TicketStatus::Closed {
                 return Err(StoreError::WrongState("the ticket is not closed"));
             }
-            expect_room(transaction, tenant, max_open).await?;
+            check_capacity(transaction, tenant, max_open).await?;
             set_status(transaction, ticket, TicketStatus::Open, now).await
         })
         .await

@@ -54,7 +54,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    pub async fn offer_totp(
+    pub async fn start_totp(
         &self,
         user: UserId,
         sealed: &[u8],

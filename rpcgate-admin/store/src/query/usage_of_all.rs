@@ -118,7 +118,7 @@ impl AllQuery {
         let columns = [Column::Tenant, Column::Project];
         let sums = [("all_units", Expr::col(Column::BillableUnits))];
         let parts = self.by_day(Dimensions::PROJECTS, &Condition::all(), &columns, &sums);
-        self.rows(database, whole(parts, &columns, &sums), read_project).await
+        self.rows(database, union(parts, &columns, &sums), read_project).await
     }
 
     async fn methods_by_day(
@@ -127,7 +127,7 @@ impl AllQuery {
         methods: &[(String, String)],
     ) -> Result<Vec<MethodUse>, StoreError> {
         let parts = self.by_day(Dimensions::ALL, &are_of(methods), &METHOD_COLUMNS, &method_sums());
-        self.rows(database, whole(parts, &METHOD_COLUMNS, &method_sums()), read_method).await
+        self.rows(database, union(parts, &METHOD_COLUMNS, &method_sums()), read_method).await
     }
 
     async fn key_days(
@@ -136,7 +136,7 @@ impl AllQuery {
         keys: &KeysAsk,
     ) -> Result<Vec<KeyUse>, StoreError> {
         let parts = self.by_day(Dimensions::ALL, &keys.of.condition(), &KEY_COLUMNS, &key_sums());
-        let select = above(whole(parts, &KEY_COLUMNS, &key_sums()), keys.above_in_day);
+        let select = above(union(parts, &KEY_COLUMNS, &key_sums()), keys.above_in_day);
         self.rows(database, select, read_key).await
     }
 
@@ -154,7 +154,7 @@ impl AllQuery {
         busy.and_having(Func::sum(all).gt(stored(keys.above_in_hour)));
         // These rows point to hours of these tenants alone.
         let parts = self.by_hour(busy, &Condition::all(), &its, &KEY_COLUMNS, &key_sums());
-        let select = above(whole(parts, &KEY_COLUMNS, &key_sums()), keys.above_in_hour);
+        let select = above(union(parts, &KEY_COLUMNS, &key_sums()), keys.above_in_hour);
         self.rows(database, select, read_key).await
     }
 
@@ -170,7 +170,7 @@ impl AllQuery {
             part.cond_where(its.clone());
             part_of(part.take(), 1, &columns, &sums)
         });
-        self.rows(database, whole(parts.into(), &columns, &sums), read_project).await
+        self.rows(database, union(parts.into(), &columns, &sums), read_project).await
     }
 
     async fn methods_by_hour(
@@ -183,7 +183,7 @@ impl AllQuery {
         busy.cond_where(its.clone());
         let wanted = are_of(methods).add(its.clone());
         let parts = self.by_hour(busy, &wanted, &wanted, &METHOD_COLUMNS, &method_sums());
-        self.rows(database, whole(parts, &METHOD_COLUMNS, &method_sums()), read_method).await
+        self.rows(database, union(parts, &METHOD_COLUMNS, &method_sums()), read_method).await
     }
 
     /// Selects the sums of a level. Sums by the hour cover only hours that are summed for all tenants.
@@ -367,7 +367,7 @@ pub(super) fn part_of(
     select
 }
 
-fn whole(parts: Vec<SelectStatement>, columns: &[Column], named: &[NamedSum]) -> SelectStatement {
+fn union(parts: Vec<SelectStatement>, columns: &[Column], named: &[NamedSum]) -> SelectStatement {
     let mut select = union_all(parts);
     select.column(Alias::new(FIRST)).group_by_col(Alias::new(FIRST));
     for column in columns {

@@ -78,7 +78,8 @@ impl Store {
                 let row = known.get(*chain);
                 let is_mine = row.is_some_and(|row| row.watcher == me);
                 let is_free = row.is_none_or(|row| row.watcher.is_none() || row.watched_until <= moment(now));
-                let is_for_me = || taken < shares.room(watcher) || !shares.is_for_another(chain, watcher);
+                let is_for_me =
+                    || taken < shares.free_slots(watcher) || !shares.is_for_another(chain, watcher);
                 if !is_mine && (!is_free || taken == most || !is_for_me()) {
                     continue;
                 }
@@ -149,7 +150,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`], [`StoreError::Unreadable`].
-    pub async fn told_phase(&self, chain: &str) -> Result<Option<HealthPhase>, StoreError> {
+    pub async fn reported_phase(&self, chain: &str) -> Result<Option<HealthPhase>, StoreError> {
         self.read(async |database| {
             let Some(row) = Entity::find_by_id(chain).one(database).await? else { return Ok(None) };
             let phases = [HealthPhase::Healthy, HealthPhase::Degraded];
@@ -162,7 +163,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`], after which the events may be stored in part, and a retry may repeat them.
-    pub async fn tell_phase(
+    pub async fn report_phase(
         &self,
         lease: &WatchLease<'_>,
         phase: HealthPhase,

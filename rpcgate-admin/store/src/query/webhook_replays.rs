@@ -6,7 +6,7 @@
 use super::delivery_status::{DeliveryStatus, WITHHELD};
 use super::id::WebhookId;
 use super::keyset::page;
-use super::new_deliveries::{due, expect_room};
+use super::new_deliveries::{check_capacity, due};
 use super::value::moment;
 use super::webhooks::expect_active;
 use crate::entity::deliveries::{ActiveModel, Column, Entity, Model};
@@ -188,7 +188,7 @@ impl Store {
         }
         self.write(async |transaction| {
             let endpoint = expect_active(transaction, tenant, webhook).await?;
-            expect_room(transaction, endpoint.id, many).await?;
+            check_capacity(transaction, endpoint.id, many).await?;
             let replay = webhook_replays::ActiveModel {
                 id: Set(Uuid::from_u128(fresh_id(now))),
                 webhook_id: Set(endpoint.id),

@@ -44,13 +44,13 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    pub async fn tell_withheld(
+    pub async fn notify_of_withheld(
         &self,
         webhook: WebhookId,
         pause: Duration,
         now: Time,
     ) -> Result<Option<(TenantId, String)>, StoreError> {
-        self.tell(webhook, now, |row| {
+        self.notify(webhook, now, |row| {
             let withheld = row.withheld_at?;
             let is_told = row.withheld_told_at.is_some_and(|at| withheld < later(at, pause));
             (!is_told).then(|| webhook_notices::Model { withheld_told_at: Some(moment(now)), ..row })

@@ -51,7 +51,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    pub async fn kept_answers(&self) -> Result<Vec<Vec<u8>>, StoreError> {
+    pub async fn stored_answers(&self) -> Result<Vec<Vec<u8>>, StoreError> {
         self.read(async |database| {
             let rows = idempotency::Entity::find().all(database).await?;
             Ok(rows.into_iter().filter_map(|row| row.answer).collect())

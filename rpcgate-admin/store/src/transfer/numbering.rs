@@ -13,7 +13,7 @@ pub(super) async fn carry(
 ) -> Result<(), DbErr> {
     let largest = format!("SELECT CAST(max(\"{column}\") AS bigint) FROM {}", table.quoted());
     let largest = one(from, largest, []).await?.unwrap_or_default();
-    let last = given(from, table, column).await?.unwrap_or_default().max(largest);
+    let last = last_number(from, table, column).await?.unwrap_or_default().max(largest);
     if last < 1 {
         return Ok(());
     }
@@ -30,7 +30,11 @@ pub(super) async fn carry(
     Ok(())
 }
 
-async fn given(from: &DatabaseTransaction, table: &TableShape, column: &str) -> Result<Option<i64>, DbErr> {
+async fn last_number(
+    from: &DatabaseTransaction,
+    table: &TableShape,
+    column: &str,
+) -> Result<Option<i64>, DbErr> {
     if from.get_database_backend() != DbBackend::Postgres {
         let arguments: [Value; 1] = [table.name.clone().into()];
         return one(from, "SELECT seq FROM sqlite_sequence WHERE name = ?".to_owned(), arguments).await;

@@ -19,7 +19,7 @@ fn selected(table: &TableShape, backend: DbBackend) -> String {
 }
 
 /// Returns the placeholder of the argument with this number, from 1.
-fn place(backend: DbBackend, number: usize) -> String {
+fn placeholder(backend: DbBackend, number: usize) -> String {
     if backend == DbBackend::Postgres { format!("${number}") } else { "?".to_owned() }
 }
 
@@ -36,7 +36,7 @@ pub(super) async fn page<C: ConnectionTrait>(
     let columns = selected(table, backend);
     let mut sql = format!("SELECT {columns} FROM {}", table.quoted());
     if let Some(after) = after {
-        let places: Vec<String> = (1..=after.len()).map(|number| place(backend, number)).collect();
+        let places: Vec<String> = (1..=after.len()).map(|number| placeholder(backend, number)).collect();
         sql.push_str(&format!(" WHERE ({key}) > ({})", places.join(", ")));
     }
     sql.push_str(&format!(" ORDER BY {key} LIMIT {limit}"));
@@ -77,7 +77,7 @@ pub(super) async fn insert(
                 .iter()
                 .map(|_| {
                     number += 1;
-                    place(backend, number)
+                    placeholder(backend, number)
                 })
                 .collect();
             groups.push(format!("({})", places.join(", ")));

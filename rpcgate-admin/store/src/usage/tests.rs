@@ -388,7 +388,7 @@ fn restored_counts_equal_a_count_of_the_records() {
                     }
                 }
                 let is_charged = match deed.phase {
-                    Phase::Whole | Phase::Begin => true,
+                    Phase::Complete | Phase::Begin => true,
                     Phase::Pushed => deed.transport == Transport::Ws,
                     Phase::End => false,
                 };

@@ -16,8 +16,8 @@ use crate::following::{at_height, new_block};
 use crate::kinds::{KINDS, wants_transactions};
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::event::{
-    BlockEvents, BlockReader, BlockRef, ChainEvent, EventShape, EventType, HeadSubscription, NodeCalls,
-    ReadError, Wanted,
+    BlockEvents, BlockReader, BlockRef, ChainEvent, EventFilter, EventShape, EventType, HeadSubscription,
+    NodeCalls, ReadError,
 };
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -114,11 +114,11 @@ impl Transaction {
     }
 
     /// Adds the activity of the sender and of the recipient, or of the created contract.
-    fn tell(
+    fn push_events(
         &self,
         index: usize,
         outcome: Option<&Outcome>,
-        wanted: &Wanted,
+        filter: &EventFilter,
         events: &mut Vec<ChainEvent>,
     ) -> Result<(), ReadError> {
         let address = |text: &Option<String>| {
@@ -142,7 +142,7 @@ impl Transaction {
         for (address, direction) in
             [(&from, "out"), (&to, "in")].into_iter().take(if is_self { 1 } else { 2 })
         {
-            let Some(address) = address.as_ref().filter(|address| wanted.watches(address)) else { continue };
+            let Some(address) = address.as_ref().filter(|address| filter.watches(address)) else { continue };
             let mut event = ChainEvent::new(EventType::AddressActivity)
                 .with("address", address.as_str())
                 .with("direction", if is_self { "self" } else { direction })
@@ -199,7 +199,8 @@ async fn logs(
 fn receipts(answer: &[u8], hash: &str) -> Result<(Vec<Log>, Outcomes), ReadError> {
     // `null` means that the node does not have the block: it was reverted since.
     let receipts: Vec<Receipt<'_>> = read(answer, "receipts are not as their API says")?;
-    let (mut logs, mut outcomes) = (Vec::new(), HashMap::with_capacity(receipts.len()));
+    let mut logs = Vec::new();
+    let mut outcomes = HashMap::with_capacity(receipts.len());
     for receipt in receipts {
         if !receipt.block_hash.eq_ignore_ascii_case(hash) {
             return Err(OTHER_BLOCK);
@@ -242,16 +243,16 @@ impl Evm {
         &self,
         node: &dyn NodeCalls,
         known: &BlockRef,
-        wanted: &Wanted,
+        filter: &EventFilter,
     ) -> Result<Option<BlockEvents>, ReadError> {
         let Some(height) = known.height.checked_add(1) else { return Ok(None) };
-        let with_activity = wanted.wants(EventType::AddressActivity);
+        let with_activity = filter.wants(EventType::AddressActivity);
         let mut events = Vec::new();
         let (block, transactions, has_logs) = if with_activity {
             let Some((block, found)) = self::block::<Transaction>(node, height, true).await? else {
                 return Ok(None);
             };
-            if wanted.wants(EventType::NewBlock) {
+            if filter.wants(EventType::NewBlock) {
                 events.push(found.new_block(&block)?);
             }
             let has_logs = found.has_logs();
@@ -260,12 +261,12 @@ impl Evm {
             let Some((block, found)) = self::block::<IgnoredAny>(node, height, false).await? else {
                 return Ok(None);
             };
-            if wanted.wants(EventType::NewBlock) {
+            if filter.wants(EventType::NewBlock) {
                 events.push(found.new_block(&block)?);
             }
             (block, Vec::new(), found.has_logs())
         };
-        if !wants_transactions(wanted) {
+        if !wants_transactions(filter) {
             return Ok(Some(BlockEvents { block, events }));
         }
         let (logs, outcomes) = logs(node, &block.hash, with_activity).await?;
@@ -275,13 +276,13 @@ impl Evm {
         let mut logs = logs.iter().peekable();
         for (index, transaction) in transactions.iter().enumerate() {
             let outcome = transaction.outcome(outcomes.as_ref())?;
-            transaction.tell(index, outcome, wanted, &mut events)?;
+            transaction.push_events(index, outcome, filter, &mut events)?;
             while let Some(log) = logs.next_if(|log| log.tx_index <= index as u64) {
-                log.tell(wanted, &mut events);
+                log.push_events(filter, &mut events);
             }
         }
         // Without the transactions all logs; else only those of transactions that the block does not list.
-        logs.for_each(|log| log.tell(wanted, &mut events));
+        logs.for_each(|log| log.push_events(filter, &mut events));
         Ok(Some(BlockEvents { block, events }))
     }
 }
@@ -318,9 +319,9 @@ impl BlockReader for Evm {
         &'a self,
         node: &'a dyn NodeCalls,
         known: &'a BlockRef,
-        wanted: &'a Wanted,
+        filter: &'a EventFilter,
     ) -> BoxFuture<'a, Result<Option<BlockEvents>, ReadError>> {
-        Box::pin(self.next(node, known, wanted))
+        Box::pin(self.next(node, known, filter))
     }
 
     fn head_subscription(&self) -> Option<HeadSubscription> {

@@ -2,7 +2,7 @@
 
 use super::signatures::{BATCH, SINGLE, TOPICS, TRANSFER};
 use super::text;
-use rpcgate_core::event::{ChainEvent, EventType, ReadError, Wanted};
+use rpcgate_core::event::{ChainEvent, EventFilter, EventType, ReadError};
 use serde::Deserialize;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -75,21 +75,21 @@ impl RawLog<'_> {
 }
 
 impl Log {
-    pub(super) fn tell(&self, wanted: &Wanted, events: &mut Vec<ChainEvent>) {
-        if wanted.wants(EventType::ContractEvent) {
+    pub(super) fn push_events(&self, filter: &EventFilter, events: &mut Vec<ChainEvent>) {
+        if filter.wants(EventType::ContractEvent) {
             events.push(self.contract_event());
         }
-        if !wanted.wants(EventType::TokenTransfer) && !wanted.wants(EventType::AddressActivity) {
+        if !filter.wants(EventType::TokenTransfer) && !filter.wants(EventType::AddressActivity) {
             return;
         }
         for transfer in self.transfers() {
-            if wanted.wants(EventType::TokenTransfer) {
+            if filter.wants(EventType::TokenTransfer) {
                 events.push(self.with_transfer(ChainEvent::new(EventType::TokenTransfer), &transfer));
             }
             let is_self = transfer.from == transfer.to;
             let parties = [(&transfer.from, "out"), (&transfer.to, "in")];
             for (address, direction) in parties.into_iter().take(if is_self { 1 } else { 2 }) {
-                if wanted.watches(address) {
+                if filter.watches(address) {
                     let event = ChainEvent::new(EventType::AddressActivity)
                         .with("address", address.as_str())
                         .with("direction", if is_self { "self" } else { direction })
@@ -217,7 +217,9 @@ impl Log {
 
     /// ERC-1155: one transfer for each pair of id and value.
     fn multiple(&self, pairs: impl Fn(&Self) -> Option<Vec<(String, String)>>) -> Option<Vec<TokenTransfer>> {
-        let (operator, from, to) = (self.topic_address(1)?, self.topic_address(2)?, self.topic_address(3)?);
+        let operator = self.topic_address(1)?;
+        let from = self.topic_address(2)?;
+        let to = self.topic_address(3)?;
         let transfer = |(id, value)| TokenTransfer {
             standard: "erc1155",
             from: from.clone(),
@@ -233,8 +235,8 @@ impl Log {
     /// Returns the ids and values of a batch: two lists, whose offsets in the data are its first words.
     fn batch(&self) -> Option<Vec<(String, String)>> {
         let list = |index| {
-            let place = self.small(index).filter(|place| place.is_multiple_of(32))? / 32;
-            Some((place, self.small(place)?))
+            let index = self.small(index).filter(|index| index.is_multiple_of(32))? / 32;
+            Some((index, self.small(index)?))
         };
         let ((ids, count), (values, same)) = (list(0)?, list(1)?);
         if count != same || count > MOST_OF_BATCH {
@@ -269,9 +271,9 @@ mod tests {
         }
     }
 
-    fn told(log: &Log, kind: EventType) -> Vec<Value> {
+    fn events_of(log: &Log, kind: EventType) -> Vec<Value> {
         let mut events = Vec::new();
-        log.tell(&Wanted::new([kind]), &mut events);
+        log.push_events(&EventFilter::new([kind]), &mut events);
         assert!(events.iter().all(|event| event.kind == kind));
         events.into_iter().map(|event| event.data.into()).collect()
     }
@@ -293,9 +295,9 @@ mod tests {
     #[test]
     fn a_transfer_of_erc_20_and_of_erc_721_differ_by_their_topics() {
         let transfer = topic(TRANSFER);
-        let fungible = told(&log(&[&transfer, FROM, TO], &[1_500]), EventType::TokenTransfer);
+        let fungible = events_of(&log(&[&transfer, FROM, TO], &[1_500]), EventType::TokenTransfer);
         let id = format!("0x{:064x}", 42);
-        let single = told(&log(&[&transfer, FROM, TO, &id], &[]), EventType::TokenTransfer);
+        let single = events_of(&log(&[&transfer, FROM, TO, &id], &[]), EventType::TokenTransfer);
         let common = serde_json::json!({
             "token": "0xdac17f958d2ee523a2206206994597c13d831ec7",
             "from": "0x222222222222222222222222222222222222bbbb",
@@ -315,12 +317,13 @@ mod tests {
     // Shows (Events of chains).
     #[test]
     fn a_batch_is_one_transfer_for_each_id() {
-        let single = told(&log(&[&topic(SINGLE), OPERATOR, FROM, TO], &[9, 3]), EventType::TokenTransfer);
+        let single =
+            events_of(&log(&[&topic(SINGLE), OPERATOR, FROM, TO], &[9, 3]), EventType::TokenTransfer);
         assert_eq!((single.len(), single[0].get("batch_index")), (1, None));
         assert_eq!(single[0]["operator"], "0x11111111111111111111111111111111111111aa");
         let words = [0x40, 0xa0, 2, 7, 8, 2, 100, 200];
         let batch = log(&[&topic(BATCH), OPERATOR, FROM, TO], &words);
-        let pairs: Vec<_> = told(&batch, EventType::TokenTransfer)
+        let pairs: Vec<_> = events_of(&batch, EventType::TokenTransfer)
             .into_iter()
             .map(|event| {
                 assert_eq!((&event["standard"], &event["log_index"]), (&"erc1155".into(), &5.into()));
@@ -336,9 +339,9 @@ mod tests {
         let words = [0x40, 0xa0, 2, 7, 7, 2, 100, 100];
         let batch = log(&[&topic(BATCH), OPERATOR, FROM, TO], &words);
         for kind in [EventType::TokenTransfer, EventType::AddressActivity] {
-            let events = told(&batch, kind);
-            for (place, event) in events.iter().enumerate() {
-                assert!(!events[place + 1..].contains(event), "{event}");
+            let events = events_of(&batch, kind);
+            for (index, event) in events.iter().enumerate() {
+                assert!(!events[index + 1..].contains(event), "{event}");
             }
         }
     }
@@ -351,7 +354,7 @@ mod tests {
             words.extend(vec![1; count]);
             words.push(count as u64);
             words.extend(vec![1; count]);
-            told(&log(&[&topic(BATCH), OPERATOR, FROM, TO], &words), EventType::TokenTransfer).len()
+            events_of(&log(&[&topic(BATCH), OPERATOR, FROM, TO], &words), EventType::TokenTransfer).len()
         };
         assert_eq!(batch(MOST_OF_BATCH), MOST_OF_BATCH);
         assert_eq!(batch(MOST_OF_BATCH + 1), 0);
@@ -360,7 +363,9 @@ mod tests {
     // Shows (Events of chains).
     #[test]
     fn a_log_that_only_resembles_a_transfer_reports_no_transfer() {
-        let (transfer, single, batch) = (topic(TRANSFER), topic(SINGLE), topic(BATCH));
+        let transfer = topic(TRANSFER);
+        let single = topic(SINGLE);
+        let batch = topic(BATCH);
         let dirty = format!("0x01{}", &FROM[4..]);
         for log in [
             log(&[&transfer, FROM, TO], &[]),
@@ -376,15 +381,15 @@ mod tests {
             log(&[&batch, OPERATOR, FROM, TO], &[u64::MAX, 0x80, 1, 7, 1, 1]),
             log(&[], &[]),
         ] {
-            assert_eq!(told(&log, EventType::TokenTransfer), Vec::<Value>::new());
-            assert_eq!(told(&log, EventType::ContractEvent).len(), 1, "the log itself is told");
+            assert_eq!(events_of(&log, EventType::TokenTransfer), Vec::<Value>::new());
+            assert_eq!(events_of(&log, EventType::ContractEvent).len(), 1, "the log itself is told");
         }
     }
 
     #[test]
     fn a_log_is_reported_with_its_topics_and_a_well_known_name() {
         let log = log(&[&topic("Approval(address,address,uint256)"), FROM, TO], &[1]);
-        let event = &told(&log, EventType::ContractEvent)[0];
+        let event = &events_of(&log, EventType::ContractEvent)[0];
         assert_eq!(event["event"], "Approval");
         assert_eq!((&event["topic1"], &event["topics"][1]), (&FROM.into(), &FROM.into()));
         assert_eq!(event.get("topic3"), None);
@@ -400,10 +405,10 @@ mod tests {
         };
         let address = |word: &str| Value::from(format!("0x{}", &word[26..]));
         assert_eq!(
-            directions(told(&log(TO), EventType::AddressActivity)),
+            directions(events_of(&log(TO), EventType::AddressActivity)),
             [(address(FROM), "out".into()), (address(TO), "in".into())]
         );
-        let own = told(&log(FROM), EventType::AddressActivity);
+        let own = events_of(&log(FROM), EventType::AddressActivity);
         assert_eq!(own[0]["kind"], "token");
         assert_eq!(directions(own), [(address(FROM), "self".into())]);
     }
@@ -419,7 +424,7 @@ mod tests {
             let mut all = vec![first.as_str()];
             all.extend(topics.iter().map(String::as_str));
             let log = log(&all, &words);
-            let transfers = told(&log, EventType::TokenTransfer);
+            let transfers = events_of(&log, EventType::TokenTransfer);
             prop_assert!(transfers.len() <= words.len().max(1));
             prop_assert!(transfers.iter().all(|event| event["value"].is_string()));
         }

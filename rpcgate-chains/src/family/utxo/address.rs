@@ -110,14 +110,15 @@ mod canonical {
                 }
                 None => (self.cash, lower.as_str()),
             };
-            let digit = |c: u8| CHARSET.iter().position(|known| *known == c).map(|place| place as u8);
+            let digit = |c: u8| CHARSET.iter().position(|known| *known == c).map(|index| index as u8);
             let digits: Vec<u8> = body.bytes().map(digit).collect::<Option<_>>()?;
             let payload = digits.get(..digits.len().checked_sub(CHECKSUM)?)?;
             let prefix = prefixes.iter().find(|prefix| checksum(prefix, digits.iter().copied()) == 0)?;
             let bytes = eight_bits(payload)?;
             let (version, hash) = bytes.split_first()?;
             // A key or a script, each with tokens or without them, and its hash: 160 bits, or 256 for scripts.
-            let (kind, size) = (version >> 3, version & 7);
+            let kind = version >> 3;
+            let size = version & 7;
             let is_known = matches!((kind, size, hash.len()), (0..=3, 0, 20) | (1 | 3, 3, 32));
             is_known.then(|| write_cash_addr(prefix, (kind & 1) << 3 | size, hash))
         }
@@ -125,7 +126,9 @@ mod canonical {
 
     /// Converts five-bit digits to bytes; the remaining bits must be zero.
     fn eight_bits(digits: &[u8]) -> Option<Vec<u8>> {
-        let (mut held, mut bits, mut out) = (0u32, 0, Vec::with_capacity(digits.len()));
+        let mut held = 0u32;
+        let mut bits = 0;
+        let mut out = Vec::with_capacity(digits.len());
         for digit in digits {
             held = (held << 5 | u32::from(*digit)) & 0xfff;
             bits += 5;
@@ -138,7 +141,9 @@ mod canonical {
     }
 
     fn five_bits(bytes: impl Iterator<Item = u8>) -> Vec<u8> {
-        let (mut held, mut bits, mut out) = (0u32, 0, Vec::new());
+        let mut held = 0u32;
+        let mut bits = 0;
+        let mut out = Vec::new();
         for byte in bytes {
             held = (held << 8 | u32::from(byte)) & 0xfff;
             bits += 8;
@@ -169,7 +174,7 @@ mod canonical {
     fn write_cash_addr(prefix: &str, version: u8, hash: &[u8]) -> String {
         let mut digits = five_bits([version].into_iter().chain(hash.iter().copied()));
         let sum = checksum(prefix, digits.iter().copied().chain([0; CHECKSUM]));
-        digits.extend((0..CHECKSUM).rev().map(|place| (sum >> (5 * place) & 0x1f) as u8));
+        digits.extend((0..CHECKSUM).rev().map(|index| (sum >> (5 * index) & 0x1f) as u8));
         let text = digits.iter().filter_map(|digit| CHARSET.get(usize::from(*digit)));
         format!("{prefix}:{}", text.map(|c| char::from(*c)).collect::<String>())
     }

@@ -8,13 +8,13 @@ pub(super) fn smallest_units(number: &str) -> Option<u64> {
         Some((digits, exponent)) => (digits, exponent.parse::<i16>().ok()?),
         None => (number, 0),
     };
-    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let (integer, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     let is_digits = |text: &str| text.bytes().all(|digit| digit.is_ascii_digit());
-    if whole.is_empty() || !is_digits(whole) || !is_digits(fraction) {
+    if integer.is_empty() || !is_digits(integer) || !is_digits(fraction) {
         return None;
     }
     let mut value = 0u64;
-    for digit in whole.bytes().chain(fraction.bytes()) {
+    for digit in integer.bytes().chain(fraction.bytes()) {
         value = value.checked_mul(10)?.checked_add(u64::from(digit - b'0'))?;
     }
     if value == 0 {

@@ -15,7 +15,7 @@ use crate::kinds::{KINDS, wants_transactions};
 use bytes::Bytes;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::event::{
-    BlockEvents, BlockReader, BlockRef, EventShape, EventType, NodeCalls, ReadError, Wanted,
+    BlockEvents, BlockReader, BlockRef, EventFilter, EventShape, EventType, NodeCalls, ReadError,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -123,21 +123,21 @@ impl Utxo {
         node: &dyn NodeCalls,
         transactions: &[Transaction<'_>],
     ) -> Result<HashMap<OutPoint, Spent>, ReadError> {
-        let mut places: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+        let mut outputs: BTreeMap<String, Vec<u32>> = BTreeMap::new();
         for input in transactions.iter().flat_map(|transaction| &transaction.vin) {
-            if let Some((txid, vout)) = input.place()?
-                && input.told(self)?.is_none()
+            if let Some((txid, vout)) = input.out_point()?
+                && input.named_output(self)?.is_none()
             {
-                places.entry(txid).or_default().push(vout);
+                outputs.entry(txid).or_default().push(vout);
             }
         }
         let mut out = HashMap::new();
         for transaction in transactions {
-            if let Some(numbers) = places.remove(&transaction.txid) {
+            if let Some(numbers) = outputs.remove(&transaction.txid) {
                 self.collect(transaction, &numbers, &mut out)?;
             }
         }
-        for (txid, numbers) in places.into_iter().take(MOST_LOOK_UPS) {
+        for (txid, numbers) in outputs.into_iter().take(MOST_LOOK_UPS) {
             let answer = match transaction(node, &txid).await {
                 Ok(answer) => answer,
                 // The node has no transaction index, so it will not find the others either.
@@ -173,12 +173,12 @@ impl Utxo {
         &self,
         node: &dyn NodeCalls,
         known: &BlockRef,
-        wanted: &Wanted,
+        filter: &EventFilter,
     ) -> Result<Option<BlockEvents>, ReadError> {
         let Some(height) = known.height.checked_add(1) else { return Ok(None) };
         let Some(hash) = hash_at(node, height).await? else { return Ok(None) };
-        let with_inputs = wanted.wants(EventType::AddressActivity);
-        let with_transactions = wants_transactions(wanted);
+        let with_inputs = filter.wants(EventType::AddressActivity);
+        let with_transactions = wants_transactions(filter);
         let verbosities: &[&str] = match (with_inputs, with_transactions) {
             (true, _) => &["3", "2", "true"],
             (false, true) => &["2", "true"],
@@ -189,7 +189,7 @@ impl Utxo {
         let block = at_height(of_hash(found.reference()?, &hash)?, height)?;
         let listed = found.tx.ok_or(ReadError::Unreadable(WRONG_BLOCK))?;
         let mut events = Vec::new();
-        if wanted.wants(EventType::NewBlock) {
+        if filter.wants(EventType::NewBlock) {
             events.push(new_block(&block, listed.len()));
         }
         if !with_transactions {
@@ -207,7 +207,7 @@ impl Utxo {
         }
         let spent = if with_inputs { self.spent(node, &transactions).await? } else { HashMap::new() };
         for (index, transaction) in transactions.iter().enumerate() {
-            transaction.tell(self, index, &spent, wanted, &mut events)?;
+            transaction.push_events(self, index, &spent, filter, &mut events)?;
         }
         Ok(Some(BlockEvents { block, events }))
     }
@@ -255,9 +255,9 @@ impl BlockReader for Utxo {
         &'a self,
         node: &'a dyn NodeCalls,
         known: &'a BlockRef,
-        wanted: &'a Wanted,
+        filter: &'a EventFilter,
     ) -> BoxFuture<'a, Result<Option<BlockEvents>, ReadError>> {
-        Box::pin(self.next(node, known, wanted))
+        Box::pin(self.next(node, known, filter))
     }
 
     fn canonical(&self, key: &str, value: &str) -> Option<String> {

@@ -3,7 +3,7 @@
 //! Methods that sign or build with the caller's data (`signrawtransactionwithkey`, `createrawtransaction`, …) use no
 //! wallet and stay open, and so do those that submit a mined block.
 
-use crate::family::params::{any_is, mentions, positional, whole};
+use crate::family::params::{any_is, integer, mentions, positional};
 use crate::family::{Closing, by_reason, listed};
 use rpcgate_core::adapter::ClosedMethods;
 
@@ -147,11 +147,11 @@ const WIDEST: u64 = 1_000;
 
 /// Reports whether a descriptor's range, given by its end or by begin and end, may have more than [`WIDEST`] addresses.
 fn is_wide(range: &[u8]) -> bool {
-    let bounds = (positional(range, 0).and_then(whole), positional(range, 1).and_then(whole));
+    let bounds = (positional(range, 0).and_then(integer), positional(range, 1).and_then(integer));
     match (range.trim_ascii(), bounds) {
         (b"null", _) => false,
         (_, (Some(begin), Some(end))) => end.saturating_sub(begin) > WIDEST,
-        (end, _) => whole(end).is_none_or(|end| end > WIDEST),
+        (end, _) => integer(end).is_none_or(|end| end > WIDEST),
     }
 }
 

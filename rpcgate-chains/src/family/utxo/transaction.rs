@@ -3,7 +3,7 @@
 use super::Utxo;
 use super::amount::smallest_units;
 use crate::form::{is_hex, whole_number};
-use rpcgate_core::event::{ChainEvent, EventType, ReadError, Wanted};
+use rpcgate_core::event::{ChainEvent, EventFilter, EventType, ReadError};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
@@ -91,7 +91,7 @@ struct Sums {
 
 impl Input<'_> {
     /// Returns the spent output, if it is one of this chain.
-    pub(super) fn place(&self) -> Result<Option<OutPoint>, ReadError> {
+    pub(super) fn out_point(&self) -> Result<Option<OutPoint>, ReadError> {
         if self.coinbase.is_some() || self.ismweb == Some(true) || self.is_pegin == Some(true) {
             return Ok(None);
         }
@@ -102,7 +102,7 @@ impl Input<'_> {
     }
 
     /// Returns the spent output's content, if the node includes it. A confidential value is left out there.
-    pub(super) fn told(&self, chain: &Utxo) -> Result<Option<Spent>, ReadError> {
+    pub(super) fn named_output(&self, chain: &Utxo) -> Result<Option<Spent>, ReadError> {
         let Some(output) = &self.prevout else { return Ok(None) };
         let value = if output.value.is_some() { output.value()? } else { None };
         Ok(Some(Spent { address: output.address(chain)?, value, asset: output.asset()? }))
@@ -171,7 +171,8 @@ impl Output<'_> {
 
 /// Returns the bytes that a script pushes, concatenated; `None` if it ends within a push.
 fn pushed(script: &[u8]) -> Option<Vec<u8>> {
-    let (mut rest, mut out) = (script, Vec::new());
+    let mut rest = script;
+    let mut out = Vec::new();
     while let Some((op, after)) = rest.split_first() {
         let width = match op {
             0x4c..=0x4e => 1 << (op - 0x4c),
@@ -191,27 +192,27 @@ fn pushed(script: &[u8]) -> Option<Vec<u8>> {
 
 impl Transaction<'_> {
     /// Adds the wanted events. `spent` has the known outputs that its inputs spend.
-    pub(super) fn tell(
+    pub(super) fn push_events(
         &self,
         chain: &Utxo,
         index: usize,
         spent: &HashMap<OutPoint, Spent>,
-        wanted: &Wanted,
+        filter: &EventFilter,
         events: &mut Vec<ChainEvent>,
     ) -> Result<(), ReadError> {
         if !is_hex(&self.txid, 64) {
             return Err(WRONG_TRANSACTION);
         }
         let tx_hash = self.txid.to_ascii_lowercase();
-        if wanted.wants(EventType::AddressActivity) {
-            self.tell_activity(chain, index, &tx_hash, spent, wanted, events)?;
+        if filter.wants(EventType::AddressActivity) {
+            self.push_activity(chain, index, &tx_hash, spent, filter, events)?;
         }
         for output in &self.vout {
             let Some(number) = output.number()? else { continue };
-            if wanted.wants(EventType::TokenTransfer) {
-                self.tell_payment(chain, output, number, &tx_hash, events)?;
+            if filter.wants(EventType::TokenTransfer) {
+                self.push_payment(chain, output, number, &tx_hash, events)?;
             }
-            if wanted.wants(EventType::ContractEvent)
+            if filter.wants(EventType::ContractEvent)
                 && let Some((script, data)) = output.returned()?
             {
                 let mut event = ChainEvent::new(EventType::ContractEvent)
@@ -234,7 +235,7 @@ impl Transaction<'_> {
     }
 
     /// Adds the payment to an address, and the payment of tokens in the same output.
-    fn tell_payment(
+    fn push_payment(
         &self,
         chain: &Utxo,
         output: &Output<'_>,
@@ -278,19 +279,19 @@ impl Transaction<'_> {
     }
 
     /// Adds one event for each paying or receiving address and, on Liquid, for each of its assets.
-    fn tell_activity(
+    fn push_activity(
         &self,
         chain: &Utxo,
         index: usize,
         tx_hash: &str,
         spent: &HashMap<OutPoint, Spent>,
-        wanted: &Wanted,
+        filter: &EventFilter,
         events: &mut Vec<ChainEvent>,
     ) -> Result<(), ReadError> {
         let mut sums: BTreeMap<(String, Option<String>), Sums> = BTreeMap::new();
         let mut is_complete = true;
         let mut add = |spent: Cow<'_, Spent>, pays: bool| {
-            let Some(address) = spent.address.as_ref().filter(|address| wanted.watches(address)) else {
+            let Some(address) = spent.address.as_ref().filter(|address| filter.watches(address)) else {
                 return;
             };
             let sums = sums.entry((address.clone(), spent.asset.clone())).or_default();
@@ -299,9 +300,9 @@ impl Transaction<'_> {
             sums.sealed |= spent.value.is_none();
         };
         for input in &self.vin {
-            let Some(place) = input.place()? else { continue };
-            match (input.told(chain)?, spent.get(&place)) {
-                (Some(told), _) => add(Cow::Owned(told), true),
+            let Some(out_point) = input.out_point()? else { continue };
+            match (input.named_output(chain)?, spent.get(&out_point)) {
+                (Some(named_output), _) => add(Cow::Owned(named_output), true),
                 (None, Some(known)) => add(Cow::Borrowed(known), true),
                 (None, None) => is_complete = false,
             }
@@ -326,7 +327,8 @@ impl Transaction<'_> {
                 event = event.with("token", token);
             }
             if !sums.sealed {
-                let (paid, got) = (sums.paid.unwrap_or(0), sums.got.unwrap_or(0));
+                let paid = sums.paid.unwrap_or(0);
+                let got = sums.got.unwrap_or(0);
                 event = event.with("value", paid.abs_diff(got).to_string());
                 if direction == "self" {
                     event = event.with("paid", paid.to_string()).with("received", got.to_string());

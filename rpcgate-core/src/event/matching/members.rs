@@ -23,7 +23,8 @@ impl<'e> Members<'e> {
     }
 
     pub(super) fn each(&self) -> impl Iterator<Item = (&'e str, ScalarRef<'e>)> {
-        let (members, data) = (*self, &self.event.data);
+        let members = *self;
+        let data = &self.event.data;
         let inner = data.iter().filter_map(|(key, value)| Some((key.as_str(), ScalarRef::of(value)?)));
         let outer = OUTER.into_iter().filter(|key| !data.contains_key(*key));
         inner.chain(outer.filter_map(move |key| Some((key, members.outer(key)?))))

@@ -108,7 +108,7 @@ fn halves(id: u128) -> [u64; 2] {
     [(id >> 64) as u64, id as u64]
 }
 
-fn whole([high, low]: [u64; 2]) -> u128 {
+fn joined([high, low]: [u64; 2]) -> u128 {
     u128::from(high) << 64 | u128::from(low)
 }
 
@@ -122,7 +122,7 @@ impl SubscriptionTable {
     }
 
     pub(super) fn ids(&self) -> impl Iterator<Item = u128> {
-        self.slots.iter().map(|slot| whole(slot.id))
+        self.slots.iter().map(|slot| joined(slot.id))
     }
 
     #[cfg(test)]
@@ -181,7 +181,7 @@ impl SubscriptionTable {
             });
             let Some(endpoint) = self.endpoints.get(slot.endpoint).filter(|_| is_met) else { continue };
             found.push(SubscriptionMatch {
-                subscription: whole(slot.id),
+                subscription: joined(slot.id),
                 webhook: endpoint.webhook,
                 project: endpoint.project,
                 confirmations: slot.confirmations,
@@ -223,7 +223,8 @@ impl SubscriptionTable {
             rest: None,
         };
         let Some(number) = self.slots.insert(slot) else { return };
-        let (slots, hasher) = (&self.slots, &self.hasher);
+        let slots = &self.slots;
+        let hasher = &self.hasher;
         let hash_of = |number: &u32| hasher.hash_one(slots.get(*number).map_or([0, 0], |slot| slot.id));
         self.by_id.insert_unique(hasher.hash_one(halves(subscription.id)), number, hash_of);
         if let Some(endpoint) = self.endpoints.get_mut(endpoint) {
@@ -234,7 +235,7 @@ impl SubscriptionTable {
             Some(filter) if filter.is_empty() => self.find_by_type(number, list),
             Some(filter) => {
                 let at = self.rarest(list, subscription.kind, &filter);
-                self.find_by_value(number, list, (filter, at));
+                self.find_by_value(number, list, filter, at);
             }
             None => {}
         }
@@ -265,7 +266,7 @@ impl SubscriptionTable {
         (0..filter.len()).min_by_key(cost).unwrap_or_default()
     }
 
-    fn find_by_value(&mut self, number: u32, list: u32, (mut filter, at): (Vec<(&str, Scalar)>, usize)) {
+    fn find_by_value(&mut self, number: u32, list: u32, mut filter: Vec<(&str, Scalar)>, at: usize) {
         let (name, value) = filter.swap_remove(at);
         let Some(group) = self.group_for(list, name, value) else { return };
         let Some(found) = self.groups.get_mut(group) else { return };
@@ -292,7 +293,8 @@ impl SubscriptionTable {
         let key = self.names.take(name)?;
         let hash = self.hasher.hash_one((list, key, value.as_ref()));
         let number = self.groups.insert(Group { list, key, value, first: NONE, count: 0 })?;
-        let (groups, hasher) = (&self.groups, &self.hasher);
+        let groups = &self.groups;
+        let hasher = &self.hasher;
         let hash_of = |number: &u32| groups.get(*number).map_or(0, |group| hash_of(hasher, group));
         self.by_value.insert_unique(hash, number, hash_of);
         if let Some(types) = self.types.get_mut(list as usize) {
@@ -330,13 +332,17 @@ impl SubscriptionTable {
 
     pub(super) fn remove(&mut self, id: u128) -> bool {
         let Some(number) = self.slot_of(id) else { return false };
-        let (slots, hasher) = (&self.slots, &self.hasher);
+        let slots = &self.slots;
+        let hasher = &self.hasher;
         let is_it = |other: &u32| *other == number;
         if let Ok(entry) = self.by_id.find_entry(hasher.hash_one(halves(id)), is_it) {
             entry.remove();
         }
         let Some(slot) = slots.get(number) else { return false };
-        let (endpoint, found, together, own) = (slot.endpoint, slot.found, slot.together, slot.own);
+        let endpoint = slot.endpoint;
+        let found = slot.found;
+        let together = slot.together;
+        let own = slot.own;
         unlink(&mut self.slots, together, |slot| &mut slot.together);
         unlink(&mut self.slots, own, |slot| &mut slot.own);
         match found {
@@ -368,7 +374,9 @@ impl SubscriptionTable {
         if group.first == slot {
             group.first = next;
         }
-        let (list, key, is_empty) = (group.list, group.key, group.first == NONE);
+        let list = group.list;
+        let key = group.key;
+        let is_empty = group.first == NONE;
         let has_address = self.names.get(PREFERRED[0]) == Some(key);
         if let Some(types) = self.types.get_mut(list as usize) {
             types.counts.all -= 1;
@@ -419,7 +427,7 @@ impl SubscriptionTable {
         while let Some(endpoint) =
             self.by_project.get(&project).and_then(|number| self.endpoints.get(*number))
         {
-            let Some(id) = self.slots.get(endpoint.first).map(|slot| whole(slot.id)) else { return };
+            let Some(id) = self.slots.get(endpoint.first).map(|slot| joined(slot.id)) else { return };
             self.remove(id);
         }
     }

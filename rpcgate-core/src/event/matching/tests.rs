@@ -28,12 +28,12 @@ fn is_matched(subscription: &IndexedSubscription, chain: &str, block: &BlockRef,
         "chain": chain, "event_type": event.kind.name(), "block_num": block.height,
         "block_hash": block.hash, "timestamp": block.timestamp,
     }));
-    let is_met = |(key, wanted): (&String, &Value)| {
-        let wanted = match wanted {
+    let is_met = |(key, filter): (&String, &Value)| {
+        let filter = match filter {
             Value::String(text) => canonical(chain, key, text).map(Value::String),
             other => Some(other.clone()),
         };
-        wanted.is_some() && event.data.get(key).or(outer.get(key)) == wanted.as_ref()
+        filter.is_some() && event.data.get(key).or(outer.get(key)) == filter.as_ref()
     };
     subscription.chain == chain
         && subscription.kind == event.kind
@@ -93,16 +93,16 @@ fn a_filter_in_another_spelling_matches_and_an_impossible_one_is_not_wanted() {
     let event = ChainEvent::new(EventType::AddressActivity).with("address", "0xab").with("direction", "in");
     assert_eq!(found(&index, "eth", &event), [2]);
     assert_eq!(found(&index, "eth", &event.with("direction", "out")), [0; 0]);
-    let wanted = index.wanted("eth");
-    assert!(wanted.watches("0xab") && !wanted.watches("0xac") && !wanted.wants(EventType::NewBlock));
+    let of_chain = index.filter("eth");
+    assert!(of_chain.watches("0xab") && !of_chain.watches("0xac") && !of_chain.wants(EventType::NewBlock));
     index.insert(&subscription(3, "0xac"), canonical);
-    assert!(wanted.watches("0xac"), "addresses are those of the moment");
+    assert!(of_chain.watches("0xac"), "addresses are those of the moment");
     let any = IndexedSubscription::new(4, "eth", EventType::AddressActivity)
         .with_filter(filter(json!({"direction": "in"})));
     index.insert(&any, canonical);
-    assert!(index.wanted("eth").watches("0xanything"));
+    assert!(index.filter("eth").watches("0xanything"));
     assert!(index.remove(4) && !index.remove(4));
-    assert!(!index.wanted("eth").watches("0xanything"));
+    assert!(!index.filter("eth").watches("0xanything"));
 }
 
 // Shows (Webhook event types).
@@ -250,8 +250,8 @@ proptest! {
                 one.chain == chain && one.kind == *kind
                     && texts.all(|(key, text)| canonical(chain, key, text).is_some())
             };
-            let wanted = model.values().filter(can_match).collect::<Vec<_>>();
-            prop_assert_eq!(index.wants(chain, *kind), !wanted.is_empty());
+            let filter = model.values().filter(can_match).collect::<Vec<_>>();
+            prop_assert_eq!(index.wants(chain, *kind), !filter.is_empty());
             if *kind == EventType::AddressActivity {
                 for address in ["a", "b", "c"] {
                     let has = |one: &&IndexedSubscription| match one.filter.as_ref().and_then(|filter| filter.get("address")) {
@@ -259,7 +259,7 @@ proptest! {
                         Some(Value::String(text)) => text.to_lowercase() == address,
                         Some(_) => false,
                     };
-                    prop_assert_eq!(index.wanted(chain).watches(address), wanted.iter().any(has));
+                    prop_assert_eq!(index.filter(chain).watches(address), filter.iter().any(has));
                 }
             }
         }

@@ -13,7 +13,7 @@ use std::time::Duration;
 pub struct LoadSlot {
     load: Arc<ChainLoad>,
     project: ProjectId,
-    seat: Option<ProjectSlot>,
+    slot: Option<ProjectSlot>,
     since: Duration,
 }
 
@@ -21,10 +21,10 @@ impl LoadSlot {
     pub(super) fn new(
         load: Arc<ChainLoad>,
         project: ProjectId,
-        seat: Option<ProjectSlot>,
+        slot: Option<ProjectSlot>,
         since: Duration,
     ) -> Self {
-        LoadSlot { load, project, seat, since }
+        LoadSlot { load, project, slot, since }
     }
 
     /// Returns the number of a kind of answers. Equal values give equal numbers.
@@ -39,7 +39,7 @@ impl LoadSlot {
     }
 
     /// Releases the slot at `now` after the wait was given up: the answer would have taken longer.
-    pub fn given_up(self, kind: u64, now: Duration) {
+    pub fn abandoned(self, kind: u64, now: Duration) {
         self.load.ended(self.end(kind, now, false), now);
     }
 
@@ -48,14 +48,14 @@ impl LoadSlot {
         self.load.passed(now);
     }
 
-    fn end(&self, kind: u64, now: Duration, is_whole: bool) -> End {
+    fn end(&self, kind: u64, now: Duration, is_complete: bool) -> End {
         let latency = now.saturating_sub(self.since);
-        End { kind, project: self.project, seat: self.seat, latency, is_whole }
+        End { kind, project: self.project, slot: self.slot, latency, is_complete }
     }
 }
 
 impl Drop for LoadSlot {
     fn drop(&mut self) {
-        self.load.leave(self.seat);
+        self.load.leave(self.slot);
     }
 }

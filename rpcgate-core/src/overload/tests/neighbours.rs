@@ -26,7 +26,8 @@ struct Project {
 
 impl Project {
     fn of(lanes: usize, takes_millis: u64) -> Self {
-        let (takes, rests) = (takes_millis * MILLI, 100 * MILLI);
+        let takes = takes_millis * MILLI;
+        let rests = 100 * MILLI;
         Project { lanes, takes, rests, tier: Tier::Free, method: 1 }
     }
 }
@@ -37,13 +38,13 @@ struct Outcome {
     refused: usize,
     refused_when_idle: usize,
     refused_below_share: usize,
-    under_way: usize,
+    in_flight: usize,
 }
 
-/// A chain with one node, which works on at most `places` calls at a time.
+/// A chain with one node, which works on at most `slots` calls at a time.
 struct Chain {
     load: Arc<ChainLoad>,
-    places: usize,
+    slots: usize,
     now: u64,
     next: u64,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
@@ -61,10 +62,10 @@ enum Event {
 }
 
 impl Chain {
-    fn new(places: usize) -> Self {
+    fn new(slots: usize) -> Self {
         Chain {
             load: Arc::new(ChainLoad::new(LoadRules::default())),
-            places,
+            slots,
             now: 0,
             next: 0,
             events: BinaryHeap::new(),
@@ -113,16 +114,16 @@ impl Chain {
         // A refusal may change the limit.
         let share = self.share(project.tier);
         match self.load.enter(ProjectId(who as u128 + 1), project.tier, time) {
-            Ok(place) => {
+            Ok(slot) => {
                 self.next += 1;
                 let call = self.next;
-                self.entered.insert(call, (place, who));
-                self.outcomes[who].under_way += 1;
+                self.entered.insert(call, (slot, who));
+                self.outcomes[who].in_flight += 1;
                 self.waiting.push_back((call, who));
                 self.work(projects);
             }
             Err(ChainOverloaded) => {
-                let its = self.outcomes[who].under_way;
+                let its = self.outcomes[who].in_flight;
                 let outcome = &mut self.outcomes[who];
                 outcome.refused += 1;
                 outcome.refused_when_idle += usize::from(its == 0);
@@ -142,7 +143,7 @@ impl Chain {
     }
 
     fn work(&mut self, projects: &[Project]) {
-        while self.working < self.places
+        while self.working < self.slots
             && let Some((call, who)) = self.waiting.pop_front()
         {
             self.working += 1;
@@ -152,11 +153,11 @@ impl Chain {
     }
 
     fn answer(&mut self, call: u64, projects: &[Project], end: u64) {
-        let Some((place, who)) = self.entered.remove(&call) else { return };
-        place.answered(projects[who].method, Duration::from_micros(self.now));
+        let Some((slot, who)) = self.entered.remove(&call) else { return };
+        slot.answered(projects[who].method, Duration::from_micros(self.now));
         self.working -= 1;
         self.outcomes[who].answered += 1;
-        self.outcomes[who].under_way -= 1;
+        self.outcomes[who].in_flight -= 1;
         if self.now < end {
             let again = self.now + projects[who].rests;
             self.at(again, Event::Arrives(who));
@@ -212,7 +213,8 @@ fn a_project_delayed_by_a_greedy_one_keeps_its_share_of_open_calls() {
 #[test]
 fn a_greedy_project_is_still_refused_where_it_overloads_the_node() {
     let mut chain = Chain::new(16);
-    let (greedy, modest) = (Project { rests: MILLI, ..Project::of(8, 50) }, Project::of(1, 50));
+    let greedy = Project { rests: MILLI, ..Project::of(8, 50) };
+    let modest = Project::of(1, 50);
     chain.run(6, &[greedy, modest]);
     let outcomes = chain.run(20, &[Project { lanes: 400, ..greedy }, modest]);
     assert!(outcomes[0].refused > 1_000, "{outcomes:?}");
@@ -243,11 +245,11 @@ proptest! {
     // Shows (Hostile and odd traffic).
     #[test]
     fn no_project_is_refused_below_its_share_under_any_load_of_others(
-        places in 4..400_usize,
+        slots in 4..400_usize,
         before in proptest::collection::vec(project(60), 1..12),
         slowed in proptest::collection::vec(1..80_u64, 12),
     ) {
-        let mut chain = Chain::new(places);
+        let mut chain = Chain::new(slots);
         chain.run(3, &before);
         let after: Vec<_> = before
             .iter()
@@ -256,9 +258,9 @@ proptest! {
             .collect();
         for outcome in chain.run(6, &after) {
             prop_assert_eq!((outcome.refused_when_idle, outcome.refused_below_share), (0, 0), "{:?}", outcome);
-            prop_assert_eq!(outcome.under_way, 0);
+            prop_assert_eq!(outcome.in_flight, 0);
         }
-        prop_assert_eq!((chain.load.under_way(), chain.load.seats_in_use()), (0, 0));
+        prop_assert_eq!((chain.load.in_flight(), chain.load.slots_in_use()), (0, 0));
     }
 
     // Shows (Hostile and odd traffic).

@@ -30,7 +30,7 @@ pub trait Cacheable: Sized {
     fn to_cached(&self) -> Option<Bytes>;
 
     /// Restores a response; `None` if the bytes are not a stored response.
-    fn from_cached(kept: Bytes) -> Option<Self>;
+    fn from_cached(stored: Bytes) -> Option<Self>;
 
     /// Returns the part that a chain's adapter checks for finality: a raw JSON-RPC `result`, or the body of a REST
     /// response.
@@ -42,8 +42,8 @@ impl Cacheable for Bytes {
         Some(self.clone())
     }
 
-    fn from_cached(kept: Bytes) -> Option<Self> {
-        Some(kept)
+    fn from_cached(stored: Bytes) -> Option<Self> {
+        Some(stored)
     }
 
     fn content(&self) -> &[u8] {
@@ -55,12 +55,14 @@ impl Cacheable for Bytes {
 /// with its id and its error, so put the cache in front of a client that returns results.
 impl Cacheable for Response<Bytes> {
     fn to_cached(&self) -> Option<Bytes> {
-        let (status, headers, body) = (self.status(), self.headers().clone(), self.body().clone());
-        status.is_success().then(|| Rest { status, headers, body, is_error: false }.kept())
+        let status = self.status();
+        let headers = self.headers().clone();
+        let body = self.body().clone();
+        status.is_success().then(|| Rest { status, headers, body, is_error: false }.stored())
     }
 
-    fn from_cached(kept: Bytes) -> Option<Self> {
-        let Rest { status, headers, body, .. } = Rest::restored(kept)?;
+    fn from_cached(stored: Bytes) -> Option<Self> {
+        let Rest { status, headers, body, .. } = Rest::restored(stored)?;
         let mut response = Response::new(body);
         (*response.status_mut(), *response.headers_mut()) = (status, headers);
         Some(response)
@@ -74,7 +76,7 @@ impl Cacheable for Response<Bytes> {
 /// Marks a cache in front of any client. It holds the function that reads requests and the filter for stored responses.
 #[derive(Clone)]
 pub struct ForeignCache<F, P = AcceptAll> {
-    tell: F,
+    extract: F,
     keeping: P,
     chain: Option<Arc<Chain>>,
 }
@@ -86,22 +88,22 @@ impl<F, P> fmt::Debug for ForeignCache<F, P> {
 }
 
 impl CacheLayer {
-    /// Adapts the layer to any client. `tell` returns the call of a request: chain, method as sent and parameters are
-    /// the key, and the rule decides how long the response is stored. A request without a call (`None`), or whose rule
-    /// forbids caching, passes. The new layer shares only the store with this one. Give it a store of its own, because
-    /// other kinds of responses have another stored form.
+    /// Adapts the layer to any client. `extract` returns the call of a request: chain, method as sent and parameters
+    /// are the key, and the rule decides how long the response is stored. A request without a call (`None`), or whose
+    /// rule forbids caching, passes. The new layer shares only the store with this one. Give it a store of its own,
+    /// because other kinds of responses have another stored form.
     ///
     /// A call that others follow ends when its own client disconnects. Then one follower sends its own call, and the
     /// rest follow that one. Errors and responses that are not stored are not shared: each follower then sends its own
     /// call.
-    pub fn with_call<R, F>(self, tell: F) -> CacheLayer<ForeignCache<F>>
+    pub fn with_call<R, F>(self, extract: F) -> CacheLayer<ForeignCache<F>>
     where
         F: for<'r> Fn(&'r R) -> Option<CallView<'r>>,
     {
         let CacheState { replies, clock, spawn, .. } = &*self.shared;
         CacheLayer {
             shared: CacheState::new(replies.clone(), clock.clone(), spawn.clone()),
-            way: ForeignCache { tell, keeping: AcceptAll, chain: None },
+            mode: ForeignCache { extract, keeping: AcceptAll, chain: None },
         }
     }
 
@@ -187,8 +189,8 @@ impl<F, P> CacheLayer<ForeignCache<F, P>> {
     where
         G: Fn(&Res) -> bool,
     {
-        let ForeignCache { tell, chain, .. } = self.way;
-        CacheLayer { shared: self.shared, way: ForeignCache { tell, keeping: AcceptFn(keeping), chain } }
+        let ForeignCache { extract, chain, .. } = self.mode;
+        CacheLayer { shared: self.shared, mode: ForeignCache { extract, keeping: AcceptFn(keeping), chain } }
     }
 
     /// Sets the clock that decides when responses expire.
@@ -211,7 +213,7 @@ impl<F, P> CacheLayer<ForeignCache<F, P>> {
     /// is final, and the class stores them for its short time.
     #[must_use]
     pub fn with_chain(mut self, chain: Arc<Chain>) -> Self {
-        self.way.chain = Some(chain);
+        self.mode.chain = Some(chain);
         self
     }
 }
@@ -234,9 +236,11 @@ where
     }
 
     fn call(&mut self, request: R) -> Self::Future {
-        let ForeignCache { tell, keeping, chain } = &self.way;
+        let ForeignCache { extract, keeping, chain } = &self.mode;
         let task = |key, rule| {
-            let (shared, chain, keeping) = (self.shared.clone(), chain.clone(), keeping.clone());
+            let shared = self.shared.clone();
+            let chain = chain.clone();
+            let keeping = keeping.clone();
             let head = height(chain.as_deref());
             KeepTask { shared, chain, head, leads: Leads::default(), key, rule, keeping }
         };
@@ -365,8 +369,8 @@ impl<P> KeepTask<P> {
     async fn follow<Res: Cacheable>(mut self, mut follow: Follow) -> Followed<Res, P> {
         loop {
             match follow.landing().await {
-                LeadOutcome::Answered(Form::Result(kept)) => {
-                    let response = Res::from_cached(kept);
+                LeadOutcome::Answered(Form::Result(stored)) => {
+                    let response = Res::from_cached(stored);
                     return response.map_or(Followed::Alone(None), Followed::Answered);
                 }
                 LeadOutcome::Lost => match self.shared.find(&self.key.sought()) {
@@ -387,9 +391,10 @@ impl<P> KeepTask<P> {
     where
         P: Accepts<Res>,
     {
-        let kept = response.and_then(|response| self.keep(response));
-        let shared =
-            || kept.clone().map_or(LeadOutcome::Unshared, |kept| LeadOutcome::Answered(Form::Result(kept)));
+        let stored = response.and_then(|response| self.keep(response));
+        let shared = || {
+            stored.clone().map_or(LeadOutcome::Unshared, |stored| LeadOutcome::Answered(Form::Result(stored)))
+        };
         self.leads.land(|_, _| {}, |_| shared());
     }
 
@@ -397,21 +402,22 @@ impl<P> KeepTask<P> {
     where
         P: Accepts<Res>,
     {
-        let kept = response.to_cached().filter(|_| self.keeping.accepts(response))?;
-        let (sought, clock) = (self.key.sought(), &self.shared.clock);
+        let stored = response.to_cached().filter(|_| self.keeping.accepts(response))?;
+        let sought = self.key.sought();
+        let clock = &self.shared.clock;
         let expires_at = match self.permanence(response.content()) {
             CacheDecision::No => return None,
             CacheDecision::Forever => None,
             CacheDecision::For(time) => {
                 let now = clock.elapsed();
                 if self.leads.is_superseded(now) {
-                    return Some(kept);
+                    return Some(stored);
                 }
                 Some(now + time)
             }
         };
-        self.shared.replies.put(&sought, &kept, expires_at);
-        Some(kept)
+        self.shared.replies.put(&sought, &stored, expires_at);
+        Some(stored)
     }
 
     fn permanence(&self, content: &[u8]) -> CacheDecision {

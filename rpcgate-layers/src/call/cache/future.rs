@@ -66,7 +66,8 @@ where
     where
         S: Service<Calls<Cached>, Response = Calls<Settled>, Error = E, Future = F> + Send + 'static,
     {
-        let (leading, shared) = (Arc::<Mutex<Split>>::default(), task.shared.clone());
+        let leading = Arc::<Mutex<Split>>::default();
+        let shared = task.shared.clone();
         let going: Going<F::Output> = Box::pin(task.go(leading.clone()));
         CacheFuture { state: State::Shared { shared: SharedFuture { going: Some(going), leading, shared } } }
     }
@@ -147,10 +148,11 @@ where
 {
     async fn go(self, leading: Arc<Mutex<Split>>) -> Result<Calls<Settled>, S::Error> {
         let CacheTask { shared, mut inner, mut calls, mut split } = self;
-        let (mut deadline, mut was_refused) = (None, false);
+        let mut deadline = None;
+        let mut was_refused = false;
         loop {
             let follows = std::mem::take(&mut split.follows);
-            let asked = AskedAt { head: split.head, epoch: split.epoch };
+            let lookup = LookupState { head: split.head, epoch: split.epoch };
             if !follows.is_empty() && deadline.is_none() {
                 deadline = Some(shared.clock.elapsed() + calls.tally().chain.timeout());
             }
@@ -161,18 +163,19 @@ where
             let tally = settled.tally();
             let mut now = None;
             leads.land(
-                |place, lead| {
-                    if let Some(CallState::Answered(Reply { form, from })) = state(tally, place)
+                |index, lead| {
+                    if let Some(CallState::Answered(Reply { form, from })) = state(tally, index)
                         && !matches!(from, Source::NodeForAll | Source::Unserved)
                     {
-                        keep(&shared, tally, (place, asked), lead, form, &mut now);
+                        keep(&shared, tally, index, lookup, lead, form, &mut now);
                     }
                 },
-                |place| landing(tally, place),
+                |index| landing(tally, index),
             );
-            let (own, is_second) = (settled.tally().caller.project, was_refused);
+            let own = settled.tally().caller.project;
+            let is_second = was_refused;
             let mut lost = false;
-            for (place, follow) in &follows {
+            for (index, follow) in &follows {
                 let left = deadline.unwrap_or_default().saturating_sub(shared.clock.elapsed());
                 let landing = tokio::time::timeout(left, follow.landing()).await;
                 let state = match landing.unwrap_or(LeadOutcome::Failed(Fault::unsent(Cause::Timeout))) {
@@ -194,7 +197,7 @@ where
                         CallState::Open
                     }
                 };
-                if let Some(entry) = settled.tally_mut().entries.get_mut(*place) {
+                if let Some(entry) = settled.tally_mut().entries.get_mut(*index) {
                     entry.state = state;
                 }
             }
@@ -215,8 +218,8 @@ where
 /// about a single call, so each follower sends its own: a node gave one answer for a whole array, the answers to an
 /// array were too large together, or the leader had waited for another call before and so had less time than a new
 /// call.
-fn landing(tally: &Tally, place: usize) -> LeadOutcome {
-    match state(tally, place) {
+fn landing(tally: &Tally, index: usize) -> LeadOutcome {
+    match state(tally, index) {
         Some(CallState::Answered(reply)) if reply.from == Source::NodeForAll => LeadOutcome::Lost,
         Some(CallState::Failed(fault)) if fault.cause == Cause::Oversize && tally.entries.len() > 1 => {
             LeadOutcome::Lost
@@ -234,14 +237,14 @@ fn landing(tally: &Tally, place: usize) -> LeadOutcome {
     }
 }
 
-fn state(tally: &Tally, place: usize) -> Option<&CallState> {
-    tally.entries.get(place).map(|entry| &entry.state)
+fn state(tally: &Tally, index: usize) -> Option<&CallState> {
+    tally.entries.get(index).map(|entry| &entry.state)
 }
 
 /// The state of a chain before a set was sent to its nodes. Before the answer arrives, its block may be replaced, or
 /// the nodes may turn out to be on another network.
 #[derive(Clone, Copy)]
-struct AskedAt {
+struct LookupState {
     /// The newest height of the chain.
     head: Option<u64>,
     epoch: u32,
@@ -252,16 +255,17 @@ struct AskedAt {
 fn keep(
     shared: &CacheState,
     tally: &Tally,
-    (place, asked): (usize, AskedAt),
+    index: usize,
+    lookup: LookupState,
     lead: EndingLead<'_>,
     form: &Form,
     now: &mut Option<Duration>,
 ) {
-    let Some(entry) = tally.entries.get(place) else { return };
+    let Some(entry) = tally.entries.get(index) else { return };
     let Some(result) = form.content().filter(|_| !form.is_error()) else { return };
     let rule: CacheRule = entry.call.rule.cache;
     let view = entry.call.view(&tally.body, tally.chain.name());
-    let keep = match tally.chain.adapter().settled(view, result, &tally.chain.finality().as_of(asked.head)) {
+    let keep = match tally.chain.adapter().settled(view, result, &tally.chain.finality().as_of(lookup.head)) {
         Permanence::Unknown => CacheDecision::No,
         Permanence::Yes => rule.keep(true),
         Permanence::NotYet => rule.keep(false),
@@ -277,9 +281,9 @@ fn keep(
             Some(now + time)
         }
     };
-    if let Some(kept) = form.kept() {
-        let sought =
-            ReplySought::again(lead.hash(), tally.chain.name(), view.sent, view.params).in_epoch(asked.epoch);
-        shared.replies.put(&sought, &kept, expires_at);
+    if let Some(stored) = form.stored() {
+        let sought = ReplySought::again(lead.hash(), tally.chain.name(), view.sent, view.params)
+            .in_epoch(lookup.epoch);
+        shared.replies.put(&sought, &stored, expires_at);
     }
 }

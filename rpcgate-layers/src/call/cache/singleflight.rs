@@ -121,8 +121,9 @@ struct SharedCallName {
 
 impl SharedCall {
     fn new(name: SharedCallName, begun_at: Duration, sought: &ReplySought<'_>, body: &Bytes) -> Self {
-        let (method, params) = (sought.method(), sought.params());
-        let (text, method, params) = match (place(body, method), place(body, params)) {
+        let method = sought.method();
+        let params = sought.params();
+        let (text, method, params) = match (range_within(body, method), range_within(body, params)) {
             (Some(method), Some(params)) => (body.clone(), method, params),
             _ => {
                 ([method, params].concat().into(), 0..method.len(), method.len()..method.len() + params.len())
@@ -150,14 +151,14 @@ impl SharedCall {
     }
 }
 
-/// Returns the position of `part` in `whole` if it is a slice of it.
-fn place(whole: &[u8], part: &[u8]) -> Option<Range<usize>> {
+/// Returns the position of `part` in `outer` if it is a slice of it.
+fn range_within(outer: &[u8], part: &[u8]) -> Option<Range<usize>> {
     if part.is_empty() {
         return Some(0..0);
     }
-    let start = part.as_ptr().addr().checked_sub(whole.as_ptr().addr())?;
+    let start = part.as_ptr().addr().checked_sub(outer.as_ptr().addr())?;
     let end = start.checked_add(part.len())?;
-    (end <= whole.len()).then_some(start..end)
+    (end <= outer.len()).then_some(start..end)
 }
 
 #[derive(Debug, Default)]
@@ -211,8 +212,8 @@ impl SingleFlight {
         let hash = sought.hashed();
         let shard = self.map.shard(hash);
         let mut flying = shard.flying.lock();
-        let is_wanted = |shared_call: &SharedCall| !shared_call.is_superseded && shared_call.is(sought);
-        if let Some(shared_call) = flying.table.find_mut(hash, is_wanted) {
+        let is_match = |shared_call: &SharedCall| !shared_call.is_superseded && shared_call.is(sought);
+        if let Some(shared_call) = flying.table.find_mut(hash, is_match) {
             if now.saturating_sub(shared_call.begun_at) < JOINABLE {
                 let followers = shared_call.followers.get_or_insert_default().clone();
                 followers.count.fetch_add(1, Ordering::Relaxed);
@@ -281,12 +282,12 @@ pub(super) struct Leads {
 }
 
 impl Leads {
-    pub(super) fn push(&mut self, in_flight: &SingleFlight, place: usize, lead: Lead, more: usize) {
+    pub(super) fn push(&mut self, in_flight: &SingleFlight, index: usize, lead: Lead, more: usize) {
         self.map.get_or_insert_with(|| in_flight.map.clone());
         if self.list.is_empty() && more > 0 {
             self.list.reserve(1 + more);
         }
-        self.list.push((place, lead));
+        self.list.push((index, lead));
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -329,10 +330,10 @@ impl Leads {
         landing: impl Fn(usize) -> LeadOutcome,
     ) {
         let Some(map) = self.map.clone() else { return };
-        while let Some((place, lead)) = self.list.get(self.over) {
-            keep(*place, EndingLead { map: &map, lead });
+        while let Some((index, lead)) = self.list.get(self.over) {
+            keep(*index, EndingLead { map: &map, lead });
             self.over += 1;
-            map.land(lead.name, || landing(*place));
+            map.land(lead.name, || landing(*index));
         }
     }
 }
@@ -389,7 +390,8 @@ mod tests {
         let Joined::Lead(lead) = in_flight.join(&sought(b"[1]"), &BODY, NOW) else {
             panic!("another call leads")
         };
-        let (mut leads, is_later) = (Leads::default(), lead.is_later_than(landed));
+        let mut leads = Leads::default();
+        let is_later = lead.is_later_than(landed);
         leads.push(in_flight, 0, lead, 0);
         (leads, is_later)
     }
@@ -480,13 +482,13 @@ mod tests {
         let within = ReplySought::new(chain, &method, &params);
         assert_eq!((within.method(), within.params()), (&b"toy_read"[..], &b"[1]"[..]));
         let mut leads = Leads::default();
-        for (place, sought) in
+        for (index, sought) in
             [within, ReplySought::new(chain, b"toy_read", b""), sought(b"[1 ]")].iter().enumerate()
         {
             let Joined::Lead(lead) = in_flight.join(sought, &BODY, NOW) else {
                 panic!("{sought:?} is another call")
             };
-            leads.push(&in_flight, place, lead, 0);
+            leads.push(&in_flight, index, lead, 0);
         }
         for sought in [sought(b"[1]"), sought(b""), sought(b"[1 ]")] {
             assert!(matches!(in_flight.join(&sought, &BODY, NOW), Joined::Follow(_)), "{sought:?}");

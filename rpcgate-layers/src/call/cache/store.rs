@@ -12,13 +12,13 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct BoundedReplies {
     /// `None` if the size is zero.
-    kept: Option<Cache<ReplyKey, Kept, Weigh, ReplyHash>>,
+    replies: Option<Cache<ReplyKey, StoredReply, Weigh, ReplyHash>>,
     largest: usize,
-    looks: Box<[Counts; PLACES]>,
+    looks: Box<[Counts; COUNT_SHARDS]>,
 }
 
 #[derive(Clone, Debug)]
-struct Kept {
+struct StoredReply {
     result: Bytes,
     expires_at: Option<Duration>,
 }
@@ -34,7 +34,7 @@ pub struct Looks {
 }
 
 /// The number of threads that count without sharing a cache line.
-const PLACES: usize = 64;
+const COUNT_SHARDS: usize = 64;
 
 /// The counts of one thread, on their own cache line.
 #[derive(Debug, Default)]
@@ -45,9 +45,9 @@ struct Counts {
 }
 
 thread_local! {
-    static PLACE: usize = {
+    static SHARD: usize = {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
-        NEXT.fetch_add(1, Relaxed) % PLACES
+        NEXT.fetch_add(1, Relaxed) % COUNT_SHARDS
     };
 }
 
@@ -60,9 +60,9 @@ const SHARDS: usize = 8;
 #[derive(Clone, Debug)]
 struct Weigh;
 
-impl Weighter<ReplyKey, Kept> for Weigh {
-    fn weight(&self, key: &ReplyKey, kept: &Kept) -> u64 {
-        (key.len() + kept.result.len() + OVERHEAD) as u64
+impl Weighter<ReplyKey, StoredReply> for Weigh {
+    fn weight(&self, key: &ReplyKey, replies: &StoredReply) -> u64 {
+        (key.len() + replies.result.len() + OVERHEAD) as u64
     }
 }
 
@@ -79,7 +79,7 @@ impl BoundedReplies {
             .ok()
             .filter(|_| bytes > 0);
         BoundedReplies {
-            kept: options.map(|options| {
+            replies: options.map(|options| {
                 Cache::with_options(options, Weigh, ReplyHash::default(), DefaultLifecycle::default())
             }),
             largest: usize::try_from(bytes / 16).unwrap_or(usize::MAX),
@@ -96,18 +96,18 @@ impl BoundedReplies {
     }
 
     fn find(&self, sought: &ReplySought<'_>, now: Duration) -> Option<Bytes> {
-        let kept = self.kept.as_ref()?.get(sought)?;
-        kept.expires_at.is_none_or(|end| now < end).then_some(kept.result)
+        let replies = self.replies.as_ref()?.get(sought)?;
+        replies.expires_at.is_none_or(|end| now < end).then_some(replies.result)
     }
 
     /// Returns the size of all entries in bytes.
     pub fn bytes(&self) -> u64 {
-        self.kept.as_ref().map_or(0, Cache::weight)
+        self.replies.as_ref().map_or(0, Cache::weight)
     }
 
     /// Returns the number of stored answers.
     pub fn entries(&self) -> u64 {
-        self.kept.as_ref().map_or(0, |kept| kept.len() as u64)
+        self.replies.as_ref().map_or(0, |replies| replies.len() as u64)
     }
 }
 
@@ -115,16 +115,17 @@ impl ReplyStore for BoundedReplies {
     fn get(&self, sought: &ReplySought<'_>, now: Duration) -> Option<Bytes> {
         let found = self.find(sought, now);
         // The thread-local value may be gone while the thread ends.
-        let counts = &self.looks[PLACE.try_with(|place| *place).unwrap_or_default()];
+        let counts = &self.looks[SHARD.try_with(|shard| *shard).unwrap_or_default()];
         if found.is_some() { &counts.hits } else { &counts.misses }.fetch_add(1, Relaxed);
         found
     }
 
     fn put(&self, sought: &ReplySought<'_>, result: &Bytes, expires_at: Option<Duration>) {
         let size = sought.key_len() + result.len();
-        if let Some(kept) = self.kept.as_ref().filter(|_| size <= self.largest) {
+        if let Some(replies) = self.replies.as_ref().filter(|_| size <= self.largest) {
             // Copied, so that a small result does not keep its receive buffer alive.
-            kept.insert(sought.to_key(), Kept { result: Bytes::copy_from_slice(result), expires_at });
+            replies
+                .insert(sought.to_key(), StoredReply { result: Bytes::copy_from_slice(result), expires_at });
         }
     }
 }

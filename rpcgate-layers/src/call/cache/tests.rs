@@ -15,7 +15,7 @@ use rpcgate_core::chain::{Chain, ChainHead, ChainName, ChainOverrides, Facts, Fi
 use rpcgate_core::clock::Time;
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::refusal::Refusal;
-use rpcgate_core::reply::{Form, Inner, Reply, Source, Whole};
+use rpcgate_core::reply::{CompleteReply, Form, Inner, Reply, Source};
 use rpcgate_core::tally::HeadConsistency;
 use rpcgate_core::toy::Toy;
 use std::convert::Infallible;
@@ -287,7 +287,7 @@ async fn errors_and_unknown_results_are_never_cached() {
         CallState::Answered(Reply { form, from: Source::Node })
     };
     let whole_error = || {
-        let form = Form::Whole(Whole {
+        let form = Form::Complete(CompleteReply {
             status: http::StatusCode::OK,
             body: Bytes::from_static(b"{\"error\":{}}"),
             id: None,
@@ -325,7 +325,7 @@ async fn only_the_result_of_a_nodes_own_answer_is_stored() {
     site.node.says(|_| {
         let body = Bytes::from_static(br#"{"id":1,"result":[7],"took":3}"#);
         let inner = Inner::Result(body.slice(17..20));
-        let form = Form::Whole(Whole { status: http::StatusCode::OK, body, id: None, inner });
+        let form = Form::Complete(CompleteReply { status: http::StatusCode::OK, body, id: None, inner });
         CallState::Answered(Reply { form, from: Source::Node })
     });
     assert_eq!(site.send(read(1)).await.0, r#"{"id":1,"result":[7],"took":3}"#);
@@ -995,7 +995,8 @@ async fn a_client_that_has_seen_a_head_gets_only_what_never_changes_from_the_cac
     let fixture = Fixture::new();
     let mut cache = CacheLayer::new(Arc::new(BoundedReplies::new(ROOM)), fixture.clock.clone())
         .layer(ScriptedService::default());
-    let (block, read) = (r#"{"id":1,"method":"toy_block"}"#, r#"{"id":1,"method":"toy_read"}"#);
+    let block = r#"{"id":1,"method":"toy_block"}"#;
+    let read = r#"{"id":1,"method":"toy_read"}"#;
     for body in [block, read] {
         assert_eq!(source(&mut cache, &fixture, body, Some(7)).await, Source::Node);
         assert_eq!(source(&mut cache, &fixture, body, None).await, Source::Node, "it was not shared");

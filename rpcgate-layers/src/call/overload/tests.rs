@@ -21,7 +21,7 @@ fn limited(fixture: &Fixture) -> Arc<ChainLoads> {
     for millis in [[100; 20].as_slice(), &[2_000; 8]].concat() {
         let places = fill(&loads, fixture, &suite::caller(99));
         fixture.clock.advance(Duration::from_millis(millis));
-        places.into_iter().for_each(|place| place.answered(0, fixture.clock.elapsed()));
+        places.into_iter().for_each(|slot| slot.answered(0, fixture.clock.elapsed()));
     }
     let limit = loads.get(TOY).unwrap().limit().unwrap();
     assert!((4..20).contains(&limit), "{limit}");
@@ -50,10 +50,10 @@ async fn a_set_beyond_the_load_is_refused_as_a_whole_and_holds_no_slot() {
         calls.tally().entries.iter().all(|entry| matches!(entry.state, CallState::Refused(Refusal::Shed)))
     );
     let load = loads.get(TOY).unwrap();
-    assert_eq!(load.under_way(), held.len());
+    assert_eq!(load.in_flight(), held.len());
     let request = calls.tally().request;
     drop((calls, held));
-    assert_eq!(load.under_way(), 0);
+    assert_eq!(load.in_flight(), 0);
     assert_eq!(fixture.recent.find(request).unwrap().facts.refused, Some(Refusal::Shed), "it is explained");
     assert_eq!((load.turned_away() > 0, fixture.sink.records()[0].lines.len()), (true, 2));
 }
@@ -64,13 +64,13 @@ async fn a_set_has_one_slot_until_its_account_is_closed_or_dropped() {
     let loads: Arc<ChainLoads> = Arc::default();
     let calls = travel(&loads, &fixture, TWO).await;
     let load = loads.get(TOY).unwrap();
-    assert_eq!(load.under_way(), 1);
+    assert_eq!(load.in_flight(), 1);
     let other = travel(&loads, &fixture, READ).await;
-    assert_eq!(load.under_way(), 2);
+    assert_eq!(load.in_flight(), 2);
     drop(calls);
-    assert_eq!(load.under_way(), 1);
+    assert_eq!(load.in_flight(), 1);
     let _ = other.into_tally().close();
-    assert_eq!(load.under_way(), 0);
+    assert_eq!(load.in_flight(), 0);
 }
 
 #[tokio::test]
@@ -81,9 +81,9 @@ async fn a_set_without_an_open_call_has_no_slot_and_a_disabled_limiter_has_none(
     calls.tally_mut().entries[0].state = CallState::Refused(Refusal::NotPermitted);
     let layer = OverloadLayer::by(loads.clone(), fixture.clock.clone());
     let calls: Calls<Placed> = testing::through(layer, calls).await;
-    assert!(calls.tally().place.is_none() && loads.get(TOY).is_none());
+    assert!(calls.tally().load_slot.is_none() && loads.get(TOY).is_none());
     let calls = travel(&Arc::new(ChainLoads::off()), &fixture, READ).await;
-    assert!(calls.tally().place.is_none() && calls.tally().has_open());
+    assert!(calls.tally().load_slot.is_none() && calls.tally().has_open());
 }
 
 #[tokio::test]
@@ -101,12 +101,13 @@ async fn a_modest_project_is_admitted_where_a_greedy_one_is_not() {
 fn a_higher_tier_has_a_larger_share() {
     let fixture = Fixture::new();
     let on = |n, tier| Caller::of(n, Plan::of(tier));
-    let (free, large) = (on(1, Tier::Free), on(2, Tier::Enterprise));
+    let free = on(1, Tier::Free);
+    let large = on(2, Tier::Enterprise);
     let loads = Arc::new(ChainLoads::new(LoadRules::default().with_least(18)));
     for millis in [[100; 20].as_slice(), &[2_000; 8]].concat() {
         let places = fill(&loads, &fixture, &free);
         fixture.clock.advance(Duration::from_millis(millis));
-        places.into_iter().for_each(|place| place.answered(0, fixture.clock.elapsed()));
+        places.into_iter().for_each(|slot| slot.answered(0, fixture.clock.elapsed()));
     }
     // Both callers have a place, so the shares are 1/9 and 8/9.
     let first = loads.enter(TOY, &large, fixture.clock.elapsed()).unwrap();
@@ -114,12 +115,12 @@ fn a_higher_tier_has_a_larger_share() {
     let more = fill(&loads, &fixture, &large);
     assert!(more.len() > 2, "{} beside {}", more.len(), free.len());
     drop((first, free, more));
-    assert_eq!(loads.get(TOY).unwrap().under_way(), 0);
+    assert_eq!(loads.get(TOY).unwrap().in_flight(), 0);
 }
 
 /// Answers `sets` sets after `millis`.
 async fn answer(loads: &Arc<ChainLoads>, fixture: &Fixture, end: TryEnd, millis: u64, sets: usize) {
-    let mut under_way = Vec::new();
+    let mut in_flight = Vec::new();
     for _ in 0..sets {
         let mut calls = travel(loads, fixture, READ).await;
         if calls.tally().refused.is_some() {
@@ -130,10 +131,10 @@ async fn answer(loads: &Arc<ChainLoads>, fixture: &Fixture, end: TryEnd, millis:
         tally.tries.push((1, 0), NodeChoice::Only);
         tally.tries.begin(fixture.clock.elapsed());
         tally.tries.end(end, fixture.clock.elapsed());
-        under_way.push(calls);
+        in_flight.push(calls);
     }
     fixture.clock.advance(Duration::from_millis(millis));
-    for calls in under_way {
+    for calls in in_flight {
         let Ok(calls) = ScriptedService::default().call(calls).await;
         let _ = calls.into_tally().close();
     }
@@ -154,33 +155,34 @@ async fn the_limit_follows_how_late_nodes_answer() {
             answer(&loads, &fixture, TryEnd::Answered, 200, 40).await;
         }
         let load = loads.get(TOY).unwrap();
-        assert_eq!((load.limit(), load.under_way()), (None, 0));
+        assert_eq!((load.limit(), load.in_flight()), (None, 0));
         for _ in 0..4 {
             answer(&loads, &fixture, end, 3_000, 40).await;
         }
-        assert_eq!((load.limit().is_some(), load.under_way()), (is_limited, 0), "{end:?}");
+        assert_eq!((load.limit().is_some(), load.in_flight()), (is_limited, 0), "{end:?}");
     }
 }
 
 #[tokio::test]
 async fn a_foreign_request_holds_its_slot_until_its_response_is_complete() {
     let fixture = Fixture::new();
-    let (loads, caller) = (Arc::<ChainLoads>::default(), fixture.caller.clone());
+    let loads = Arc::<ChainLoads>::default();
+    let caller = fixture.caller.clone();
     let layer = OverloadLayer::by(loads.clone(), fixture.clock.clone()).with_caller(
         move |request: &http::Request<bool>| request.body().then(|| (caller.clone().into(), TOY)),
     );
     let seen = loads.clone();
     let inner = service_fn(move |_: http::Request<bool>| {
-        let under_way = seen.get(TOY).map_or(0, |load| load.under_way());
+        let in_flight = seen.get(TOY).map_or(0, |load| load.in_flight());
         std::future::ready(Ok::<_, Infallible>(http::Response::new(bytes::Bytes::from(
-            under_way.to_string(),
+            in_flight.to_string(),
         ))))
     });
     let service = layer.layer(inner);
     assert_eq!(service.clone().oneshot(http::Request::new(true)).await.unwrap().body(), "1");
     assert_eq!(service.clone().oneshot(http::Request::new(false)).await.unwrap().status(), 401);
     let waiting = service.clone().call(http::Request::new(true));
-    assert_eq!(loads.get(TOY).unwrap().under_way(), 1);
+    assert_eq!(loads.get(TOY).unwrap().in_flight(), 1);
     drop(waiting);
-    assert_eq!(loads.get(TOY).unwrap().under_way(), 0);
+    assert_eq!(loads.get(TOY).unwrap().in_flight(), 0);
 }

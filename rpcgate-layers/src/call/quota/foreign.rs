@@ -41,17 +41,21 @@ impl<F, J, P> fmt::Debug for ForeignQuota<F, J, P> {
 }
 
 impl QuotaLayer {
-    /// Adapts the layer to foreign requests. `tell` returns the caller and the call of a request, whose weight in
+    /// Adapts the layer to foreign requests. `extract` returns the caller and the call of a request, whose weight in
     /// Compute Units is the `cu` of its rule. `clock` gives the arrival time. A request without a call (`None`) is
     /// refused with [`Refusal::NoKey`].
     ///
     /// A call is charged when the inner service has responded. It is also charged when it is dropped before, because
     /// the inner service has the same cost. It is not charged when the inner service returns an error.
-    pub fn with_call<R, F>(self, clock: Arc<dyn Clock>, tell: F) -> QuotaLayer<ForeignQuota<F>>
+    pub fn with_call<R, F>(self, clock: Arc<dyn Clock>, extract: F) -> QuotaLayer<ForeignQuota<F>>
     where
         F: for<'r> Fn(&'r R) -> Option<(CallerRef<'r>, CallView<'r>)>,
     {
-        self.map_way(|_| ForeignQuota { foreign: Foreign::new(tell, clock), charging: AcceptAll, sink: None })
+        self.map_mode(|_| ForeignQuota {
+            foreign: Foreign::new(extract, clock),
+            charging: AcceptAll,
+            sink: None,
+        })
     }
 }
 
@@ -61,10 +65,10 @@ impl<F, J, P> QuotaLayer<ForeignQuota<F, J, P>> {
     where
         G: Fn(&Res) -> bool,
     {
-        self.map_way(|way| ForeignQuota {
-            foreign: way.foreign,
+        self.map_mode(|mode| ForeignQuota {
+            foreign: mode.foreign,
             charging: AcceptFn(charging),
-            sink: way.sink,
+            sink: mode.sink,
         })
     }
 
@@ -73,7 +77,7 @@ impl<F, J, P> QuotaLayer<ForeignQuota<F, J, P>> {
     /// dropped one, and the refusal's own for a refused one. Bytes are not counted.
     #[must_use]
     pub fn recording(self, sink: Arc<dyn UsageSink>) -> Self {
-        self.map_way(|way| ForeignQuota { sink: Some(sink), ..way })
+        self.map_mode(|mode| ForeignQuota { sink: Some(sink), ..mode })
     }
 
     /// Answers refused requests with `refusing(request, refusal)`.
@@ -93,10 +97,10 @@ impl<F, J, P> QuotaLayer<ForeignQuota<F, J, P>> {
     }
 
     fn rejecting<K>(self, reject: K) -> QuotaLayer<ForeignQuota<F, K, P>> {
-        self.map_way(|way| ForeignQuota {
-            foreign: way.foreign.rejecting(reject),
-            charging: way.charging,
-            sink: way.sink,
+        self.map_mode(|mode| ForeignQuota {
+            foreign: mode.foreign.rejecting(reject),
+            charging: mode.charging,
+            sink: mode.sink,
         })
     }
 }
@@ -119,8 +123,8 @@ where
     }
 
     fn call(&mut self, request: R) -> Self::Future {
-        let ForeignQuota { foreign, charging, sink } = &self.way;
-        let reserved = (foreign.tell)(&request).map(|(caller, call)| {
+        let ForeignQuota { foreign, charging, sink } = &self.mode;
+        let reserved = (foreign.extract)(&request).map(|(caller, call)| {
             let now = foreign.clock.now();
             let account = Account::new(&self.counters, &caller, call, sink.as_ref(), &foreign.clock);
             (account, self.counters.reserve(&caller, &[call.rule.cu], now))
@@ -135,7 +139,8 @@ where
                 Err(refusal) => ResponseFuture::own(Ok(foreign.reject.reject(request, refusal))),
             },
             Some((mut account, Answer::Pending(reserved))) => {
-                let (reject, charging) = (foreign.reject.clone(), charging.clone());
+                let reject = foreign.reject.clone();
+                let charging = charging.clone();
                 let ready = self.inner.clone();
                 let mut inner = std::mem::replace(&mut self.inner, ready);
                 ResponseFuture::waiting(async move {
@@ -301,7 +306,7 @@ impl Recorded {
             bytes_out: 0,
         };
         self.sink.append(&Record {
-            phase: Phase::Whole,
+            phase: Phase::Complete,
             request: RequestId::new(self.arrival),
             key: self.key,
             project,
@@ -350,7 +355,8 @@ mod tests {
     #[tokio::test]
     async fn a_call_of_a_foreign_request_is_charged_unless_it_fails_and_always_recorded() {
         let clock = Arc::new(ManualClock::at(Time::from_secs(1_000_000)));
-        let (counters, sink) = (Arc::new(MemoryCounters::default()), Arc::new(MemoryUsageSink::default()));
+        let counters = Arc::new(MemoryCounters::default());
+        let sink = Arc::new(MemoryUsageSink::default());
         let mut caller = suite::caller(1);
         caller.quota.cu_per_day = 100;
         let caller = Arc::new(caller);

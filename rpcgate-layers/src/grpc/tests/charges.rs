@@ -32,7 +32,7 @@ async fn ended(frames: Vec<Frame<Bytes>>) -> (Answer, Recorded) {
         }
         drop(pieces);
     };
-    let (answer, ()) = tokio::join!(whole(answer), feeding);
+    let (answer, ()) = tokio::join!(complete(answer), feeding);
     gateway.quiet().await;
     let chain = gateway.fixture.chain.name();
     assert_eq!(
@@ -66,7 +66,7 @@ async fn an_answer_of_one_message_is_charged_if_it_ends_with_a_status_of_the_cal
     ];
     for (name, frames, status, outcome, units) in cases {
         let (answer, parts) = ended(frames).await;
-        assert_eq!(parts, [(Phase::Whole, outcome, units)], "{name}");
+        assert_eq!(parts, [(Phase::Complete, outcome, units)], "{name}");
         assert_eq!(answer.is_broken, status.is_none(), "{name}");
         let Some(status) = status else { continue };
         assert_eq!(answer.status(), status, "{name}");

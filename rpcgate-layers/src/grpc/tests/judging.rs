@@ -23,7 +23,8 @@ async fn beginning(breaks: bool) -> Node {
 // those calls (promise 74).
 #[tokio::test]
 async fn a_node_whose_answers_break_off_gets_no_more_calls() {
-    let (broken, well) = (beginning(true).await, Node::saying(b"answer").await);
+    let broken = beginning(true).await;
+    let well = Node::saying(b"answer").await;
     let gateway = Gateway::new(&[&broken.url, &well.url]);
     let mut good = 0;
     for _ in 0..20 {
@@ -36,10 +37,12 @@ async fn a_node_whose_answers_break_off_gets_no_more_calls() {
 // Shows (Nodes and cache).
 #[tokio::test]
 async fn a_node_that_begins_answers_and_sends_no_message_gets_no_more_calls() {
-    let (silent, well) = (beginning(false).await, Node::saying(b"answer").await);
+    let silent = beginning(false).await;
+    let well = Node::saying(b"answer").await;
     let gateway = Gateway::new(&[&silent.url, &well.url]);
     for _ in 0..10 {
-        let (before, asked) = (silent.calls() + well.calls(), silent.calls());
+        let before = silent.calls() + well.calls();
+        let asked = silent.calls();
         let passing = async {
             until(|| silent.calls() + well.calls() > before).await;
             if silent.calls() > asked {
@@ -118,7 +121,8 @@ async fn a_node_that_lacks_an_unlisted_method_is_skipped_only_for_it() {
 // Shows (Nodes and cache).
 #[tokio::test]
 async fn a_node_that_answers_everything_with_errors_loses_its_calls() {
-    let (bad, well) = (Node::serve(|_| async { status_alone("2") }).await, Node::saying(b"answer").await);
+    let bad = Node::serve(|_| async { status_alone("2") }).await;
+    let well = Node::saying(b"answer").await;
     let gateway = Gateway::new(&[&bad.url, &well.url]);
     let mut lost = Vec::new();
     for call in 0..80 {
@@ -144,7 +148,9 @@ async fn a_node_that_answers_everything_with_errors_loses_its_calls() {
 #[tokio::test]
 async fn an_error_of_a_node_that_served_nothing_goes_to_the_one_of_several_that_did() {
     let erring = async || Node::serve(|_| async { status_alone("2") }).await;
-    let (one, two, well) = (erring().await, erring().await, Node::saying(b"answer").await);
+    let one = erring().await;
+    let two = erring().await;
+    let well = Node::saying(b"answer").await;
     let gateway = Gateway::new(&[&one.url, &two.url, &well.url]);
     while well.calls() == 0 {
         gateway.unary("Toy_Read").await;

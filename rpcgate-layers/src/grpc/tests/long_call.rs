@@ -33,7 +33,8 @@ impl Watched {
             head(body)
         })
         .await;
-        let (caller, mut parts) = (Mutex::new(None), None);
+        let caller = Mutex::new(None);
+        let mut parts = None;
         let keep = |fixture: Fixture| {
             *caller.lock() = Some(fixture.caller.clone());
             fixture
@@ -110,7 +111,7 @@ async fn calls_of_every_shape_end_when_their_key_may_not_call_any_more() {
         let of = |phase| outcomes.iter().filter(move |line| line.0 == phase).map(|line| (line.1, line.2));
         assert_eq!(of(Phase::Begin).collect::<Vec<_>>(), [(Outcome::Answered, 5); 2]);
         assert_eq!(of(Phase::End).collect::<Vec<_>>(), [(Outcome::Refused, 0); 2]);
-        assert_eq!(of(Phase::Whole).collect::<Vec<_>>(), [(Outcome::Refused, 0); 2]);
+        assert_eq!(of(Phase::Complete).collect::<Vec<_>>(), [(Outcome::Refused, 0); 2]);
         let ended = watched.gateway.counts.ended();
         assert_eq!(ended, [(ChainName::new("toy"), "UNAUTHENTICATED", 4)]);
         assert!(
@@ -178,7 +179,7 @@ async fn calls_that_last_are_bounded_by_the_plan_and_unary_calls_that_wait_are_n
             };
             until(full).await;
             // Another answer that continues, and a client that has more to send.
-            let answered = whole(Response::new(open().await)).await;
+            let answered = complete(Response::new(open().await)).await;
             let (more, body) = fed(1);
             let sending = gateway.ask("/toy.Query/Other", &keyed, body).await;
             drop(more);

@@ -26,13 +26,13 @@ use std::time::Duration;
 
 /// A call in progress. If it is dropped before a byte was sent, the calls that it took from the node's limits are given
 /// back. If it is dropped while it waits for a node, the wait counts against the node.
-struct CallUnderWay<'p, 's> {
+struct CallInProgress<'p, 's> {
     pool: &'p Pool,
     transport: Transport,
     progress: CallProgress<'s>,
 }
 
-impl Drop for CallUnderWay<'_, '_> {
+impl Drop for CallInProgress<'_, '_> {
     fn drop(&mut self) {
         let waited = self.progress.waits_since.take().zip(self.progress.node);
         if let Some((since, index)) = waited
@@ -99,7 +99,7 @@ impl Pool {
             return Box::pin(several).await;
         }
         let project = memory.project();
-        let mut exchange = HttpExchange { request, memory, classify, place: None };
+        let mut exchange = HttpExchange { request, memory, classify, address: None };
         self.exchange((&self.http, &self.in_flight), Some(limit), project, noted, &mut exchange).await
     }
 
@@ -132,8 +132,8 @@ impl Pool {
         }
         let permit = in_flight.acquire(project).map_err(|_| NodeRequestError::Busy)?;
         let progress = CallProgress::new(Some(permit), on_sent, tries);
-        let mut under_way = CallUnderWay { pool: self, transport: E::TRANSPORT, progress };
-        let progress = &mut under_way.progress;
+        let mut in_progress = CallInProgress { pool: self, transport: E::TRANSPORT, progress };
+        let progress = &mut in_progress.progress;
         let result = {
             // Boxed separately: two small boxes are allocated and filled faster than one large one.
             let again = || in_flight.acquire(project).map_err(|_| NodeRequestError::Busy);
@@ -173,7 +173,9 @@ impl Pool {
         progress: &mut CallProgress<'_>,
         permit: impl Fn() -> Result<InFlightPermit, NodeRequestError> + Send,
     ) -> Result<E::Answer, NodeRequestError> {
-        let (among, avoid, calls) = (exchange.among(), exchange.avoid(), exchange.calls());
+        let among = exchange.among();
+        let avoid = exchange.avoid();
+        let calls = exchange.calls();
         let method = exchange.method();
         let candidates = |failed| Candidates { among, avoid: [avoid, failed], kind: (E::TRANSPORT, method) };
         let choose = |failed| self.choose(clients, candidates(failed), calls);
@@ -203,9 +205,9 @@ impl Pool {
                 match self.try_once(client, reuse, exchange, progress, limit.take()).await {
                     Ok(accepted) => {
                         progress.taken = None;
-                        let took = (progress.took.take(), || self.clock.elapsed());
+                        let took = progress.took.take();
                         let verdict = accepted.verdict();
-                        health.record_answer(verdict, method, took);
+                        health.record_answer(verdict, method, took, || self.clock.elapsed());
                         if let Some((node, _)) = doubted.filter(|(_, is_unknown)| {
                             verdict == Verdict::Usable || (*is_unknown && verdict == Verdict::Begun)
                         }) {
@@ -235,11 +237,11 @@ impl Pool {
                 TryFailure::IdleConnectionClosed { .. } => {}
                 TryFailure::Unserved { why, .. } => {
                     progress.bad_answer.get_or_insert(fault);
-                    health.record_answer(Verdict::Unserved(why), method, (None, || now));
+                    health.record_answer(Verdict::Unserved(why), method, None, || now);
                 }
                 TryFailure::DoubtedError(_) => {
                     progress.bad_answer.get_or_insert(fault);
-                    health.record_answer(Verdict::Neutral, method, (None, || now));
+                    health.record_answer(Verdict::Neutral, method, None, || now);
                 }
                 TryFailure::BadAnswer(_) => {
                     progress.bad_answer.get_or_insert(fault);
@@ -319,8 +321,8 @@ impl Pool {
         limit: Option<Duration>,
     ) -> Result<E::Answer, Rejected> {
         let node = client.as_ref();
-        if let Some(place) = exchange.place() {
-            place.enter(node.index);
+        if let Some(address) = exchange.address() {
+            address.enter(node.index);
         }
         if node.network.is_unknown() {
             // A node that is slow to answer this question delays the call.

@@ -50,13 +50,13 @@ impl Pool {
         if is_any { NodeRequestError::AtLimit } else { Fault::unsent(Cause::NoNode).into() }
     }
 
-    pub(super) fn with_room<N: AsRef<Node>>(&self, nodes: &[N], calls: u32) -> NodeSet {
+    pub(super) fn with_capacity<N: AsRef<Node>>(&self, nodes: &[N], calls: u32) -> NodeSet {
         if !self.has_allowances {
             return NodeSet::ALL;
         }
         let at = SpendingTime::of(&*self.clock);
         let nodes = nodes.iter().map(AsRef::<Node>::as_ref);
-        nodes.filter(|node| node.has_room(calls, at)).map(|node| node.index).collect()
+        nodes.filter(|node| node.has_capacity(calls, at)).map(|node| node.index).collect()
     }
 
     /// Reports whether a call over HTTP can be sent to one of these nodes immediately: the node is neither drained nor
@@ -90,9 +90,10 @@ fn least_costly<N: AsRef<Node>>(
     let all = || nodes.iter().map(AsRef::<Node>::as_ref).filter(|node| candidates.has(node));
     let grade = |node: &Node| node.health.grade(candidates.kind, || at.elapsed());
     let rank = |node: &Node| -> Rank { (grade(node), node.tier(), node.cost(at)) };
-    let with_room: NodeSet = all().filter(|node| node.has_room(calls, at)).map(|node| node.index).collect();
-    let open = || all().filter(|node| with_room.has(node.index));
-    let full = || all().filter(|node| !with_room.has(node.index));
+    let with_capacity: NodeSet =
+        all().filter(|node| node.has_capacity(calls, at)).map(|node| node.index).collect();
+    let open = || all().filter(|node| with_capacity.has(node.index));
+    let full = || all().filter(|node| !with_capacity.has(node.index));
     full().filter(|node| !passed_over.has(node.index)).for_each(|node| node.pass_over(calls, at));
     *passed_over = passed_over.or(full().map(|node| node.index).collect());
     let Some(best) = open().map(rank).min() else { return (NodeSet::NONE, None) };
@@ -100,11 +101,11 @@ fn least_costly<N: AsRef<Node>>(
     for node in full() {
         let (grade, tier, _) = rank(node);
         if (grade, tier) <= (best.0, best.1) {
-            why = Some(NodeChoice::Room);
+            why = Some(NodeChoice::Capacity);
         }
     }
     if best.0 > Grade::Doubtful {
-        return (with_room, why);
+        return (with_capacity, why);
     }
     let is_best = |node: &&Node| rank(node) == best;
     let is_dearer = |node: &Node| {
@@ -164,7 +165,8 @@ mod tests {
     /// Returns the node that gets a call, and the reason.
     async fn asked(fixture: &PoolFixture) -> (u16, NodeChoice) {
         let mut tries = NodeTries::default();
-        let (request, mut memory) = (call("read"), MemoryPermit::default());
+        let request = call("read");
+        let mut memory = MemoryPermit::default();
         let mut on_sent = |_| {};
         let noted = (&mut on_sent as &mut OnSent<'_>, &mut tries);
         fixture.pool.ask_classified(&request, None, &mut memory, noted, Ok).await.unwrap();
@@ -206,13 +208,13 @@ mod tests {
     // Shows (Nodes and cache).
     #[tokio::test]
     async fn a_node_at_its_limit_is_skipped_like_an_absent_one_and_fallbacks_follow() {
-        let (own, paid) =
-            (ScriptedNode::always(answer("{}")).await, ScriptedNode::always(answer("{}")).await);
+        let own = ScriptedNode::always(answer("{}")).await;
+        let paid = ScriptedNode::always(answer("{}")).await;
         let fallback = NodeConfig { priority: 1, ..node(&paid.url(), rate(1, 1)) };
         let fixture = pool(vec![node(&own.url(), rate(1, 2)), fallback]);
         assert_eq!(asked(&fixture).await, (0, NodeChoice::OnlyHealthy));
         assert_eq!(asked(&fixture).await.0, 0);
-        assert_eq!(asked(&fixture).await, (1, NodeChoice::Room));
+        assert_eq!(asked(&fixture).await, (1, NodeChoice::Capacity));
         assert_eq!(fixture.read().await, AT_LIMIT);
         fixture.clock.advance(Duration::from_secs(1));
         assert_eq!(asked(&fixture).await.0, 0);
@@ -260,7 +262,7 @@ mod tests {
             places.push(asked(&all_ahead).await.0);
         }
         assert_eq!(month_calls(&all_ahead), [10, 10, 0], "{places:?}");
-        assert_eq!(asked(&all_ahead).await, (2, NodeChoice::Room));
+        assert_eq!(asked(&all_ahead).await, (2, NodeChoice::Capacity));
     }
 
     // Shows (Nodes and cache): A monthly budget restarts with the month, is paced over it, and is kept over reloads and
@@ -295,9 +297,9 @@ mod tests {
         let one = ScriptedNode::always(answer("[]")).await;
         let fixture = pool(vec![node(&one.url(), budget(5))]);
         let array = || NodeRequest { calls: 3, ..call("array") };
-        assert_eq!(fixture.whole(array()).await.unwrap(), "[]");
-        assert_eq!(fixture.whole(array()).await, AT_LIMIT);
-        fixture.whole(NodeRequest { calls: 2, ..call("array") }).await.unwrap();
+        assert_eq!(fixture.complete(array()).await.unwrap(), "[]");
+        assert_eq!(fixture.complete(array()).await, AT_LIMIT);
+        fixture.complete(NodeRequest { calls: 2, ..call("array") }).await.unwrap();
         assert_eq!((fixture.read().await, one.seen().len()), (AT_LIMIT, 2));
     }
 
@@ -305,7 +307,8 @@ mod tests {
     // each call of a stream counts at its node; an unsent one does not.
     #[tokio::test]
     async fn every_try_counts_unless_no_byte_of_it_was_sent() {
-        let (cut, good) = (failing(0, async |_| {}).await, ScriptedNode::always(answer("{}")).await);
+        let cut = failing(0, async |_| {}).await;
+        let good = ScriptedNode::always(answer("{}")).await;
         let first = NodeConfig { priority: 0, ..node(&cut.url(), budget(MANY)) };
         let second = NodeConfig { priority: 1, ..node(&good.url(), budget(MANY)) };
         let fixture = pool(vec![first.clone(), second]);
@@ -380,10 +383,10 @@ mod tests {
             ..call("send")
         };
         for expected in [1, 2] {
-            fixture.whole(send()).await.unwrap();
+            fixture.complete(send()).await.unwrap();
             assert_eq!(month_calls(&fixture), [expected; 2]);
         }
-        assert_eq!(fixture.whole(send()).await, AT_LIMIT);
+        assert_eq!(fixture.complete(send()).await, AT_LIMIT);
     }
 
     #[tokio::test]
@@ -427,7 +430,7 @@ mod tests {
         let refusing = Refusing::new();
         let fixture = PoolFixture::of(vec![node(&refusing.url(), budget(1))], ending_after(1_000));
         let avoiding = NodeRequest { avoid: Some(NodeIndex(0)), ..call("read") };
-        assert_eq!(fixture.whole(avoiding).await, Err(Fault::unsent(Cause::NoNode).into()));
+        assert_eq!(fixture.complete(avoiding).await, Err(Fault::unsent(Cause::NoNode).into()));
         assert_eq!(fixture.read().await, Err(Fault::unsent(Cause::Connect).into()));
         assert_eq!(month_calls(&fixture), [0]);
     }

@@ -37,31 +37,31 @@ impl Pool {
         nodes.filter(has_reached).map(|node| node.index).collect()
     }
 
-    pub(crate) fn height(&self, place: u16) -> Option<u64> {
-        self.node_at(place).and_then(|node| node.health.height())
+    pub(crate) fn height(&self, position: u16) -> Option<u64> {
+        self.node_at(position).and_then(|node| node.health.height())
     }
 
     /// Records that the node at this position has shown this height in an answer to a call.
-    pub(crate) fn raise_height(&self, place: u16, height: u64) {
-        if let Some(node) = self.node_at(place) {
+    pub(crate) fn raise_height(&self, position: u16, height: u64) {
+        if let Some(node) = self.node_at(position) {
             node.health.raise_height(height);
         }
     }
 
-    pub(crate) fn at(&self, place: u16) -> NodeIndex {
-        NodeIndex(place.into())
+    pub(crate) fn at(&self, position: u16) -> NodeIndex {
+        NodeIndex(position.into())
     }
 
-    fn node_at(&self, place: u16) -> Option<&Arc<Node>> {
-        self.nodes.get(usize::from(place))
+    fn node_at(&self, position: u16) -> Option<&Arc<Node>> {
+        self.nodes.get(usize::from(position))
     }
 
     /// Completes when calls wait for a height and extra probes are allowed.
-    pub(in crate::nodes) async fn head_wanted(&self) {
-        self.head_requests.wanted().await;
+    pub(in crate::nodes) async fn head_requested(&self) {
+        self.head_requests.requested().await;
     }
 
-    pub(in crate::nodes) fn tell_heads(&self) {
-        self.head_requests.tell();
+    pub(in crate::nodes) fn notify_heads(&self) {
+        self.head_requests.notify_probed();
     }
 }

@@ -84,11 +84,13 @@ impl Pool {
             node.network.failures.fetch_add(1, Relaxed);
             return Err(Fault::unsent(Cause::Connect));
         }
-        let (chain, name) = (self.chain, node.config.name());
+        let chain = self.chain;
+        let name = node.config.name();
         match node.network.record(probe, answer.ok().as_deref()) {
             NetworkFinding::Same => {}
             NetworkFinding::Wrong(wrong) => {
-                let (network, expected) = (&wrong.shown, &wrong.expected);
+                let network = &wrong.shown;
+                let expected = &wrong.expected;
                 tracing::error!(%chain, node = %name, network, expected, "this node belongs to another network: it gets no calls");
             }
             NetworkFinding::RightAgain => {
@@ -103,8 +105,8 @@ impl Pool {
     pub async fn foreign_nodes(&self, adapter: &dyn Adapter) -> Vec<(String, String)> {
         let Some(probe) = adapter.network() else { return Vec::new() };
         let call = ProbeCall::new(adapter, probe.probe);
-        let asked = self.http.iter().map(|client| self.foreign_node(client.as_ref(), &call, &probe));
-        join_all(asked).await.into_iter().flatten().collect()
+        let queries = self.http.iter().map(|client| self.foreign_node(client.as_ref(), &call, &probe));
+        join_all(queries).await.into_iter().flatten().collect()
     }
 
     async fn foreign_node(
@@ -243,7 +245,8 @@ mod tests {
     // Shows (Nodes and cache).
     #[tokio::test]
     async fn a_call_that_finds_a_wrong_node_moves_on_and_the_network_is_asked_for_once() {
-        let (wrong, right) = (node(9, &shows(WRONG)).await, node(9, &shows(RIGHT)).await);
+        let wrong = node(9, &shows(WRONG)).await;
+        let right = node(9, &shows(RIGHT)).await;
         let fixture = fixture(vec![config(&wrong), config(&right)]);
         let answers = join_all((0..40).map(|_| fixture.read())).await;
         assert!(answers.iter().all(|answer| answer.as_deref() == Ok("{}")), "{answers:?}");
@@ -255,7 +258,8 @@ mod tests {
     // Shows (Nodes and cache).
     #[tokio::test]
     async fn a_stream_is_not_opened_at_a_node_of_another_network() {
-        let (wrong, stream) = (node(9, &shows(WRONG)).await, node(9, &shows(RIGHT)).await);
+        let wrong = node(9, &shows(WRONG)).await;
+        let stream = node(9, &shows(RIGHT)).await;
         let by_ws = NodeUrl::parse(&stream.url().replace("http", "ws"), Transport::Ws).unwrap();
         let fixture = fixture(vec![config(&wrong).with_address(by_ws)]);
         for expected in [UNUSABLE, NO_NODE] {
@@ -306,7 +310,8 @@ mod tests {
     #[tokio::test]
     async fn the_height_of_a_wrong_node_does_not_count_and_the_stored_answers_are_dropped() {
         let network = shows(WRONG);
-        let (wrong, right) = (node(900, &network).await, node(100, &shows(RIGHT)).await);
+        let wrong = node(900, &network).await;
+        let right = node(100, &shows(RIGHT)).await;
         let fallback = NodeConfig { priority: 1, ..config(&right) };
         let fixture = fixture(vec![config(&wrong), fallback]);
         let chain = Arc::new(Chain::deployed(Arc::new(Networked)));
@@ -321,7 +326,7 @@ mod tests {
         };
         tokio::select! { () = watch => panic!("it runs until it is dropped"), () = rounds => {} }
         assert_eq!(calls(&wrong), 0);
-        assert!(fixture.whole(call("read")).await.is_ok());
+        assert!(fixture.complete(call("read")).await.is_ok());
         assert_eq!(calls(&wrong), 1, "it is used again");
     }
 

@@ -162,7 +162,7 @@ impl<'p> Handshake<'p> {
         let now = self.clock.elapsed();
         if let Some(since) = self.since.take_if(|_| is_open) {
             let took = Some(now.saturating_sub(since));
-            self.health.record_answer(Verdict::Usable, MethodIndex::OTHER, (took, || now));
+            self.health.record_answer(Verdict::Usable, MethodIndex::OTHER, took, || now);
         }
     }
 }

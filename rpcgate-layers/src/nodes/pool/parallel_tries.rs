@@ -166,12 +166,12 @@ impl Pool {
         let new_lane = || Lane { memory: memory.sibling(), tries: tries.of_same_calls(), request: None };
         let mut spare: SmallVec<[Lane; MOST - 1]> = (1..MOST).map(|_| new_lane()).collect();
         let own = NodeRequest { first, choice, ..request.clone() };
-        let places: [TryAddress; MOST] = Default::default();
+        let addresses: [TryAddress; MOST] = Default::default();
         let sent: [AtomicBool; MOST] = Default::default();
         let mut progress = JointProgress::new(&sent, on_sent);
         let (winner, result, unfinished) = {
-            let mut lanes = spare.iter_mut().zip(places.iter().zip(&sent).skip(1));
-            let watched = (&places[0], &sent[0]);
+            let mut lanes = spare.iter_mut().zip(addresses.iter().zip(&sent).skip(1));
+            let watched = (&addresses[0], &sent[0]);
             let first =
                 self.ask_in_lane((&own, limit), (&mut *memory, &mut *tries), project, watched, classify);
             let mut running: SmallVec<[Option<Asking<'_, T>>; MOST]> = SmallVec::new();
@@ -184,7 +184,7 @@ impl Pool {
                     for (lane, slot) in running.iter_mut().enumerate() {
                         let Some(asking) = slot else { continue };
                         let polled = asking.as_mut().poll(cx);
-                        progress.tell();
+                        progress.notify();
                         if let Poll::Ready(result) = polled {
                             *slot = None;
                             return Poll::Ready(Event::Over(lane, result));
@@ -201,7 +201,7 @@ impl Pool {
                         timer = None;
                         let hedging = if is_hedge { hedging } else { None };
                         let left = limit.saturating_sub(self.clock.elapsed().saturating_sub(began));
-                        if let Some(next) = self.next_lane(hedging, request, (&places, running.len()))
+                        if let Some(next) = self.next_lane(hedging, request, &addresses, running.len())
                             && let Some((lane, watched)) = lanes.next()
                         {
                             self.second_requests.count(reason);
@@ -242,7 +242,7 @@ impl Pool {
             let unfinished: SmallVec<[bool; MOST]> = running.iter().map(Option::is_some).collect();
             (ended.0, ended.1, unfinished)
         };
-        progress.tell();
+        progress.notify();
         let now = self.clock.elapsed();
         let took = now.saturating_sub(began);
         if let (Some((hedging, method)), Ok(answer)) = (hedging, &result)
@@ -262,18 +262,18 @@ impl Pool {
             // Its answer would have taken longer. Without this record, a node that always loses would be chosen again
             // and again.
             if unfinished[0]
-                && let Some(node) = places[0].node().and_then(|index| self.nodes.get(index.0))
+                && let Some(node) = addresses[0].node().and_then(|index| self.nodes.get(index.0))
             {
                 node.health.by(Transport::Http).usefulness().record_latency(took);
             }
         }
-        for (place, lane) in (1..unfinished.len()).zip(spare) {
+        for (index, lane) in (1..unfinished.len()).zip(spare) {
             let Lane { memory: own_memory, tries: mut own_tries, .. } = lane;
-            if unfinished[place] {
+            if unfinished[index] {
                 own_tries.stop(now);
             }
             tries.append(&own_tries);
-            if place == winner {
+            if index == winner {
                 memory.absorb(own_memory);
             }
         }
@@ -285,7 +285,7 @@ impl Pool {
         (request, limit): (&NodeRequest, Duration),
         (memory, tries): (&mut MemoryPermit, &mut NodeTries),
         project: Option<ProjectId>,
-        (place, sent): (&TryAddress, &AtomicBool),
+        (address, sent): (&TryAddress, &AtomicBool),
         classify: &F,
     ) -> Result<T, NodeRequestError>
     where
@@ -293,7 +293,7 @@ impl Pool {
         F: Fn(NodeAnswer) -> Result<T, Fault> + Send + Sync,
     {
         let mut on_sent = |is_sent| sent.store(is_sent, Relaxed);
-        let mut exchange = HttpExchange { request, memory, classify, place: Some(place) };
+        let mut exchange = HttpExchange { request, memory, classify, address: Some(address) };
         let noted = (&mut on_sent as &mut OnSent<'_>, tries);
         self.exchange((&self.http, &self.in_flight), Some(limit), project, noted, &mut exchange).await
     }
@@ -303,12 +303,13 @@ impl Pool {
         &self,
         hedging: Option<(&Hedging, &'static str)>,
         request: &NodeRequest,
-        (places, used): (&[TryAddress; MOST], usize),
+        addresses: &[TryAddress; MOST],
+        used: usize,
     ) -> Option<NodeRequest> {
-        let busy = places.iter().take(used).filter_map(TryAddress::node);
+        let busy = addresses.iter().take(used).filter_map(TryAddress::node);
         let taken: NodeSet = busy.chain(request.avoid).collect();
-        let avoid = places[0].node();
-        let among = request.among.and(self.with_room(&self.http, request.calls)).without(taken);
+        let avoid = addresses[0].node();
+        let among = request.among.and(self.with_capacity(&self.http, request.calls)).without(taken);
         let kind = (Transport::Http, MethodIndex::of(request.method_name));
         let is_any = avoid.is_some()
             && self.has_healthy(&self.http, Candidates { among, avoid: [avoid, request.avoid], kind });
@@ -316,7 +317,7 @@ impl Pool {
             None if is_any && self.take_retry() => {}
             None => return None,
             Some((hedging, _)) => {
-                if !is_any || !places[0].is_first_try() || !self.take_hedge(hedging) {
+                if !is_any || !addresses[0].is_first_try() || !self.take_hedge(hedging) {
                     hedging.count_withheld();
                     return None;
                 }
@@ -357,7 +358,8 @@ mod tests {
     {
         let answered = Arc::new(AtomicUsize::new(0));
         ScriptedNode::serve(move |_, mut wire| {
-            let (answered, then) = (answered.clone(), then.clone());
+            let answered = answered.clone();
+            let then = then.clone();
             async move {
                 while wire.request().await.is_some() {
                     if answered.fetch_add(1, Relaxed) >= good {
@@ -384,7 +386,7 @@ mod tests {
 
     async fn warm(fixture: &PoolFixture, calls: usize) {
         for _ in 0..calls {
-            assert_eq!(fixture.whole(read()).await.unwrap(), "{}");
+            assert_eq!(fixture.complete(read()).await.unwrap(), "{}");
         }
     }
 
@@ -392,12 +394,13 @@ mod tests {
     // tries are explained.
     #[tokio::test]
     async fn a_read_that_a_node_does_not_answer_is_answered_by_another() {
-        let (slow, good) = (lasting(32, silent).await, ScriptedNode::always(answer("{}")).await);
+        let slow = lasting(32, silent).await;
+        let good = ScriptedNode::always(answer("{}")).await;
         let fixture = PoolFixture::with(&[slow.url(), good.url()], limits(PoolLimits::default()));
         warm(&fixture, 64).await;
         let before = fixture.pool.hedges().unwrap();
         for _ in 0..6 {
-            assert_eq!(fixture.whole(read()).await.unwrap(), "{}");
+            assert_eq!(fixture.complete(read()).await.unwrap(), "{}");
         }
         let counts = fixture.pool.hedges().unwrap();
         assert!(counts.won > before.won && counts.sent >= counts.won, "{counts:?}");
@@ -408,7 +411,8 @@ mod tests {
     // Shows (Nodes and cache).
     #[tokio::test]
     async fn a_hedge_counts_at_its_node_as_the_first_try_does_at_its_own() {
-        let (slow, good) = (lasting(32, silent).await, ScriptedNode::always(answer("{}")).await);
+        let slow = lasting(32, silent).await;
+        let good = ScriptedNode::always(answer("{}")).await;
         let allowance = NodeAllowance { monthly_calls: Some(1_000), ..NodeAllowance::default() };
         let node = |node: &ScriptedNode| {
             let config = NodeConfig::new(node.url().parse().unwrap());
@@ -417,7 +421,7 @@ mod tests {
         let fixture = PoolFixture::of(vec![node(&slow), node(&good)], limits(PoolLimits::default()));
         warm(&fixture, 64).await;
         for _ in 0..6 {
-            assert_eq!(fixture.whole(read()).await.unwrap(), "{}");
+            assert_eq!(fixture.complete(read()).await.unwrap(), "{}");
         }
         let counts = fixture.pool.hedges().unwrap();
         let counted: u64 = fixture.pool.nodes().map(|node| node.spending.month_calls).sum();
@@ -431,12 +435,13 @@ mod tests {
         let slow = lasting(32, silent).await;
         let fixture = PoolFixture::with(&[slow.url()], limits(ending_after(1_000)));
         warm(&fixture, 32).await;
-        assert_eq!(fixture.whole(read()).await, Err(Fault::sent(Cause::Timeout).into()));
+        assert_eq!(fixture.complete(read()).await, Err(Fault::sent(Cause::Timeout).into()));
         let counts = fixture.pool.hedges().unwrap();
         assert_eq!((counts.sent, counts.withheld > 0), (0, true), "{counts:?}");
-        let (slow, good) = (lasting(0, silent).await, ScriptedNode::always(answer("{}")).await);
+        let slow = lasting(0, silent).await;
+        let good = ScriptedNode::always(answer("{}")).await;
         let fixture = PoolFixture::with(&[slow.url(), good.url()], ending_after(400));
-        assert_eq!(fixture.whole(read()).await, Err(Fault::sent(Cause::Timeout).into()));
+        assert_eq!(fixture.complete(read()).await, Err(Fault::sent(Cause::Timeout).into()));
         assert_eq!((fixture.pool.hedges(), good.seen().len()), (None, 0));
     }
 
@@ -470,7 +475,7 @@ mod tests {
         let fixture = PoolFixture::with(&[late.url(), failing.url()], limits(PoolLimits::default()));
         warm(&fixture, 64).await;
         let before = failing.seen().len();
-        let ask = fixture.whole(read());
+        let ask = fixture.complete(read());
         let told = async {
             while failing.seen().len() == before {
                 tokio::time::sleep(Duration::from_millis(1)).await;

@@ -38,7 +38,7 @@ struct TransactionCopy {
 
 struct CopyWatch {
     is_sent: Arc<AtomicBool>,
-    place: Arc<TryAddress>,
+    address: Arc<TryAddress>,
     choice: Option<NodeChoice>,
     task: AbortHandle,
     is_over: bool,
@@ -67,7 +67,7 @@ impl Judged for CopyAnswer {
 }
 
 struct CopyEnd {
-    place: usize,
+    index: usize,
     result: Result<CopyAnswer, NodeRequestError>,
     copy: TransactionCopy,
 }
@@ -107,15 +107,15 @@ impl Pool {
         let mut all: SmallVec<[TransactionCopy; 4]> = SmallVec::new();
         all.push(copy(request.among.without(set(&others)), request.choice));
         all.extend(others.iter().map(|node| copy(set(&[*node]), Some(NodeChoice::Broadcast))));
-        let (mut copies, mut ends) = self.send_copies(reader, all, (limit, project));
+        let (mut copies, mut ends) = self.send_copies(reader, all, limit, project);
         let sent: SmallVec<[Arc<AtomicBool>; 4]> = copies.0.iter().map(|copy| copy.is_sent.clone()).collect();
         let progress = JointProgress::new(&sent, on_sent);
         let mut best: Option<Best<T>> = None;
         let mut until = Instant::now() + limit + KNOWN;
         while let Ok(Some(end)) = timeout_at(until, ends.recv()).await {
-            let CopyEnd { place, result, copy } = end;
+            let CopyEnd { index, result, copy } = end;
             tries.append(&copy.tries);
-            if let Some(watch) = copies.0.get_mut(place) {
+            if let Some(watch) = copies.0.get_mut(index) {
                 watch.is_over = true;
             }
             let (reception, result) = match result {
@@ -137,7 +137,7 @@ impl Pool {
             }
         }
         for copy in copies.0.drain(..).filter(|copy| !copy.is_over) {
-            if let Some(node) = copy.place.node() {
+            if let Some(node) = copy.address.node() {
                 tries.push((self.number, node.get()), copy.choice.unwrap_or(NodeChoice::Turn));
                 tries.begin(began);
             }
@@ -157,17 +157,18 @@ impl Pool {
         &self,
         reader: &ReceptionReader,
         all: SmallVec<[TransactionCopy; 4]>,
-        (limit, project): (Duration, Option<ProjectId>),
+        limit: Duration,
+        project: Option<ProjectId>,
     ) -> (Copies, UnboundedReceiver<CopyEnd>) {
         let (sender, ends) = unbounded_channel();
-        let start = |(place, mut copy): (usize, TransactionCopy)| {
+        let start = |(index, mut copy): (usize, TransactionCopy)| {
             let is_sent = Arc::new(AtomicBool::new(false));
             let tried = Arc::new(TryAddress::default());
             let choice = copy.request.choice;
             let pool = self.itself.clone();
             let reader = reader.clone();
             let sender = sender.clone();
-            let told = is_sent.clone();
+            let reported = is_sent.clone();
             let at = tried.clone();
             let task = tokio::spawn(async move {
                 // The client holds the pool while it waits for the copy.
@@ -175,16 +176,16 @@ impl Pool {
                 let result = {
                     let TransactionCopy { request, memory, tries } = &mut copy;
                     let classify = |answer| read(&reader, answer);
-                    let mut exchange = HttpExchange { request, memory, classify, place: Some(&at) };
-                    let mut on_sent = |is| told.store(is, Relaxed);
+                    let mut exchange = HttpExchange { request, memory, classify, address: Some(&at) };
+                    let mut on_sent = |is| reported.store(is, Relaxed);
                     let noted = (&mut on_sent as &mut OnSent<'_>, tries);
                     pool.exchange((&pool.http, &pool.in_flight), Some(limit), project, noted, &mut exchange)
                         .await
                 };
                 // If the client already has its answer, no task waits for this one.
-                let _ = sender.send(CopyEnd { place, result, copy });
+                let _ = sender.send(CopyEnd { index, result, copy });
             });
-            CopyWatch { is_sent, place: tried, choice, task: task.abort_handle(), is_over: false }
+            CopyWatch { is_sent, address: tried, choice, task: task.abort_handle(), is_over: false }
         };
         (Copies(all.into_iter().enumerate().map(start).collect()), ends)
     }
@@ -192,7 +193,7 @@ impl Pool {
     /// Returns the other healthy nodes that get a copy, in rotation.
     fn others(&self, request: &NodeRequest) -> SmallVec<[NodeIndex; 4]> {
         let mut chosen: SmallVec<[NodeIndex; 4]> = SmallVec::new();
-        let mut among = request.among.and(self.with_room(&self.http, request.calls));
+        let mut among = request.among.and(self.with_capacity(&self.http, request.calls));
         // One of the chosen nodes is left for the first copy, which may go to any node without a copy.
         for _ in 0..self.limits.broadcast_nodes {
             let kind = (Transport::Http, MethodIndex::of(request.method_name));
@@ -221,7 +222,7 @@ fn read(reader: &ReceptionReader, answer: NodeAnswer) -> Result<CopyAnswer, Faul
         return Err(Fault::sent(Cause::Status(answer.status.as_u16())));
     }
     let reception = match &answer.body {
-        AnswerBody::Whole(body) => reader.read(answer.status.is_success(), body),
+        AnswerBody::Complete(body) => reader.read(answer.status.is_success(), body),
         // Errors are never this large.
         AnswerBody::Larger { .. } => Reception::Taken,
     };

@@ -24,7 +24,8 @@ async fn a_read_survives_a_connection_that_dies_under_it() {
 #[tokio::test]
 async fn a_broadcast_that_was_written_is_never_written_again() {
     for good in [0, 1] {
-        let (one, two) = (failing(good, async |_| {}).await, failing(good, async |_| {}).await);
+        let one = failing(good, async |_| {}).await;
+        let two = failing(good, async |_| {}).await;
         let fixture = PoolFixture::new(&[&one, &two]);
         for _ in 0..2 * good {
             fixture.read().await.unwrap();
@@ -87,8 +88,9 @@ async fn many_calls_at_once_each_get_their_own_answer() {
             wire.write(answer(request.split_once("\r\n\r\n").unwrap().1)).await;
         }
     };
-    let (one, two, three) =
-        (ScriptedNode::serve(echo).await, ScriptedNode::serve(echo).await, ScriptedNode::serve(echo).await);
+    let one = ScriptedNode::serve(echo).await;
+    let two = ScriptedNode::serve(echo).await;
+    let three = ScriptedNode::serve(echo).await;
     let fixture = PoolFixture::new(&[&one, &two, &three]);
     let calls = (0..32).map(|task| {
         let pool = fixture.pool.clone();
@@ -99,7 +101,10 @@ async fn many_calls_at_once_each_get_their_own_answer() {
                     .ask(&NodeRequest::json_rpc(body.clone()), &mut MemoryPermit::default())
                     .await
                     .unwrap();
-                assert!(matches!(answer.body, AnswerBody::Whole(ref answer) if *answer == body), "{body:?}");
+                assert!(
+                    matches!(answer.body, AnswerBody::Complete(ref answer) if *answer == body),
+                    "{body:?}"
+                );
             }
         })
     });
@@ -128,7 +133,8 @@ async fn a_reset_in_the_middle_of_an_answer_is_a_fault_and_a_read_moves_on() {
 
 #[tokio::test]
 async fn a_read_is_sent_at_most_twice_on_new_connections() {
-    let (one, two) = (failing(0, async |_| {}).await, failing(0, async |_| {}).await);
+    let one = failing(0, async |_| {}).await;
+    let two = failing(0, async |_| {}).await;
     let fixture = PoolFixture::new(&[&one]);
     assert_eq!(fixture.read().await, Err(broken()));
     assert_eq!(one.seen().len(), 2);
@@ -210,14 +216,15 @@ async fn retries_end_with_their_reserve() {
 
 #[tokio::test]
 async fn a_node_to_avoid_gets_no_call() {
-    let (one, two) = (ScriptedNode::always(answer("1")).await, ScriptedNode::always(answer("2")).await);
+    let one = ScriptedNode::always(answer("1")).await;
+    let two = ScriptedNode::always(answer("2")).await;
     let fixture = PoolFixture::new(&[&one, &two]);
     let first = fixture.pool.ask(&call("a"), &mut MemoryPermit::default()).await.unwrap().node;
     let ask = NodeRequest { avoid: Some(first), ..call("a") };
     assert_ne!(fixture.pool.ask(&ask.clone(), &mut MemoryPermit::default()).await.unwrap().node, first);
     let no_node = Err(Fault::unsent(Cause::NoNode).into());
     assert_eq!(
-        PoolFixture::new(&[&one]).whole(NodeRequest { avoid: Some(NodeIndex(0)), ..ask }).await,
+        PoolFixture::new(&[&one]).complete(NodeRequest { avoid: Some(NodeIndex(0)), ..ask }).await,
         no_node
     );
     assert_eq!(PoolFixture::new(&[]).read().await, no_node);
@@ -245,7 +252,8 @@ async fn silent() -> ScriptedNode {
 
 #[tokio::test]
 async fn a_try_that_takes_too_long_leaves_time_for_another_node() {
-    let (silent, good) = (silent().await, ScriptedNode::always(answer("{}")).await);
+    let silent = silent().await;
+    let good = ScriptedNode::always(answer("{}")).await;
     let retry = RetryPolicy { per_try: Some(Duration::from_millis(400)), ..RetryPolicy::default() };
     let limits = PoolLimits { retry, ..PoolLimits::default() };
     let fixture = PoolFixture::with(&[silent.url(), good.url()], limits);
@@ -328,7 +336,8 @@ async fn a_read_that_a_node_does_not_answer_is_sent_to_another_one() {
         let retry = RetryPolicy::default().with_next_node_after(Some(Duration::from_millis(50)));
         PoolLimits::default().with_retry(retry)
     };
-    let (silent, slow) = (silent().await, late(200).await);
+    let silent = silent().await;
+    let slow = late(200).await;
     let mut fallback = NodeConfig::new(slow.url().parse().unwrap());
     fallback.priority = 1;
     let fixture = PoolFixture::of(vec![NodeConfig::new(silent.url().parse().unwrap()), fallback], limits());
@@ -380,7 +389,8 @@ async fn lose_a_call(fixture: &PoolFixture, silent: &ScriptedNode) {
 // and gets trials (promise 74).
 #[tokio::test]
 async fn a_client_that_leaves_a_silent_node_is_sent_to_another_one_afterwards() {
-    let (silent, good) = (silent().await, ScriptedNode::always(answer("{}")).await);
+    let silent = silent().await;
+    let good = ScriptedNode::always(answer("{}")).await;
     let fixture = PoolFixture::new(&[&silent, &good]);
     lose_a_call(&fixture, &silent).await;
     for _ in 0..20 {
@@ -398,7 +408,8 @@ async fn a_client_that_leaves_a_silent_node_is_sent_to_another_one_afterwards() 
 // Shows (Nodes and cache).
 #[tokio::test]
 async fn calls_that_wait_at_a_silent_node_keep_others_away_from_it_before_they_end() {
-    let (silent, good) = (silent().await, ScriptedNode::always(answer("{}")).await);
+    let silent = silent().await;
+    let good = ScriptedNode::always(answer("{}")).await;
     let fixture = PoolFixture::new(&[&silent, &good]);
     let waiting = async {
         while silent.seen().is_empty() {
@@ -420,7 +431,8 @@ async fn calls_that_wait_at_a_silent_node_keep_others_away_from_it_before_they_e
 // Shows (Nodes and cache).
 #[tokio::test]
 async fn a_client_that_leaves_soon_does_not_drive_a_node_out() {
-    let (silent, good) = (silent().await, ScriptedNode::always(answer("{}")).await);
+    let silent = silent().await;
+    let good = ScriptedNode::always(answer("{}")).await;
     let fixture = PoolFixture::new(&[&silent, &good]);
     for _ in 0..20 {
         let before = silent.seen().len() + good.seen().len();

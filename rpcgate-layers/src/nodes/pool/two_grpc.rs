@@ -63,7 +63,7 @@ impl Pool {
             let mut timer = self.timers.after(after);
             let early = poll_fn(|cx| {
                 let polled = first.as_mut().poll(cx);
-                progress.tell();
+                progress.notify();
                 match polled {
                     Poll::Ready(result) => Poll::Ready(Some(result)),
                     Poll::Pending => timer.poll(cx).map(|()| None),
@@ -105,7 +105,7 @@ impl Pool {
                                 return Poll::Ready((Ok(answer), true, true));
                             }
                         }
-                        progress.tell();
+                        progress.notify();
                         match failed {
                             Some(error) if other.is_none() => Poll::Ready((Err(error), false, true)),
                             _ => Poll::Pending,
@@ -115,7 +115,7 @@ impl Pool {
                 }
             }
         };
-        progress.tell();
+        progress.notify();
         let now = self.clock.elapsed();
         if is_second {
             tries.stop(now);

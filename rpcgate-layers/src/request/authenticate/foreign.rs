@@ -6,7 +6,7 @@ use crate::foreign::{Reject, RejectAsRequest, RejectBody, RejectFn};
 use crate::future::ResponseFuture;
 use bytes::Bytes;
 use http::Request;
-use rpcgate_core::adapter::KeyPlaces;
+use rpcgate_core::adapter::KeySources;
 use rpcgate_core::backend::directory::{Directory, KeyLookup};
 use rpcgate_core::backend::{BoxFuture, Unavailable};
 use rpcgate_core::caller::Caller;
@@ -23,13 +23,13 @@ use tower_service::Service;
 #[derive(Clone)]
 pub struct OverHttp<J = RejectAsRequest> {
     clock: Arc<dyn Clock>,
-    places: KeyPlaces,
+    sources: KeySources,
     reject: J,
 }
 
 impl<J> fmt::Debug for OverHttp<J> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OverHttp").field("places", &self.places).finish_non_exhaustive()
+        f.debug_struct("OverHttp").field("places", &self.sources).finish_non_exhaustive()
     }
 }
 
@@ -37,8 +37,8 @@ impl AuthenticateLayer<OverHttp> {
     /// Creates a layer over `http::Request` that knows the keys of `directory`. `clock` decides whether a key has
     /// expired. The layer puts the caller into the request's extensions as an `Arc<Caller>`.
     pub fn over_http(directory: Arc<dyn Directory>, clock: Arc<dyn Clock>) -> Self {
-        let way = OverHttp { clock, places: KeyPlaces::default(), reject: RejectAsRequest };
-        AuthenticateLayer { directory, way }
+        let mode = OverHttp { clock, sources: KeySources::default(), reject: RejectAsRequest };
+        AuthenticateLayer { directory, mode }
     }
 
     /// Creates a layer that looks keys up with an asynchronous function, once per request. `Ok(None)` refuses the
@@ -55,8 +55,8 @@ impl AuthenticateLayer<OverHttp> {
 impl<J> AuthenticateLayer<OverHttp<J>> {
     /// Adds places in which the layer looks for a key.
     #[must_use]
-    pub fn with_key_places(mut self, places: KeyPlaces) -> Self {
-        self.way.places = places;
+    pub fn with_key_sources(mut self, sources: KeySources) -> Self {
+        self.mode.sources = sources;
         self
     }
 
@@ -77,8 +77,8 @@ impl<J> AuthenticateLayer<OverHttp<J>> {
     }
 
     fn rejecting<K>(self, reject: K) -> AuthenticateLayer<OverHttp<K>> {
-        let OverHttp { clock, places, .. } = self.way;
-        AuthenticateLayer { directory: self.directory, way: OverHttp { clock, places, reject } }
+        let OverHttp { clock, sources, .. } = self.mode;
+        AuthenticateLayer { directory: self.directory, mode: OverHttp { clock, sources, reject } }
     }
 }
 
@@ -98,15 +98,17 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        let OverHttp { clock, places, reject } = &self.way;
-        let (now, key) = (clock.now(), key_of(&request, *places));
+        let OverHttp { clock, sources, reject } = &self.mode;
+        let now = clock.now();
+        let key = key_of(&request, *sources);
         let user = user_of(request.headers(), request.uri());
         let peek = key.as_deref().map(|key| self.directory.peek(key));
         if matches!(peek, Some(KeyLookup::Miss))
             || (user.is_some() && matches!(peek, Some(KeyLookup::Unknown)))
         {
             let keys = [key.map(Cow::into_owned), user];
-            let (directory, reject) = (self.directory.clone(), reject.clone());
+            let directory = self.directory.clone();
+            let reject = reject.clone();
             let ready = self.inner.clone();
             let mut inner = std::mem::replace(&mut self.inner, ready);
             return ResponseFuture::waiting(async move {
@@ -208,8 +210,8 @@ mod tests {
             (KeyHash::of("good"), Arc::new(suite::caller(1))),
             (KeyHash::of("old"), Arc::new(old)),
         ]);
-        let places = KeyPlaces::default().with_header("x-token");
-        let layer = AuthenticateLayer::over_http(Arc::new(directory), clock).with_key_places(places);
+        let sources = KeySources::default().with_header("x-token");
+        let layer = AuthenticateLayer::over_http(Arc::new(directory), clock).with_key_sources(sources);
         let key = suite::caller(1).key.to_string();
         assert_eq!(send(&layer, with_key("good")).await, (200, key.into()));
         assert_eq!(send(&layer, with_key("old")).await.0, 401);

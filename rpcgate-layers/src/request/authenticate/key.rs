@@ -10,7 +10,7 @@ use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use http::header::{AUTHORIZATION, HeaderValue};
 use http::{HeaderMap, Request, Uri};
-use rpcgate_core::adapter::KeyPlaces;
+use rpcgate_core::adapter::KeySources;
 use std::borrow::Cow;
 
 const HEADERS: [&str; 2] = ["apikey", "x-api-key"];
@@ -19,22 +19,22 @@ const PARAMETER: &str = "apikey";
 const NO_TEXT: &str = "\u{fffd}";
 
 /// Returns the key of a request, or `None`. An empty key counts as absent.
-pub fn key_of<B>(request: &Request<B>, places: KeyPlaces) -> Option<Cow<'_, str>> {
-    key_in(request.headers(), request.uri(), places)
+pub fn key_of<B>(request: &Request<B>, sources: KeySources) -> Option<Cow<'_, str>> {
+    key_in(request.headers(), request.uri(), sources)
 }
 
-pub(crate) fn key_in<'r>(headers: &'r HeaderMap, uri: &'r Uri, places: KeyPlaces) -> Option<Cow<'r, str>> {
-    in_usual_places(headers, uri)
+pub(crate) fn key_in<'r>(headers: &'r HeaderMap, uri: &'r Uri, sources: KeySources) -> Option<Cow<'r, str>> {
+    in_usual_sources(headers, uri)
         .or_else(|| in_credentials(headers))
-        .or_else(|| in_header(headers, places.header?))
-        .or_else(|| in_query(uri, places.query?))
+        .or_else(|| in_header(headers, sources.header?))
+        .or_else(|| in_query(uri, sources.query?))
 }
 
 /// Returns the user name of Basic credentials whose password was taken as the key but is not a key. Many clients
 /// require both fields, and their user chooses the field for the key. Returns `None` if the key was sent elsewhere, or
 /// without a user name.
 pub(super) fn user_of(headers: &HeaderMap, uri: &Uri) -> Option<String> {
-    if in_usual_places(headers, uri).is_some() {
+    if in_usual_sources(headers, uri).is_some() {
         return None;
     }
     let Some(Credentials::Basic(encoded)) = Credentials::of(headers) else { return None };
@@ -51,7 +51,7 @@ pub(super) fn credentials_of(user: &str) -> Option<HeaderValue> {
     Some(value)
 }
 
-fn in_usual_places<'r>(headers: &'r HeaderMap, uri: &'r Uri) -> Option<Cow<'r, str>> {
+fn in_usual_sources<'r>(headers: &'r HeaderMap, uri: &'r Uri) -> Option<Cow<'r, str>> {
     HEADERS.iter().find_map(|name| in_header(headers, name)).or_else(|| in_query(uri, PARAMETER))
 }
 
@@ -125,8 +125,8 @@ mod tests {
     }
 
     fn key(uri: &str, headers: &[(&str, &str)]) -> Option<String> {
-        let places = KeyPlaces::default().with_header("x-chain-token").with_query("api_key");
-        key_of(&request(uri, headers), places).map(Cow::into_owned)
+        let sources = KeySources::default().with_header("x-chain-token").with_query("api_key");
+        key_of(&request(uri, headers), sources).map(Cow::into_owned)
     }
 
     fn basic(login: &str) -> String {
@@ -136,7 +136,8 @@ mod tests {
     // Shows (Keys).
     #[test]
     fn the_first_position_with_a_key_is_used() {
-        let (uri, login) = ("/eth?api_key=six&apikey=thr%65e", basic("user:four"));
+        let uri = "/eth?api_key=six&apikey=thr%65e";
+        let login = basic("user:four");
         let mut headers = vec![
             ("apikey", "one"),
             ("x-api-key", "two"),
@@ -155,7 +156,7 @@ mod tests {
         assert_eq!(key("/eth?api_key=six", &headers).as_deref(), Some("six"));
         assert_eq!(key("/eth?api-key=x", &[]), None);
         let elsewhere = request("/eth?api_key=six", &[("x-chain-token", "five")]);
-        assert_eq!(key_of(&elsewhere, KeyPlaces::default()), None, "the chain does not name these places");
+        assert_eq!(key_of(&elsewhere, KeySources::default()), None, "the chain does not name these places");
     }
 
     #[test]
@@ -215,6 +216,6 @@ mod tests {
     fn a_key_that_is_not_text_counts_as_an_unknown_one() {
         let mut request = request("/eth", &[]);
         request.headers_mut().insert("apikey", HeaderValue::from_bytes(b"\xff").unwrap());
-        assert_eq!(key_of(&request, KeyPlaces::default()).as_deref(), Some(NO_TEXT));
+        assert_eq!(key_of(&request, KeySources::default()).as_deref(), Some(NO_TEXT));
     }
 }

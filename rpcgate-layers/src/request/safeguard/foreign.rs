@@ -21,7 +21,7 @@ impl SafeguardLayer {
     /// [observe](rpcgate_core::tally::Accounting::observed_by) records of the same requests. A request without a caller
     /// passes.
     pub fn over_http(self, clock: Arc<dyn Clock>) -> SafeguardLayer<Arc<dyn Clock>> {
-        SafeguardLayer { safeguard: self.safeguard, way: clock }
+        SafeguardLayer { safeguard: self.safeguard, mode: clock }
     }
 }
 
@@ -38,7 +38,7 @@ where
     }
 
     fn call(&mut self, mut request: Request<A>) -> Self::Future {
-        let now = self.way.now();
+        let now = self.mode.now();
         let caller = request.extensions().get::<Arc<Caller>>().cloned();
         if let Some((scaled, _)) = caller.as_ref().and_then(|caller| self.safeguard.look(caller, now)) {
             request.extensions_mut().insert(scaled);

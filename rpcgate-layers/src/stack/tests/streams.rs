@@ -49,7 +49,8 @@ impl<B: Send + 'static> Service<Authenticated<B>> for Handshakes {
     fn call(&mut self, request: Authenticated<B>) -> Self::Future {
         let mut tally = request.tally;
         tally.entries.push(Entry::open(Call::unread(Payload::Unread)));
-        let (passed, streams) = (self.stack.call(Calls::new(tally)), self.streams.clone());
+        let passed = self.stack.call(Calls::new(tally));
+        let streams = self.streams.clone();
         Box::pin(async move {
             let Ok(calls) = passed.await;
             Ok(match StreamTally::begin(calls.into_tally()) {
@@ -185,7 +186,8 @@ async fn a_handshake_is_refused_with_the_status_headers_and_body_of_an_https_cal
         (Gateway::with_caller(|c| c.plan.per_hour = 0), KEY, 429, "API rate limit exceeded"),
         (Gateway::with_caller(|c| c.quota.rps_limit = Some(0)), KEY, 429, "API rate limit exceeded"),
     ] {
-        let (handshake, call) = (gateway.handshake(key).await, gateway.http(key).await);
+        let handshake = gateway.handshake(key).await;
+        let call = gateway.http(key).await;
         assert_eq!(handshake, call, "{text}");
         assert_eq!(handshake.0, status, "{text}");
         assert!(String::from_utf8_lossy(&handshake.2).starts_with(&format!("{{\"message\":\"{text}")));
@@ -205,7 +207,8 @@ async fn a_handshake_and_an_https_call_share_the_windows_and_their_headers() {
             assert_eq!(headers["x-ratelimit-remaining-minute"], left.to_string());
         }
     }
-    let (handshake, call) = (gateway.handshake(KEY).await, gateway.http(KEY).await);
+    let handshake = gateway.handshake(KEY).await;
+    let call = gateway.http(KEY).await;
     assert_eq!(handshake, call);
     assert_eq!((handshake.0.as_u16(), &handshake.1["retry-after"]), (429, &call.1["retry-after"]));
     assert_eq!(handshake.1["x-ratelimit-remaining-minute"], "0");
@@ -280,7 +283,7 @@ async fn a_call_on_a_stream_is_recorded_under_its_method_free_and_outside_the_wi
     assert_eq!(records.len(), 21);
     for record in &records[1..] {
         let line = &record.lines[0];
-        assert_eq!((record.phase, record.transport, record.windowed), (Phase::Whole, Transport::Ws, 0));
+        assert_eq!((record.phase, record.transport, record.windowed), (Phase::Complete, Transport::Ws, 0));
         assert_eq!((&*line.method, line.cu, line.outcome), ("toy_read", 0, Outcome::Answered));
     }
     let left = gateway.http(KEY).await.1["x-ratelimit-remaining-minute"].clone();
@@ -362,7 +365,8 @@ async fn an_array_is_decided_entry_by_entry_and_its_refusals_are_answered_in_pos
     let records = gateway.fixture.sink.records();
     let record = records.last().unwrap();
     let outcomes: Vec<_> = record.lines.iter().map(|line| line.outcome).collect();
-    let (answered, denied) = (Outcome::Answered, Outcome::Refused);
+    let answered = Outcome::Answered;
+    let denied = Outcome::Refused;
     assert_eq!(outcomes, [answered, denied, answered, denied, answered]);
     let bytes: u32 = record.lines.iter().map(|line| line.bytes_in).sum();
     assert_eq!((record.windowed, bytes as usize), (0, body.len()));

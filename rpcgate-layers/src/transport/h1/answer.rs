@@ -46,7 +46,7 @@ pub struct NodeAnswer {
 pub enum AnswerBody {
     /// The whole body: at most [`NodeRequest::buffer`](super::NodeRequest::buffer) bytes, or at most
     /// [`NodeRequest::max`](super::NodeRequest::max) if the node had compressed it.
-    Whole(Bytes),
+    Complete(Bytes),
     /// A body that is larger than the buffer limit. Dropping it before its end closes the connection.
     Larger {
         /// The start: at least 16 KiB, or [`NodeRequest::buffer`](super::NodeRequest::buffer) if that is less.
@@ -63,7 +63,7 @@ impl NodeAnswer {
             node: NodeIndex(0),
             status: StatusCode::OK,
             headers: HeaderMap::new(),
-            body: AnswerBody::Whole(Bytes::new()),
+            body: AnswerBody::Complete(Bytes::new()),
             framed: true,
             has_numbers: false,
             is_reused: false,
@@ -73,7 +73,7 @@ impl NodeAnswer {
 
     /// Reports whether this may be the answer to the call with this number. A reply with another number is not.
     pub(crate) fn is_that_to(&self, number: Option<usize>) -> bool {
-        let (Some(number), AnswerBody::Whole(body)) = (number, &self.body) else { return true };
+        let (Some(number), AnswerBody::Complete(body)) = (number, &self.body) else { return true };
         let Ok(Replies::Single(reply)) = replies(body, DEEPEST) else { return true };
         self.accepts(&reply, body, number)
     }

@@ -168,7 +168,7 @@ mod tests {
         let ask = NodeRequest { buffer: BUFFER, ..call("a") };
         match fixture.pool.ask(&ask, &mut MemoryPermit::default()).await.unwrap().body {
             AnswerBody::Larger { prefix, rest } => (prefix, rest),
-            AnswerBody::Whole(body) => panic!("{} bytes, whole", body.len()),
+            AnswerBody::Complete(body) => panic!("{} bytes, whole", body.len()),
         }
     }
 
@@ -211,7 +211,10 @@ mod tests {
         for reply in [answer(&body), chunked(&body)] {
             let node = ScriptedNode::always(reply).await;
             assert_eq!(
-                PoolFixture::new(&[&node]).whole(NodeRequest { buffer: BUFFER, ..call("a") }).await.unwrap(),
+                PoolFixture::new(&[&node])
+                    .complete(NodeRequest { buffer: BUFFER, ..call("a") })
+                    .await
+                    .unwrap(),
                 body
             );
         }
@@ -220,7 +223,8 @@ mod tests {
     #[tokio::test]
     async fn a_break_in_the_rest_is_an_error_and_never_an_end() {
         let whole = text(100_000);
-        let (framed, chunks) = (answer(&whole), chunked(&whole));
+        let framed = answer(&whole);
+        let chunks = chunked(&whole);
         for cut in
             [&framed[..framed.len() - 1], &framed[..50_000], &chunks[..chunks.len() - 1], &chunks[..50_000]]
         {

@@ -132,7 +132,7 @@ impl Client {
             }
             drop(guard);
         }
-        self.send_alone(request, memory, (reuse, has_yielded), progress).await
+        self.send_alone(request, memory, reuse, has_yielded, progress).await
     }
 
     /// Sends `request` alone. `has_yielded`: the call has just yielded to the runtime.
@@ -140,7 +140,8 @@ impl Client {
         &self,
         request: &NodeRequest,
         memory: &mut MemoryPermit,
-        (reuse, has_yielded): (Reuse, bool),
+        reuse: Reuse,
+        has_yielded: bool,
         progress: &mut CallProgress<'_>,
     ) -> Result<NodeAnswer, TryFailure> {
         progress.node = Some(self.node.index);
@@ -189,7 +190,7 @@ impl Client {
             return Err(TryFailure::IdleConnectionClosed { sent: true });
         }
         self.node.health.by(Transport::Http).record_reachable();
-        self.read(request, memory, (connection, progress), response).await
+        self.read(request, memory, connection, progress, response).await
     }
 
     /// Takes back the connection of an answer that its reader has accepted. All other connections are closed, because
@@ -226,7 +227,8 @@ impl Client {
         &self,
         request: &NodeRequest,
         memory: &mut MemoryPermit,
-        (mut connection, progress): (Box<NodeConnection>, &mut CallProgress<'_>),
+        mut connection: Box<NodeConnection>,
+        progress: &mut CallProgress<'_>,
         response: Response<Incoming>,
     ) -> Result<NodeAnswer, TryFailure> {
         let (mut head, mut incoming) = response.into_parts();
@@ -237,8 +239,8 @@ impl Client {
         }
         let coding = Coding::of(&head.headers).ok_or(undecodable)?;
         let framed = is_framed(&head.headers, incoming.size_hint().exact());
-        if let Some(kept) = strip(&mut head.headers, request.method == Method::HEAD) {
-            connection.set_keep_alive(kept);
+        if let Some(keep_alive) = strip(&mut head.headers, request.method == Method::HEAD) {
+            connection.set_keep_alive(keep_alive);
         }
         // By definition these answers have no body. If the node sends one nevertheless, it would become the next
         // answer.
@@ -249,14 +251,14 @@ impl Client {
         let mut resting = None;
         let limit = if coding == Coding::Identity { request.buffer } else { request.max };
         let body = match collect(&mut connection, &mut incoming, limit, memory).await? {
-            Collected::Whole(body) => {
+            Collected::Complete(body) => {
                 let now = self.clock.elapsed();
                 progress.arrive(now, true);
                 connection.note_number(&body, request.number);
                 if !is_bodiless {
                     resting = Some(RestingConnection { connection, since: now });
                 }
-                AnswerBody::Whole(match coding {
+                AnswerBody::Complete(match coding {
                     Coding::Identity => body,
                     // Boxed, because requests offer no coding.
                     coding => Box::pin(decode(coding, body, request.max, memory)).await?,

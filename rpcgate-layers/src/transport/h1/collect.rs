@@ -8,7 +8,7 @@ use rpcgate_core::memory::MemoryPermit;
 use std::future::poll_fn;
 
 pub(super) enum Collected {
-    Whole(Bytes),
+    Complete(Bytes),
     /// The start of a body that is longer than the limit.
     Prefix(Bytes),
 }
@@ -31,16 +31,16 @@ pub(super) async fn collect(
             return Ok(Collected::Prefix(read.join()));
         }
         if body.is_end_stream() {
-            return Ok(Collected::Whole(read.join()));
+            return Ok(Collected::Complete(read.join()));
         }
         let Some(frame) = poll_fn(|cx| connection.poll_frame(body, cx)).await else {
-            return Ok(Collected::Whole(read.join()));
+            return Ok(Collected::Complete(read.join()));
         };
         let frame = frame.map_err(|_| Fault::sent(Cause::Broken))?;
         // Trailers are not used.
         let Ok(data) = frame.into_data() else { continue };
-        let is_whole = matches!(read, Pieces::None) && body.is_end_stream();
-        let taken = if is_whole { memory.take_whole(data.len()) } else { memory.take(data.len()) };
+        let is_complete = matches!(read, Pieces::None) && body.is_end_stream();
+        let taken = if is_complete { memory.take_complete(data.len()) } else { memory.take(data.len()) };
         taken.map_err(|_| NodeRequestError::Busy)?;
         read.push(data, declared.map_or(0, |length| length.min(limit as u64) as usize));
     }

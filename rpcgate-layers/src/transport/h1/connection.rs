@@ -108,8 +108,8 @@ impl NodeConnection {
         const NEAR: usize = 48;
         let (Some(number), false) = (number, self.has_numbers) else { return };
         let numbers = number..number.saturating_add(NUMBERS);
-        let (first, last) =
-            (answer.get(..NEAR), answer.len().checked_sub(NEAR).and_then(|at| answer.get(at..)));
+        let first = answer.get(..NEAR);
+        let last = answer.len().checked_sub(NEAR).and_then(|at| answer.get(at..));
         let shown = |rest: &[u8]| {
             let rest = rest.trim_ascii_start();
             let rest = rest.strip_prefix(b"\"").unwrap_or(rest);
@@ -126,11 +126,11 @@ impl NodeConnection {
 
     /// Returns the idle time limit: `longest`, or less if the node closes the connection earlier.
     pub(super) fn idle_limit(&self, longest: Duration) -> Duration {
-        self.keep_alive.map_or(longest, |kept| kept.min(longest))
+        self.keep_alive.map_or(longest, |time| time.min(longest))
     }
 
     /// Records how long the node keeps the connection. Half a second is subtracted for the network latency.
-    pub(super) fn set_keep_alive(&mut self, kept: Duration) {
-        self.keep_alive = Some(kept.saturating_sub(Duration::from_millis(500)));
+    pub(super) fn set_keep_alive(&mut self, time: Duration) {
+        self.keep_alive = Some(time.saturating_sub(Duration::from_millis(500)));
     }
 }

@@ -110,7 +110,8 @@ impl Source for Deflate<'_> {
     fn fill(&mut self, space: &mut [u8]) -> io::Result<usize> {
         let mut filled = 0;
         while !self.ended && filled < space.len() {
-            let (read, written) = (self.inflate.total_in(), self.inflate.total_out());
+            let read = self.inflate.total_in();
+            let written = self.inflate.total_out();
             let out = space.get_mut(filled..).unwrap_or_default();
             let status = self.inflate.decompress(self.body, out, FlushDecompress::None)?;
             let read = (self.inflate.total_in() - read) as usize;

@@ -167,7 +167,8 @@ mod tests {
 
     #[test]
     fn a_wake_up_during_driving_is_handled_and_wakes_no_task() {
-        let (task, line) = (Arc::<Task>::default(), Arc::<Line>::default());
+        let task = Arc::<Task>::default();
+        let line = Arc::<Line>::default();
         let waker = waker(task.clone());
         let mut cx = Context::from_waker(&waker);
         let mut driver = driver(&line, |_| {});
@@ -186,7 +187,9 @@ mod tests {
 
     #[test]
     fn a_wake_up_afterwards_wakes_the_task_that_drove_last() {
-        let (first, second, line) = (Arc::<Task>::default(), Arc::<Task>::default(), Arc::<Line>::default());
+        let first = Arc::<Task>::default();
+        let second = Arc::<Task>::default();
+        let line = Arc::<Line>::default();
         let mut driver = driver(&line, |_| {});
         for (task, rings) in [(&first, 1), (&second, 1)] {
             let waker = waker(task.clone());
@@ -200,7 +203,8 @@ mod tests {
 
     #[test]
     fn endless_wake_ups_yield_to_other_tasks() {
-        let (task, line) = (Arc::<Task>::default(), Arc::<Line>::default());
+        let task = Arc::<Task>::default();
+        let line = Arc::<Line>::default();
         let waker = waker(task.clone());
         let mut driver = driver(&line, wake);
         assert!(driver.poll(&mut Context::from_waker(&waker), |_| Poll::<()>::Pending).is_pending());
@@ -210,7 +214,8 @@ mod tests {
 
     #[test]
     fn a_wake_up_of_an_idle_connection_wakes_no_task_and_is_seen_when_it_is_driven_next() {
-        let (task, line) = (Arc::<Task>::default(), Arc::<Line>::default());
+        let task = Arc::<Task>::default();
+        let line = Arc::<Line>::default();
         let waker = waker(task.clone());
         let mut cx = Context::from_waker(&waker);
         let mut driver = driver(&line, |_| {});

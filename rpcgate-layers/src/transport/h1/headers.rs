@@ -38,14 +38,14 @@ pub(super) fn is_framed(headers: &HeaderMap, declared: Option<u64>) -> bool {
 /// Removes the headers of an answer that must not be forwarded. Returns the node's idle timeout, if it sends one.
 pub(super) fn strip(headers: &mut HeaderMap, keep_length: bool) -> Option<Duration> {
     let mut removed: SmallVec<[HeaderName; 8]> = SmallVec::new();
-    let mut kept = None;
+    let mut timeout = None;
     for (name, value) in headers.iter() {
         if *name == CONNECTION {
             let named = value.to_str().unwrap_or_default().split(',').map(|token| token.trim().as_bytes());
             removed.extend(named.filter_map(|token| HeaderName::from_bytes(token).ok()));
         }
         if name.as_str() == "keep-alive" {
-            kept = value.to_str().ok().and_then(keep_alive).or(kept);
+            timeout = value.to_str().ok().and_then(keep_alive).or(timeout);
         }
         if is_hop_by_hop(name) || *name == CONTENT_ENCODING || (*name == CONTENT_LENGTH && !keep_length) {
             removed.push(name.clone());
@@ -54,7 +54,7 @@ pub(super) fn strip(headers: &mut HeaderMap, keep_length: bool) -> Option<Durati
     for name in removed {
         headers.remove(name);
     }
-    kept
+    timeout
 }
 
 /// Returns the `timeout` of a `CacheDecision-Alive` header: RFC 2068 section 19.7.1.1, which servers still send.

@@ -211,7 +211,7 @@ mod tests {
                 ScriptedNode::always(answer(&format!(r#"[{{"jsonrpc":"2.0","id":{id},"result":1}}]"#))).await;
             let fixture = resting_pool(&node, PoolLimits::default());
             for _ in 0..9 {
-                fixture.whole(call("any").with_number(256)).await.unwrap();
+                fixture.complete(call("any").with_number(256)).await.unwrap();
             }
             assert_eq!(node.conns(), conns, "{id}");
         }
@@ -301,13 +301,13 @@ mod tests {
         let node = repeating("200 OK").await;
         let fixture = resting_pool(&node, PoolLimits::default());
         for calls in 1..20 {
-            assert_eq!(fixture.whole(call("mine")).await.unwrap(), "mine");
+            assert_eq!(fixture.complete(call("mine")).await.unwrap(), "mine");
             assert_eq!(node.conns(), calls, "no connection has rested");
         }
         // In this time the late bytes arrive, and the connections turn out to be broken.
         fixture.until(|_| fixture.idle() == 0).await;
         fixture.clock.advance(PoolLimits::default().rest);
-        assert_eq!(fixture.whole(call("mine")).await.unwrap(), "mine");
+        assert_eq!(fixture.complete(call("mine")).await.unwrap(), "mine");
     }
 
     // Shows (Nodes and cache).
@@ -321,7 +321,7 @@ mod tests {
             for calls in 1..5 {
                 let request =
                     NodeRequest { method: method.clone(), ..NodeRequest::json_rpc(bytes::Bytes::new()) };
-                assert_eq!(fixture.whole(request).await.unwrap(), "", "{method} {status}");
+                assert_eq!(fixture.complete(request).await.unwrap(), "", "{method} {status}");
                 assert_eq!((node.conns(), fixture.idle()), (calls, 0), "{method} {status}");
             }
         }

@@ -34,27 +34,27 @@ impl RequestTemplate {
     }
 
     /// Returns the HTTP request; `None` if its target is too long for a URI.
-    pub(super) fn request(&self, asked: &NodeRequest) -> Option<Request<Full<Bytes>>> {
-        let mut request = Request::new(Full::new(asked.body.clone()));
-        *request.method_mut() = asked.method.clone();
-        match &asked.path {
+    pub(super) fn request(&self, requested: &NodeRequest) -> Option<Request<Full<Bytes>>> {
+        let mut request = Request::new(Full::new(requested.body.clone()));
+        *request.method_mut() = requested.method.clone();
+        match &requested.path {
             None => {
                 *request.uri_mut() = self.target.clone();
                 *request.headers_mut() = self.headers.clone();
                 // hyper would add it otherwise, and the table would have to grow.
-                request.headers_mut().insert(CONTENT_LENGTH, number(asked.body.len() as u64));
+                request.headers_mut().insert(CONTENT_LENGTH, number(requested.body.len() as u64));
             }
             Some(path) => {
                 *request.uri_mut() = self.url.below(path)?;
-                *request.headers_mut() = self.merged(&asked.headers);
+                *request.headers_mut() = self.merged(&requested.headers);
             }
         }
         Some(request)
     }
 
-    fn merged(&self, asked: &HeaderMap) -> HeaderMap {
+    fn merged(&self, requested: &HeaderMap) -> HeaderMap {
         let mut headers = self.untyped.clone();
-        for (name, value) in asked {
+        for (name, value) in requested {
             if !is_gateways(name) && !is_hop_by_hop(name) && !self.is_set(name) {
                 headers.append(name, value.clone());
             }
@@ -146,8 +146,8 @@ mod tests {
     fn no_credential_or_framing_header_of_a_caller_is_forwarded() {
         let mut config = NodeConfig::new("http://u:p@h/".parse().unwrap());
         config.headers.push((HeaderName::from_static("x-own"), HeaderValue::from_static("operator")));
-        let mut asked = NodeRequest::json_rpc(Bytes::new());
-        (asked.method, asked.path) = (Method::GET, Some(PathAndQuery::from_static("/x")));
+        let mut requested = NodeRequest::json_rpc(Bytes::new());
+        (requested.method, requested.path) = (Method::GET, Some(PathAndQuery::from_static("/x")));
         for name in [
             "authorization",
             "apikey",
@@ -165,9 +165,9 @@ mod tests {
             "accept",
             "content-type",
         ] {
-            asked.headers.insert(HeaderName::from_static(name), HeaderValue::from_static("client"));
+            requested.headers.insert(HeaderName::from_static(name), HeaderValue::from_static("client"));
         }
-        let request = template(&config).request(&asked).unwrap();
+        let request = template(&config).request(&requested).unwrap();
         let mut passed: Vec<_> = request
             .headers()
             .iter()

@@ -97,7 +97,8 @@ mod tests {
         for _ in 0..200 {
             yield_now().await;
         }
-        let (mut data, mut has_trailers) = (Vec::new(), false);
+        let mut data = Vec::new();
+        let mut has_trailers = false;
         loop {
             match body.frame().await {
                 None => return (data, has_trailers, true),

@@ -38,7 +38,7 @@ pub(crate) struct H2Client {
 /// The head of a node's answer. The call counts as in flight until this is dropped.
 pub(crate) struct H2Answer {
     pub(crate) response: Response<NodeBody>,
-    pub(crate) place: H2Slot,
+    pub(crate) slot: H2Slot,
 }
 
 /// The counts of a call at its node and on its connection.
@@ -101,7 +101,7 @@ impl H2Client {
                 self.node.health.by(Transport::Grpc).record_reachable();
                 let now = self.clock.elapsed();
                 progress.arrive(now, true);
-                Ok(H2Answer { response, place: H2Slot { _stream: stream, _call: in_flight } })
+                Ok(H2Answer { response, slot: H2Slot { _stream: stream, _call: in_flight } })
             }
             Err(NoHead::Failed(error)) if is_processed(&error) => Err(Fault::sent(Cause::Broken).into()),
             Err(_) => {
@@ -187,10 +187,10 @@ fn keep_alive(tcp: &tokio::net::TcpStream) {
     let probes = socket2::TcpKeepalive::new().with_time(Duration::from_secs(20));
     let probes = probes.with_interval(Duration::from_secs(5)).with_retries(4);
     let socket = socket2::SockRef::from(tcp);
-    let kept = socket.set_tcp_keepalive(&probes);
+    let applied = socket.set_tcp_keepalive(&probes);
     #[cfg(target_os = "linux")]
-    let kept = kept.and(socket.set_tcp_user_timeout(Some(Duration::from_secs(40))));
-    if let Err(error) = kept {
+    let applied = applied.and(socket.set_tcp_user_timeout(Some(Duration::from_secs(40))));
+    if let Err(error) = applied {
         tracing::debug!(%error, "a connection to a node is not probed by TCP");
     }
 }

@@ -125,7 +125,8 @@ mod tests {
             let mut calls = Vec::new();
             while let Some(Ok((request, mut call))) = node.accept().await {
                 calls.push(tokio::spawn(async move {
-                    let (mut body, mut size) = (request.into_body(), 0);
+                    let mut body = request.into_body();
+                    let mut size = 0;
                     while let Some(piece) = body.data().await {
                         let piece = piece.unwrap();
                         body.flow_control().release_capacity(piece.len()).unwrap();

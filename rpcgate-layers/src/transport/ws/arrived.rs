@@ -38,7 +38,8 @@ pub(super) enum Arrived {
 /// Reads once from `inner`, whose frames are read in this role. `may_be_one`: tries whether the bytes are one frame.
 pub(super) fn poll_arrived<R>(
     inner: &mut R,
-    (role, may_be_one): (Role, bool),
+    role: Role,
+    may_be_one: bool,
     cx: &mut Context<'_>,
 ) -> Poll<io::Result<Arrived>>
 where
@@ -83,11 +84,11 @@ impl Readers {
     /// Returns the frame in the `len` arrived bytes, and whether it had a mask; `None` if they are not exactly one
     /// frame.
     fn frame(&mut self, role: Role, len: usize) -> Option<(Frame<'static>, bool)> {
-        let place = match role {
+        let slot = match role {
             Role::Server => &mut self.server,
             Role::Client => &mut self.client,
         };
-        let reader = place.get_or_insert_with(|| reader(self.scratch.clone(), role));
+        let reader = slot.get_or_insert_with(|| reader(self.scratch.clone(), role));
         // Refuses an incomplete frame immediately, without a buffer for it.
         reader.set_max_message_size(len);
         let polled = pin!(reader.read_frame()).poll(&mut Context::from_waker(Waker::noop()));
@@ -101,7 +102,7 @@ impl Readers {
         };
         if frame.is_none() {
             // The reader holds bytes that do not belong to the next connection.
-            *place = None;
+            *slot = None;
         }
         frame
     }

@@ -111,7 +111,9 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         let progress = Arc::<ReadProgress>::default();
         let held = memory.sibling();
         let source = Source { inner, ahead: Bytes::new(), progress: progress.clone(), memory };
-        let (state, expects_one, is_first) = (State::Idle(source), true, false);
+        let state = State::Idle(source);
+        let expects_one = true;
+        let is_first = false;
         FrameReader { state, role, max_message, progress, expects_one, is_first, fragments: None, held }
     }
 
@@ -121,8 +123,9 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
 
     pub(crate) async fn next(&mut self) -> Result<ReadFrame, ReadError> {
         if let State::Idle(source) = &mut self.state {
-            let expected = (self.role, self.expects_one);
-            match poll_fn(|cx| source.poll_arrived(expected, cx)).await {
+            let role = self.role;
+            let may_be_one = self.expects_one;
+            match poll_fn(|cx| source.poll_arrived(role, may_be_one, cx)).await {
                 Ok(Arrived::Frame(frame, is_masked, len)) => {
                     self.progress.add_framed(len);
                     return self.take(frame, is_masked);
@@ -251,8 +254,13 @@ struct Source<R> {
 
 impl<R: AsyncRead + Unpin> Source<R> {
     /// Waits for the first bytes after a frame.
-    fn poll_arrived(&mut self, expected: (Role, bool), cx: &mut Context<'_>) -> Poll<io::Result<Arrived>> {
-        let arrived = ready!(poll_arrived(&mut self.inner, expected, cx))?;
+    fn poll_arrived(
+        &mut self,
+        role: Role,
+        may_be_one: bool,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<Arrived>> {
+        let arrived = ready!(poll_arrived(&mut self.inner, role, may_be_one, cx))?;
         self.note(match &arrived {
             Arrived::Frame(_, _, len) => *len,
             Arrived::Bytes(bytes) => bytes.len(),

@@ -10,7 +10,7 @@ use tokio::io::AsyncWrite;
 /// The size up to which payloads are copied after their header. Larger ones are queued without a copy.
 const COPIED: usize = 16 << 10;
 /// The largest buffer that is kept for the next frame.
-const KEPT: usize = 1 << 10;
+const RETAINED: usize = 1 << 10;
 /// The maximum number of pieces in one write.
 const PIECES: usize = 8;
 
@@ -110,12 +110,12 @@ impl<W: AsyncWrite + Unpin> FrameWriter<W> {
     /// Removes all frames that are still completely unwritten.
     pub(crate) fn discard(&mut self) {
         // A frame that is written in part must be completed, or the next one could not be read.
-        let kept = match self.queue.iter().position(|piece| piece.ends_frame) {
+        let retained = match self.queue.iter().position(|piece| piece.ends_frame) {
             _ if !self.is_begun => 0,
             None => return,
             Some(end) => end + 1,
         };
-        self.queue.truncate(kept);
+        self.queue.truncate(retained);
         self.buffer.clear();
         self.queued = self.queue.iter().map(|piece| piece.bytes.len()).sum();
     }
@@ -135,7 +135,7 @@ impl<W: AsyncWrite + Unpin> FrameWriter<W> {
             self.advance(written);
         }
         self.is_begun = false;
-        if self.buffer.capacity() > KEPT {
+        if self.buffer.capacity() > RETAINED {
             self.buffer = BytesMut::new();
         } else {
             self.buffer.clear();
@@ -233,7 +233,8 @@ mod tests {
     #[tokio::test]
     async fn frames_to_a_client_have_no_mask_and_frames_to_a_node_have_one_of_their_own() {
         assert_eq!(written(Role::Server, b"hello").await, b"\x81\x05hello");
-        let (one, two) = (written(Role::Client, b"hello").await, written(Role::Client, b"hello").await);
+        let one = written(Role::Client, b"hello").await;
+        let two = written(Role::Client, b"hello").await;
         assert_eq!((one[0], one[1], one.len()), (0x81, 0x85, 11));
         let mask: [u8; 4] = one[2..6].try_into().unwrap();
         let payload: Vec<u8> =

@@ -22,7 +22,7 @@ pub(crate) struct AllRead {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Whole {
+pub(crate) enum CompleteMessage {
     /// A message: whether it is text, and its payload.
     Message(bool, Vec<u8>),
     Ping(Vec<u8>),
@@ -55,11 +55,12 @@ impl AsyncRead for Pieces<'_> {
 ///
 /// # Panics
 /// If the reader waits although bytes, or their end, are available.
-pub(crate) fn read_all(pieces: &[Bytes], role: Role, max_message: usize, room: usize) -> AllRead {
-    let budget = MemoryBudget::new(room);
+pub(crate) fn read_all(pieces: &[Bytes], role: Role, max_message: usize, memory: usize) -> AllRead {
+    let budget = MemoryBudget::new(memory);
     let permit = MemoryPermit::of_project(budget.clone(), ProjectId(1));
     let mut reader = FrameReader::new(Pieces(pieces.iter(), Bytes::new()), role, max_message, permit);
-    let (mut frames, mut held) = (Vec::new(), 0);
+    let mut frames = Vec::new();
+    let mut held = 0;
     let end = loop {
         let next = pin!(reader.next()).poll(&mut Context::from_waker(Waker::noop()));
         match next {
@@ -75,27 +76,27 @@ pub(crate) fn read_all(pieces: &[Bytes], role: Role, max_message: usize, room: u
 
 impl AllRead {
     /// Returns the messages and control frames up to the first close frame, and whether there is no close frame.
-    pub(crate) fn wholes(&self) -> (Vec<Whole>, bool) {
-        let mut wholes = Vec::new();
+    pub(crate) fn complete_messages(&self) -> (Vec<CompleteMessage>, bool) {
+        let mut complete_messages = Vec::new();
         let mut message: Option<(bool, Vec<u8>)> = None;
         for (fin, opcode, payload) in &self.frames {
             match opcode {
                 8 => {
-                    wholes.push(Whole::Close);
-                    return (wholes, false);
+                    complete_messages.push(CompleteMessage::Close);
+                    return (complete_messages, false);
                 }
-                9 => wholes.push(Whole::Ping(payload.clone())),
-                10 => wholes.push(Whole::Pong(payload.clone())),
+                9 => complete_messages.push(CompleteMessage::Ping(payload.clone())),
+                10 => complete_messages.push(CompleteMessage::Pong(payload.clone())),
                 _ => {
                     let (_, so_far) = message.get_or_insert((*opcode == 1, Vec::new()));
                     so_far.extend_from_slice(payload);
                     if *fin && let Some((is_text, all)) = message.take() {
-                        wholes.push(Whole::Message(is_text, all));
+                        complete_messages.push(CompleteMessage::Message(is_text, all));
                     }
                 }
             }
         }
-        (wholes, true)
+        (complete_messages, true)
     }
 }
 
@@ -129,20 +130,20 @@ mod tests {
     }
 
     /// Reads the bytes with tungstenite, up to a close frame. Also returns whether it found no error.
-    fn by_tungstenite(bytes: &[u8], role: Role) -> (Vec<Whole>, bool) {
+    fn by_tungstenite(bytes: &[u8], role: Role) -> (Vec<CompleteMessage>, bool) {
         let part = if role == Role::Server { Part::Server } else { Part::Client };
         let config = WebSocketConfig::default().max_message_size(Some(MOST)).max_frame_size(Some(MOST));
         let mut socket = WebSocket::from_raw_socket(Given(bytes), part, Some(config));
-        let mut wholes = Vec::new();
+        let mut complete_messages = Vec::new();
         loop {
-            wholes.push(match socket.read() {
-                Ok(Message::Text(text)) => Whole::Message(true, text.as_bytes().to_vec()),
-                Ok(Message::Binary(bytes)) => Whole::Message(false, bytes.to_vec()),
-                Ok(Message::Ping(bytes)) => Whole::Ping(bytes.to_vec()),
-                Ok(Message::Pong(bytes)) => Whole::Pong(bytes.to_vec()),
+            complete_messages.push(match socket.read() {
+                Ok(Message::Text(text)) => CompleteMessage::Message(true, text.as_bytes().to_vec()),
+                Ok(Message::Binary(bytes)) => CompleteMessage::Message(false, bytes.to_vec()),
+                Ok(Message::Ping(bytes)) => CompleteMessage::Ping(bytes.to_vec()),
+                Ok(Message::Pong(bytes)) => CompleteMessage::Pong(bytes.to_vec()),
                 Ok(Message::Close(_)) => {
-                    wholes.push(Whole::Close);
-                    return (wholes, true);
+                    complete_messages.push(CompleteMessage::Close);
+                    return (complete_messages, true);
                 }
                 Ok(Message::Frame(_)) => continue,
                 Err(error) => {
@@ -151,7 +152,7 @@ mod tests {
                         error,
                         Error::Protocol(ResetWithoutClosingHandshake) | Error::ConnectionClosed
                     );
-                    return (wholes, is_end);
+                    return (complete_messages, is_end);
                 }
             });
         }
@@ -194,7 +195,8 @@ mod tests {
     }
 
     fn cut(bytes: &[u8], sizes: &[usize]) -> Vec<Bytes> {
-        let (mut rest, mut pieces) = (bytes, Vec::new());
+        let mut rest = bytes;
+        let mut pieces = Vec::new();
         for size in sizes.iter().cycle() {
             if rest.is_empty() {
                 break;
@@ -237,16 +239,16 @@ mod tests {
             if let Some(end) = end {
                 bytes.truncate(end.index(bytes.len() + 1));
             }
-            let whole = read_all(&[Bytes::copy_from_slice(&bytes)], role, MOST, 1 << 20);
-            prop_assert_eq!(&read_all(&cut(&bytes, &sizes), role, MOST, 1 << 20), &whole);
-            let payloads: usize = whole.frames.iter().map(|(_, _, payload)| payload.len()).sum();
-            prop_assert!(payloads <= bytes.len() && whole.left == 0);
+            let message = read_all(&[Bytes::copy_from_slice(&bytes)], role, MOST, 1 << 20);
+            prop_assert_eq!(&read_all(&cut(&bytes, &sizes), role, MOST, 1 << 20), &message);
+            let payloads: usize = message.frames.iter().map(|(_, _, payload)| payload.len()).sum();
+            prop_assert!(payloads <= bytes.len() && message.left == 0);
 
-            let (ours, _) = whole.wholes();
+            let (ours, _) = message.complete_messages();
             let (theirs, is_valid) = by_tungstenite(&bytes, role);
             let both = ours.len().min(theirs.len());
             prop_assert_eq!(&ours[..both], &theirs[..both]);
-            if is_valid && whole.end == ReadError::Lost {
+            if is_valid && message.end == ReadError::Lost {
                 prop_assert_eq!(ours, theirs);
             }
         }

@@ -129,7 +129,9 @@ fn text(pending: &PendingResponse) -> String {
 fn states<A>(calls: &Calls<A>) -> Vec<String> {
     let text = |bytes: &bytes::Bytes| String::from_utf8(bytes.to_vec()).unwrap();
     let tell = |state: &CallState| match state {
-        CallState::Answered(Reply { form: Form::Whole(whole), .. }) => format!("whole {}", text(&whole.body)),
+        CallState::Answered(Reply { form: Form::Complete(whole), .. }) => {
+            format!("whole {}", text(&whole.body))
+        }
         CallState::Answered(Reply { form: Form::Result(result), .. }) => text(result),
         CallState::Answered(Reply { form: Form::Error(error, status), .. }) => {
             format!("{status} {}", text(error))
@@ -166,7 +168,8 @@ fn echoed(body: &str, turn: usize) -> String {
         if call.is_notification(body.as_bytes()) {
             return None;
         }
-        let (id, method) = (call.id.map_or("null", of), call.method.text(body.as_bytes()));
+        let id = call.id.map_or("null", of);
+        let method = call.method.text(body.as_bytes());
         Some(format!(r#"{{"id":{id},{},"jsonrpc":"2.0"}}"#, content(method, call.params.map_or("", of))))
     };
     match parse(body.as_bytes(), &Limits::default().with_batch(1_000)).unwrap() {
@@ -419,7 +422,8 @@ async fn an_invalid_answer_is_a_failure_and_is_not_charged() {
 #[tokio::test]
 async fn a_read_without_an_answer_is_sent_to_another_node() {
     for (reply, _) in no_answers() {
-        let (bad, good) = (closing(reply.clone()).await, ScriptedNode::always(answer(GOOD)).await);
+        let bad = closing(reply.clone()).await;
+        let good = ScriptedNode::always(answer(GOOD)).await;
         let site = Site::new(&[&bad, &good]);
         for _ in 0..4 {
             assert_eq!(site.send(READ).await.1, GOOD, "{reply}");
@@ -432,7 +436,8 @@ async fn a_read_without_an_answer_is_sent_to_another_node() {
 #[tokio::test]
 async fn a_broadcast_is_sent_once_regardless_of_its_outcome() {
     for (reply, _) in no_answers() {
-        let (bad, good) = (closing(reply.clone()).await, ScriptedNode::always(answer(GOOD)).await);
+        let bad = closing(reply.clone()).await;
+        let good = ScriptedNode::always(answer(GOOD)).await;
         let site = Site::new(&[&bad, &good]);
         let mut failed = 0;
         for sent in 1..=4 {
@@ -446,7 +451,8 @@ async fn a_broadcast_is_sent_once_regardless_of_its_outcome() {
 
 #[tokio::test]
 async fn a_broadcast_moves_on_only_when_nothing_was_sent() {
-    let (refusing, good) = (Refusing::new(), ScriptedNode::always(answer(GOOD)).await);
+    let refusing = Refusing::new();
+    let good = ScriptedNode::always(answer(GOOD)).await;
     let urls = [refusing.url(), good.url()];
     let site = Site::of(Fixture::new(), PoolFixture::with(&urls, PoolLimits::default()));
     for _ in 0..4 {
@@ -458,7 +464,8 @@ async fn a_broadcast_moves_on_only_when_nothing_was_sent() {
 #[tokio::test]
 async fn an_answer_that_must_be_held_and_is_too_large_is_a_failure() {
     let long = format!(r#"{{"jsonrpc":"2.0","id":0,"result":"{}"}}"#, "x".repeat(2_000));
-    let (one, two) = (ScriptedNode::always(answer(&long)).await, ScriptedNode::always(answer(&long)).await);
+    let one = ScriptedNode::always(answer(&long)).await;
+    let two = ScriptedNode::always(answer(&long)).await;
     let mut site = Site::new(&[&one, &two]);
     site.upstream = site.upstream.with_limits(ReplyLimits::default().with_buffer(1_000).with_max(1_000));
     for body in [r#"{"id":0,"method":"toy_read"}"#, r#"[{"id":1,"method":"a"},{"id":2,"method":"b"}]"#] {
@@ -611,7 +618,7 @@ async fn too_many_calls_in_flight_or_no_memory_is_overload() {
     let site = Site::new(&[&node]);
     let memory = MemoryBudget::new(10);
     let mut calls = site.fixture.calls(READ.as_bytes());
-    calls.tally_mut().room = MemoryPermit::of(memory.clone());
+    calls.tally_mut().memory = MemoryPermit::of(memory.clone());
     let Ok(calls) = site.upstream.clone().call(calls).await;
     assert!(matches!(calls.tally().entries[0].state, CallState::Refused(Refusal::Overloaded)));
     drop(calls);
@@ -720,8 +727,8 @@ async fn a_client_that_leaves_is_charged_for_sent_calls_and_holds_no_memory() {
     let memory = MemoryBudget::new(1 << 20);
     let mut calls = site.fixture.calls(br#"[{"id":1,"method":"toy_scan"},7,{"id":2,"method":"toy_read"}]"#);
     let tally = calls.tally_mut();
-    tally.room = MemoryPermit::of(memory.clone());
-    tally.room.take(100).unwrap();
+    tally.memory = MemoryPermit::of(memory.clone());
+    tally.memory.take(100).unwrap();
     let mut upstream = site.upstream.clone();
     let mut pending_call = upstream.call(calls);
     let wait = async {
@@ -798,8 +805,8 @@ async fn retries_after_bad_answers_end_with_their_reserve_too() {
     for head in
         ["HTTP/1.1 502 Bad\r\ncontent-length: 2\r\n\r\noh", "HTTP/1.1 429 No\r\ncontent-length: 0\r\n\r\n"]
     {
-        let (one, two) =
-            (ScriptedNode::always(head.to_owned()).await, ScriptedNode::always(head.to_owned()).await);
+        let one = ScriptedNode::always(head.to_owned()).await;
+        let two = ScriptedNode::always(head.to_owned()).await;
         let site = Site::new(&[&one, &two]);
         for _ in 0..200 {
             site.settle(READ).await;
@@ -835,7 +842,8 @@ async fn a_call_has_one_deadline_over_all_its_tries() {
             wire.write("HTTP/1.1 502 Bad\r\ncontent-length: 2\r\n\r\noh").await;
         }
     });
-    let (one, two) = (late.await, silent().await);
+    let one = late.await;
+    let two = silent().await;
     let limits = PoolLimits::default();
     let pool = PoolFixture::with(&[one.url(), two.url()], limits);
     let site = Site::of(Fixture::new(), pool);

@@ -48,11 +48,12 @@ impl CallPermit {
     }
 
     /// Waits until the call has to end immediately. If a shutdown gives streams some time, calls get all of it.
-    pub(crate) fn told_to_end(&self) -> impl Future<Output = CloseReason> + Send + 'static {
+    pub(crate) fn end_reason(&self) -> impl Future<Output = CloseReason> + Send + 'static {
         let mut endings = self.key.endings();
         async move {
-            let told = endings.wait_for(|ending| ending.is_some_and(|ending| ending.spread.is_zero())).await;
-            match told.ok().and_then(|ending| *ending) {
+            let ending =
+                endings.wait_for(|ending| ending.is_some_and(|ending| ending.spread.is_zero())).await;
+            match ending.ok().and_then(|ending| *ending) {
                 Some(ending) => ending.reason,
                 None => pending().await,
             }
@@ -110,19 +111,19 @@ mod tests {
         let fixture = Fixture::new(caller(1, 1));
         let call = fixture.follow();
         fixture.streams.check().await;
-        assert_eq!(call.told_to_end().now_or_never(), None);
+        assert_eq!(call.end_reason().now_or_never(), None);
         fixture.streams.shut_down(Duration::from_secs(9));
         let late = fixture.follow();
-        assert_eq!((call.told_to_end().now_or_never(), late.told_to_end().now_or_never()), (None, None));
+        assert_eq!((call.end_reason().now_or_never(), late.end_reason().now_or_never()), (None, None));
         fixture.streams.shut_down(Duration::ZERO);
         for call in [&call, &late, &fixture.follow()] {
-            assert_eq!(call.told_to_end().now_or_never(), Some(CloseReason::Shutdown));
+            assert_eq!(call.end_reason().now_or_never(), Some(CloseReason::Shutdown));
         }
         let fixture = Fixture::new(caller(1, 1));
         let call = fixture.follow();
-        let told = call.told_to_end();
+        let ending = call.end_reason();
         fixture.directory.revoke(KeyHash::of(KEY));
         fixture.streams.check().await;
-        assert_eq!(told.now_or_never(), Some(CloseReason::KeyRevoked));
+        assert_eq!(ending.now_or_never(), Some(CloseReason::KeyRevoked));
     }
 }

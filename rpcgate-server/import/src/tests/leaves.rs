@@ -322,7 +322,8 @@ fn an_import_shows_every_change_of_a_leaf_and_every_unknown_setting() {
         let before = case.imported(&root, None).unwrap();
         let mut all = Vec::new();
         places(&root, &mut Vec::new(), &mut all);
-        let (mut leaves, mut tables) = (Vec::new(), Vec::new());
+        let mut leaves = Vec::new();
+        let mut tables = Vec::new();
         for (at, path) in &all {
             let is_shown = |after: Option<Imported>| {
                 let is_changed = after.is_none_or(|after| after.toml != before.toml);
@@ -339,7 +340,8 @@ fn an_import_shows_every_change_of_a_leaf_and_every_unknown_setting() {
                 tables.push(path.as_str());
             }
         }
-        let (mut without_effect, mut silent) = (case.leaves.to_vec(), case.tables.to_vec());
+        let mut without_effect = case.leaves.to_vec();
+        let mut silent = case.tables.to_vec();
         without_effect.sort_unstable();
         silent.sort_unstable();
         leaves.sort_unstable();

@@ -99,7 +99,8 @@ impl Drop for GrpcNodeServer {
 impl NodeServer {
     /// Serves gRPC of this node, which is one of `chain`, at `listener` too, with the same chain and dial.
     pub fn serve_grpc(&self, chain: &'static str, listener: GrpcNodeListener) -> GrpcNodeServer {
-        let (url, disturbance) = (listener.url(), Arc::default());
+        let url = listener.url();
+        let disturbance = Arc::default();
         let node = GrpcNode { shared: self.shared.clone(), disturbance: Arc::clone(&disturbance), chain };
         let accepting = tokio::spawn(node.accept(listener.acceptor));
         GrpcNodeServer { url, accepting, disturbance }
@@ -117,12 +118,14 @@ struct GrpcNode {
 
 impl GrpcNode {
     async fn accept(self, acceptor: Acceptor) {
-        let (health, reflection) = (health(self.chain).await, reflection(self.chain));
+        let health = health(self.chain).await;
+        let reflection = reflection(self.chain);
         let calls = Arc::new(Calls { node: self, health, reflection });
         let cut = CancellationToken::new();
         let _cut_when_dropped = cut.clone().drop_guard();
         let connection = |stream, _, permit| {
-            let (calls, cut) = (calls.clone(), cut.child_token());
+            let calls = calls.clone();
+            let cut = cut.child_token();
             async move {
                 cut.clone().run_until_cancelled(connection(stream, calls, cut)).await;
                 drop(permit);
@@ -147,7 +150,8 @@ fn reflection(chain: &str) -> Option<(ExtraService, ExtraService)> {
             .register_encoded_file_descriptor_set(grpc_descriptors(chain).unwrap_or_default())
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
-    let (today, before) = (builder().build_v1().ok()?, builder().build_v1alpha().ok()?);
+    let today = builder().build_v1().ok()?;
+    let before = builder().build_v1alpha().ok()?;
     Some((BoxCloneSyncService::new(today), BoxCloneSyncService::new(before)))
 }
 
@@ -160,7 +164,9 @@ struct Calls {
 async fn connection(stream: TcpStream, calls: Arc<Calls>, cut: CancellationToken) {
     let going_away = Arc::new(Notify::new());
     let service = service_fn(|request| {
-        let (calls, cut, going_away) = (calls.clone(), cut.clone(), going_away.clone());
+        let calls = calls.clone();
+        let cut = cut.clone();
+        let going_away = going_away.clone();
         async move { Ok::<_, Infallible>(calls.answer(request, &cut, &going_away).await) }
     });
     let mut builder = http2::Builder::new(TokioExecutor::new());
@@ -209,9 +215,9 @@ impl Calls {
                 if disturbance == Some(GrpcDisturbance::GoAway) {
                     going_away.notify_one();
                 }
-                match self.beside(request.uri().path()) {
-                    Some(beside) => {
-                        let Ok(response) = beside.clone().oneshot(request).await;
+                match self.extra_service(request.uri().path()) {
+                    Some(extra_service) => {
+                        let Ok(response) = extra_service.clone().oneshot(request).await;
                         response
                     }
                     None => disturbed(self.call(request).await, disturbance).await,
@@ -220,7 +226,7 @@ impl Calls {
         }
     }
 
-    fn beside(&self, path: &str) -> Option<&ExtraService> {
+    fn extra_service(&self, path: &str) -> Option<&ExtraService> {
         match (path.split('/').nth(1)?, &self.reflection) {
             ("grpc.health.v1.Health", _) => Some(&self.health),
             ("grpc.reflection.v1.ServerReflection", Some((today, _))) => Some(today),

@@ -206,9 +206,10 @@ impl<W: AsyncWrite + Unpin> Writer<'_, W> {
     /// Writes answers and pushes. An error means that the connection is gone.
     async fn run(mut self, mut answered: mpsc::Receiver<Answer>) -> io::Result<End> {
         let shared = self.open.shared;
-        let (mut strikes, mut taken) = (shared.strikes.subscribe(), shared.taken.subscribe());
+        let mut strikes = shared.strikes.subscribe();
+        let mut taken = shared.taken.subscribe();
         // A flood of nothing waits like any other stream.
-        let mut has_told = true;
+        let mut has_sent = true;
         loop {
             if let Some(end) = self.disturb_if_due().await? {
                 return Ok(end);
@@ -216,7 +217,7 @@ impl<W: AsyncWrite + Unpin> Writer<'_, W> {
             tokio::select! {
                 answer = answered.recv() => match answer {
                     None => return Ok(End::Closed),
-                    Some(Answer::Messages(messages)) => if let Some(end) = self.tell(messages).await? {
+                    Some(Answer::Messages(messages)) => if let Some(end) = self.send_messages(messages).await? {
                         return Ok(end);
                     },
                     Some(Answer::Pong(payload)) => self.frame(true, OpCode::Pong, &payload).await?,
@@ -226,10 +227,10 @@ impl<W: AsyncWrite + Unpin> Writer<'_, W> {
                         return Ok(End::Closed);
                     }
                 },
-                () = pause(self.open, self.is_flooding && has_told) => {
+                () = pause(self.open, self.is_flooding && has_sent) => {
                     let messages = self.open.push(self.is_flooding);
-                    has_told = !messages.is_empty();
-                    if let Some(end) = self.tell(messages).await? {
+                    has_sent = !messages.is_empty();
+                    if let Some(end) = self.send_messages(messages).await? {
                         return Ok(end);
                     }
                 }
@@ -244,7 +245,7 @@ impl<W: AsyncWrite + Unpin> Writer<'_, W> {
     }
 
     /// Writes whole messages, and the fault when its turn comes.
-    async fn tell(&mut self, messages: Vec<String>) -> io::Result<Option<End>> {
+    async fn send_messages(&mut self, messages: Vec<String>) -> io::Result<Option<End>> {
         for message in messages {
             let mut bytes = message.as_bytes();
             let mut opcode = OpCode::Text;

@@ -47,7 +47,8 @@ async fn is_served(demo: &Demo) -> bool {
 async fn the_account_is_in_the_database_and_its_ids_are_those_of_demo_json() {
     let home = tempfile::tempdir().unwrap();
     let demo = start(&options(home.path())).await;
-    let (state, sheet) = (remembered(&home), sheet(&demo));
+    let state = remembered(&home);
+    let sheet = sheet(&demo);
     assert_eq!((ids_of(&sheet), &sheet["api_key"]), (ids(&state), &json!(state.api_key)));
     let store = store(&home).await;
     let (tenant, key) = stored(&store, &state).await;
@@ -120,7 +121,8 @@ fn project(state: &DemoState) -> Project {
 async fn a_key_replacement_that_was_killed_halfway_is_completed_by_the_next_start() {
     let home = tempfile::tempdir().unwrap();
     start(&options(home.path())).await.stop().await;
-    let (old, store) = (remembered(&home), store(&home).await);
+    let old = remembered(&home);
+    let store = store(&home).await;
     // The old key is revoked and the new one stored in `state.json`, but not in the database.
     store.revoke_key(old.tenant, old.key, NOW).await.unwrap();
     let mut new = old.clone();
@@ -152,7 +154,8 @@ async fn a_folder_of_the_former_version_keeps_its_key_ids_and_blocks() {
     }
     let latest = call("eth_getBlockByNumber", &json!(["latest", false]));
     let mut node = rpcgate_simulate::node("eth", 7_777).unwrap();
-    let (method, body) = (http::Method::POST, latest.to_string());
+    let method = http::Method::POST;
+    let body = latest.to_string();
     let request = SimulatedRequest { method: &method, path: "/", body: body.as_bytes() };
     let block: Value = serde_json::from_slice(&node.handle(&request, NOW).body).unwrap();
     assert!(block["result"]["hash"].is_string());
@@ -191,7 +194,8 @@ async fn the_plan_stays_until_another_is_asked_for() {
 async fn the_plan_that_was_asked_for_limits_the_key() {
     let home = tempfile::tempdir().unwrap();
     let demo = start(&DemoOptions { plan: Some(Tier::Free), ..options(home.path()) }).await;
-    let (key, body) = (remembered(&home).api_key, call("eth_chainId", &json!([])).to_string());
+    let key = remembered(&home).api_key;
+    let body = call("eth_chainId", &json!([])).to_string();
     for left in (0..10).rev() {
         let answer = ask_as(&demo, &key, "eth", &body).await;
         assert_eq!(answer.headers()["x-ratelimit-remaining-minute"], left.to_string());
@@ -259,7 +263,8 @@ async fn suspended_tenants_and_revoked_keys_stay_so() {
     let lines = CapturedLog::default();
     let _listening = lines.capture("warn", LogFormat::Text);
     start(&options(home.path())).await.stop().await;
-    let (state, store) = (remembered(&home), store(&home).await);
+    let state = remembered(&home);
+    let store = store(&home).await;
     let other = KeyForge::new(state.key_secret.as_bytes()).make().unwrap();
     let key = Key { id: KeyId(9), hash: KeyHash::of(&other), ..stored(&store, &state).await.1 };
     store.create_key(&Key { prefix: shown(&other).into(), ..key }, NOW).await.unwrap();
@@ -282,7 +287,8 @@ async fn a_demo_whose_own_key_was_revoked_gets_a_new_one_and_logs_it() {
     let lines = CapturedLog::default();
     let _listening = lines.capture("warn", LogFormat::Text);
     let demo = start(&options(home.path())).await;
-    let (old, store) = (remembered(&home), store(&home).await);
+    let old = remembered(&home);
+    let store = store(&home).await;
     assert!(is_served(&demo).await);
     store.revoke_key(old.tenant, old.key, NOW).await.unwrap();
     until("it is refused", async || status(&demo, &old.api_key).await.0 == 401).await;
@@ -322,7 +328,8 @@ async fn a_key_put_into_state_json_by_hand_replaces_the_old_one() {
 
 #[tokio::test]
 async fn a_database_of_the_configuration_is_respected_and_may_be_shared() {
-    let (shared, homes) = (tempfile::tempdir().unwrap(), [(); 2].map(|()| tempfile::tempdir().unwrap()));
+    let shared = tempfile::tempdir().unwrap();
+    let homes = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let text = format!("[database]\nurl = {:?}\n", url_of(&shared.path().join("all.db")));
     let mut demos = Vec::new();
     for home in &homes {

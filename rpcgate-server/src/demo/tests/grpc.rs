@@ -115,7 +115,8 @@ async fn a_second_start_has_the_same_certificate_and_files_for_command_lines() {
 async fn reflection_describes_the_services_of_all_chains_to_callers_with_a_key() {
     let home = tempfile::tempdir().unwrap();
     let demo = start(&options(&home.path().join("demo"))).await;
-    let (sheet, path) = (sheet(&demo), "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo");
+    let sheet = sheet(&demo);
+    let path = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
     let key = sheet["api_key"].as_str();
     // Field 7 lists the services.
     let listed = call_grpc(&sheet, path, key, b"\x3a\x00").await;

@@ -91,7 +91,8 @@ async fn the_credentials_in_demo_json_log_in_and_survive_a_second_start() {
     let mut seen = Vec::new();
     for _ in 0..2 {
         let demo = start(&options(home.path())).await;
-        let (sheet, store) = (sheet(&demo), store(&home).await);
+        let sheet = sheet(&demo);
+        let store = store(&home).await;
         assert_eq!((&sheet["email"], &sheet["operator"]["email"]), (&json!(USER), &json!(OPERATOR)));
         for login in [&sheet, &sheet["operator"]] {
             assert!(logs_in(&demo, login).await);
@@ -112,7 +113,8 @@ async fn a_changed_password_stays_and_the_log_states_that_demo_json_has_the_old_
     let lines = CapturedLog::default();
     let _listening = lines.capture("warn", LogFormat::Text);
     start(&options(home.path())).await.stop().await;
-    let (store, passwords) = (store(&home).await, Passwords::new(1, 0));
+    let store = store(&home).await;
+    let passwords = Passwords::new(1, 0);
     let hash = passwords.hash(Password::new("another password").unwrap()).await.unwrap();
     store.set_password(user(&store, USER).await.id, &hash).await.unwrap();
     // The same password with another hash is not a change.
@@ -180,13 +182,15 @@ async fn a_folder_of_the_former_version_gets_its_logins() {
 
 #[tokio::test]
 async fn demos_on_one_database_have_an_operator_each() {
-    let (shared, homes) = (tempfile::tempdir().unwrap(), [(); 2].map(|()| tempfile::tempdir().unwrap()));
+    let shared = tempfile::tempdir().unwrap();
+    let homes = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let url = url_of(&shared.path().join("all.db"));
     let text = format!("[database]\nurl = {url:?}\n");
     let mut found = Vec::new();
     for home in [&homes[0], &homes[1], &homes[0], &homes[1]] {
         let demo = start(&with_file(options(home.path()), home, &text)).await;
-        let (sheet, store) = (sheet(&demo), Store::open(&url, true).await.unwrap());
+        let sheet = sheet(&demo);
+        let store = Store::open(&url, true).await.unwrap();
         for login in [&sheet, &sheet["operator"]] {
             let user = user(&store, login["email"].as_str().unwrap()).await;
             assert!(fits(&user, &login["password"]).await, "{user:?}");
@@ -238,7 +242,8 @@ async fn a_reload_reaches_the_management_api_and_a_bad_one_changes_nothing() {
 async fn a_certificate_for_the_management_side_is_served_and_an_ordered_one_is_refused() {
     use rustls_pki_types::pem::PemObject;
     let home = tempfile::tempdir().unwrap();
-    let (cert, key) = (home.path().join("admin.pem"), home.path().join("admin.key"));
+    let cert = home.path().join("admin.pem");
+    let key = home.path().join("admin.key");
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     std::fs::write(&cert, made.cert.pem()).unwrap();
     std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();

@@ -120,7 +120,8 @@ async fn calls(sheet: &Value, count: usize) -> u64 {
     let url = format!("{}/eth", sheet["gateway"].as_str().unwrap());
     let key = ("apikey".to_owned(), sheet["api_key"].as_str().unwrap().to_owned());
     let calls = (0..count).map(|_| {
-        let (url, key) = (url.clone(), key.clone());
+        let url = url.clone();
+        let key = key.clone();
         tokio::spawn(async move { post(&url, &[key], &call("eth_gasPrice", &json!([])).to_string()).await })
     });
     let mut left = u64::MAX;

@@ -45,7 +45,8 @@ struct Fixture {
 impl Fixture {
     async fn caller(&mut self, tier: Tier, scope: Scope, blocked: &[&str]) -> TestCaller {
         self.callers += 10;
-        let (tenant, project) = (TenantId(self.callers), ProjectId(self.callers + 1));
+        let tenant = TenantId(self.callers);
+        let project = ProjectId(self.callers + 1);
         let key = KeyId(self.callers + 2);
         let text = KeyForge::new(remembered(&self.home).key_secret.as_bytes()).make().unwrap();
         let made = Tenant::new(tenant, "g", tier, NOW);
@@ -112,12 +113,14 @@ impl Fixture {
 }
 
 async fn app(settings: &str) -> Fixture {
-    let (home, gone) = (tempfile::tempdir().unwrap(), std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+    let home = tempfile::tempdir().unwrap();
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let node = ("bsc".to_owned(), "url".to_owned(), format!("http://{}", gone.local_addr().unwrap()));
     drop(gone);
     let options = DemoOptions { nodes: vec![node], ..options(home.path()) };
     let demo = start(&with_file(options, &home, settings)).await;
-    let (store, usage) = (store(&home).await, usage(&home).await);
+    let store = store(&home).await;
+    let usage = usage(&home).await;
     Fixture { home, demo, store, usage, callers: 0 }
 }
 
@@ -229,7 +232,8 @@ async fn the_request_of_every_refusal_is_found() {
 #[tokio::test]
 async fn a_restart_continues_the_counts() {
     let home = tempfile::tempdir().unwrap();
-    let (clock, options) = (Arc::new(ManualClock::at(NOW)), options(home.path()));
+    let clock = Arc::new(ManualClock::at(NOW));
+    let options = options(home.path());
     let body = text("eth_gasPrice");
     let ask = async |demo: &Demo| ask_as(demo, &remembered(&home).api_key, "eth", &body).await;
     let left = |answer: &http::Response<Value>| {
@@ -274,11 +278,14 @@ async fn a_restart_continues_the_counts() {
 async fn a_stop_finishes_requests_in_flight_and_ships_everything() {
     let home = tempfile::tempdir().unwrap();
     let demo = start(&options(home.path())).await;
-    let (key, body) = (remembered(&home).api_key, text("eth_gasPrice"));
+    let key = remembered(&home).api_key;
+    let body = text("eth_gasPrice");
     let url = format!("http://{}/eth", demo.addr());
     let calls: Vec<_> = (0..40)
         .map(|_| {
-            let (url, key, body) = (url.clone(), key.clone(), body.clone());
+            let url = url.clone();
+            let key = key.clone();
+            let body = body.clone();
             tokio::spawn(async move { try_post(&url, &[("apikey".to_owned(), key)], &body).await })
         })
         .collect();

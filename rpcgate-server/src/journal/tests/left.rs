@@ -209,7 +209,8 @@ fn a_broken_head_costs_no_record() {
 // Shows (Reliability).
 #[test]
 fn segments_of_another_gateway_or_a_later_version_are_not_touched() {
-    let (home, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let home = tempfile::tempdir().unwrap();
+    let other = tempfile::tempdir().unwrap();
     let (_, mine) = left(home.path(), 3);
     let (foreign, bytes) = left(other.path(), 5);
     let foreign = home.path().join(foreign.file_name().unwrap());

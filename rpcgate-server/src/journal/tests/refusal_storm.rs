@@ -6,7 +6,8 @@ use super::*;
 use rpcgate_core::caller::{KeyId, TenantId};
 
 fn kept(held: &[Held]) -> (Vec<OwnedRecord>, u64) {
-    let (mut all, mut records) = (Vec::new(), 0);
+    let mut all = Vec::new();
+    let mut records = 0;
     held.each(|record, weight| {
         all.push(OwnedRecord::from(record));
         records += weight.records;

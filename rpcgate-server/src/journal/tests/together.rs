@@ -62,7 +62,8 @@ fn records_held_at_the_end_are_written_and_later_ones_counted_as_lost() {
 fn a_receipt_next_to_a_blocked_write_continues_once_the_block_is_noticed() {
     let fixture = Fixture::new(|options| options.clock = Arc::new(SystemClock::new()));
     append(&fixture.journal, 0);
-    let (first, second) = (hold(&fixture.journal, 1), hold(&fixture.journal, 2));
+    let first = hold(&fixture.journal, 1);
+    let second = hold(&fixture.journal, 2);
     std::thread::scope(|scope| {
         let stuck = fixture.medium.hold();
         scope.spawn(|| drop(first));

@@ -109,7 +109,8 @@ fn a_disk_that_stops_answering_blocks_few_threads_and_the_others_use_memory() {
     std::thread::scope(|scope| {
         let hold = fixture.medium.hold();
         for thread in 1..=6_u128 {
-            let (journal, ended) = (&fixture.journal, &ended);
+            let journal = &fixture.journal;
+            let ended = &ended;
             scope.spawn(move || {
                 (0..1_000).for_each(|number| append(journal, thread * 10_000 + number));
                 ended.fetch_add(1, Ordering::Relaxed);
@@ -232,7 +233,8 @@ fn losses_without_any_memory_or_disk_are_counted_exactly() {
     fixture.medium.leave_room(0);
     let lines: Vec<_> =
         (1..=7).map(|cu| Line { cu, calls: cu, ..line(b"toy_read", Outcome::Answered) }).collect();
-    let (mut calls, mut cu) = (0, 0);
+    let mut calls = 0;
+    let mut cu = 0;
     for number in 0..2_000_usize {
         let lines = &lines[number % 7..];
         calls += lines.iter().map(|line| u64::from(line.calls)).sum::<u64>();

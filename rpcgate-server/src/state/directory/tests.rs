@@ -100,7 +100,9 @@ impl Fixture {
 
     /// Starts a look-up that has read already and waits at the gate.
     async fn begin(&self, key: &str) -> tokio::task::JoinHandle<Result<KeyLookup, Unavailable>> {
-        let (directory, key, before) = (self.directory.clone(), key.to_owned(), self.asked());
+        let directory = self.directory.clone();
+        let key = key.to_owned();
+        let before = self.asked();
         let task = tokio::spawn(async move { directory.fetch(&key).await });
         while self.asked() == before {
             tokio::task::yield_now().await;
@@ -146,7 +148,8 @@ fn stored_keys_pass_the_suite_of_directories() {
         }
         directory.0.open(fixture.source.clone());
         directory.0.reached();
-        let (source, writer) = (fixture.source, directory.clone());
+        let source = fixture.source;
+        let writer = directory.clone();
         let revoke = move |hash| {
             let mut keys = source.keys.lock();
             let stored = keys.get_mut(&hash).unwrap();
@@ -207,7 +210,8 @@ async fn without_a_secret_only_the_form_of_a_key_is_checked() {
 #[tokio::test]
 async fn unknown_keys_are_not_cached_and_revoked_ones_are() {
     let fixture = Fixture::new();
-    let (foreign, gone) = (fixture.forge.make().unwrap(), fixture.key(7));
+    let foreign = fixture.forge.make().unwrap();
+    let gone = fixture.key(7);
     fixture.change(&gone, |stored| stored.revoked = true);
     for _ in 0..3 {
         assert!(matches!(fixture.ask(&foreign).await, Ok(KeyLookup::Unknown)));
@@ -222,7 +226,8 @@ async fn unknown_keys_are_not_cached_and_revoked_ones_are() {
 #[tokio::test]
 async fn simultaneous_callers_share_one_look_up() {
     let fixture = Fixture::new();
-    let (key, other) = (fixture.key(7), fixture.key(8));
+    let key = fixture.key(7);
+    let other = fixture.key(8);
     fixture.shut();
     let first = fixture.begin(&key).await;
     let others: Vec<_> = (0..20).map(|_| fixture.directory.fetch(&key)).collect();
@@ -308,7 +313,8 @@ async fn a_change_drops_the_entries_that_it_concerns_and_no_others() {
 fn custom_plan(id: u128, per_minute: u64) -> CustomPlan {
     let mut figures = Figures::default();
     figures.set("per_minute", per_minute);
-    let (name, created_at) = ("own".into(), Time::from_secs(0));
+    let name = "own".into();
+    let created_at = Time::from_secs(0);
     CustomPlan { id: CustomPlanId(id), name, base: Tier::Free, is_visible: true, figures, created_at }
 }
 
@@ -342,7 +348,8 @@ async fn a_changed_custom_plan_drops_its_keys_and_the_look_ups_in_progress() {
 #[tokio::test]
 async fn another_plan_is_in_force_without_a_look_up() {
     let fixture = Fixture::new();
-    let (key, gone) = (fixture.key(7), fixture.key(8));
+    let key = fixture.key(7);
+    let gone = fixture.key(8);
     fixture.change(&gone, |stored| stored.revoked = true);
     fixture.ask(&key).await.unwrap();
     fixture.ask(&gone).await.unwrap();
@@ -366,7 +373,8 @@ async fn another_plan_is_in_force_without_a_look_up() {
 #[tokio::test]
 async fn known_keys_work_for_a_day_without_the_feed() {
     let fixture = Fixture::new();
-    let (key, other) = (fixture.key(7), fixture.key(8));
+    let key = fixture.key(7);
+    let other = fixture.key(8);
     fixture.ask(&key).await.unwrap();
     *fixture.source.away.lock() = true;
     assert_eq!(fixture.ask(&other).await.unwrap_err(), Unavailable, "away is not unknown");
@@ -448,7 +456,7 @@ fn a_change_finds_its_keys_while_others_come() {
 }
 
 /// Returns a contract of the tenant of caller 7, in force from `from` to `until` seconds after `now`.
-fn contract(now: Time, (from, until): (u64, u64), figures: &[(&str, u64)]) -> TenantContract {
+fn contract(now: Time, from: u64, until: u64, figures: &[(&str, u64)]) -> TenantContract {
     let at = |secs| now.plus(Duration::from_secs(secs));
     let mut agreed = Figures::default();
     for (name, value) in figures {
@@ -472,8 +480,7 @@ async fn figures_of_a_contract_begin_and_end_with_the_time_without_the_database(
     let key = fixture.key(7);
     let now = fixture.clock.now();
     let figures = [("per_minute", 77), ("cu_per_day", 5)];
-    fixture
-        .change(&key, |stored| stored.terms = Terms::of(None, vec![contract(now, (10, 20), &figures)], now));
+    fixture.change(&key, |stored| stored.terms = Terms::of(None, vec![contract(now, 10, 20, &figures)], now));
     let figures = async || {
         let Ok(KeyLookup::Known(caller)) = fixture.ask(&key).await else { panic!("it is known") };
         (caller.plan.per_minute, caller.quota.cu_per_day)
@@ -502,11 +509,12 @@ async fn figures_of_a_contract_begin_and_end_with_the_time_without_the_database(
 #[tokio::test]
 async fn a_projects_own_quota_outlasts_a_contract_and_a_revoked_key_stays_revoked() {
     let fixture = Fixture::new();
-    let (key, now) = (fixture.key(7), fixture.clock.now());
+    let key = fixture.key(7);
+    let now = fixture.clock.now();
     let own = ProjectQuota { cu_per_day: 3, has_row: true, ..ProjectQuota::default() };
     fixture.change(&key, |stored| {
         stored.terms =
-            Terms::of(None, vec![contract(now, (10, 20), &[("cu_per_day", 5), ("members", 4)])], now);
+            Terms::of(None, vec![contract(now, 10, 20, &[("cu_per_day", 5), ("members", 4)])], now);
         stored.caller.quota = own;
         stored.revoked = true;
     });

@@ -124,8 +124,8 @@ impl Fixture {
         let stored = StoredKey { caller: suite::caller(7), terms: Terms::default(), revoked: false };
         office.inner.lock().keys.insert(KeyHash::of(&key), stored);
         let directory = Arc::new(StoreDirectory::new(None, Plans::default(), clock.clone()));
-        let (overlay_watch, reported) =
-            (Arc::new(OverlayWatch::new(clock.clone())), Arc::<Mutex<Vec<Overlay>>>::default());
+        let overlay_watch = Arc::new(OverlayWatch::new(clock.clone()));
+        let reported = Arc::<Mutex<Vec<Overlay>>>::default();
         let ear = reported.clone();
         overlay_watch.attach(Box::new(move |overlay| ear.lock().push(overlay.clone())));
         Fixture { clock, office, directory, reported, overlay_watch, key }
@@ -280,7 +280,8 @@ async fn a_change_of_plans_or_chains_has_the_overlay_read_and_no_other_has() {
     feed.read().await.unwrap();
     assert_eq!(read(), 1);
     for change in [Change::Plan(Tier::Free), Change::Chain("eth".into())] {
-        let (before, on) = (read(), app.reported.lock().len().is_multiple_of(2));
+        let before = read();
+        let on = app.reported.lock().len().is_multiple_of(2);
         app.put(on, change);
         feed.read().await.unwrap();
         assert_eq!(read(), before + 1);

@@ -1,4 +1,4 @@
-use super::super::allowances::tests::Told;
+use super::super::allowances::tests::CountedAllowances;
 use super::super::batcher::REST;
 use super::*;
 use crate::journal::{Disk, JournalOptions, Medium, MediumFile};
@@ -208,7 +208,8 @@ async fn replaying_the_journal_changes_nothing() {
 #[tokio::test]
 async fn two_shippers_of_one_journal_store_nothing_twice() {
     let fixture = Fixture::new().await;
-    let (mut one, mut other) = (fixture.shipper(), fixture.shipper());
+    let mut one = fixture.shipper();
+    let mut other = fixture.shipper();
     for round in 0..10 {
         fixture.calls(round * 10..(round + 1) * 10);
         // The second one begins at a mark that has moved, and reads the marks again.
@@ -541,7 +542,7 @@ const USED_UP: [(Notice, u64); 3] =
 async fn an_exhausted_limit_is_reported_once_for_any_outcome_of_shipments() {
     for fate in [Fate::Stored, Fate::Unheard, Fate::Lost] {
         let fixture = Fixture::new().await;
-        let source = Arc::new(Told::default());
+        let source = Arc::new(CountedAllowances::default());
         *source.allowed.lock() = [(TenantId(0), 25), (TenantId(1), 1_000)].into();
         fixture.way.fates.lock().push_back(fate);
         fixture.calls(0..50);
@@ -567,7 +568,7 @@ async fn a_notification_whose_allowance_was_unknown_is_raised_later() {
     fixture.calls(0..50);
     let mut shipper = fixture.shipper();
     shipper.ship_all().await;
-    let source = Arc::new(Told::default());
+    let source = Arc::new(CountedAllowances::default());
     *source.allowed.lock() = [(TenantId(0), 25), (TenantId(1), 1_000)].into();
     *source.away.lock() = true;
     shipper.notify(source.clone());
@@ -594,7 +595,7 @@ async fn notifications_of_shipments_before_midnight_are_raised_soon_after_and_th
         fixture.calls(0..50);
         let mut shipper = fixture.shipper();
         shipper.ship_all().await;
-        let source = Arc::new(Told::default());
+        let source = Arc::new(CountedAllowances::default());
         *source.allowed.lock() = [(TenantId(0), 25)].into();
         shipper.notify(source);
         let midnight = Time::from_secs((NOW.day() + 1) * 86_400);

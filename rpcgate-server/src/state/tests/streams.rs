@@ -35,9 +35,11 @@ fn handshake(app: &Fixture, account: &Account, sink: &Arc<dyn UsageSink>) -> Box
     let chain = Arc::new(Chain::deployed(rpcgate_chains::eth::adapter()));
     let plan = Plan::of(Tier::Standard);
     let caller = Caller::new(account.key, account.project, account.tenant, plan);
-    let now = (app.clock.now(), app.clock.elapsed());
-    let (id, accounting) = (RequestId::new(now.0), Arc::new(accounting));
-    let mut tally = Tally::new(id, Transport::Ws, chain, Arc::new(caller), now, accounting);
+    let arrival = app.clock.now();
+    let started = app.clock.elapsed();
+    let id = RequestId::new(now.0);
+    let accounting = Arc::new(accounting);
+    let mut tally = Tally::new(id, Transport::Ws, chain, Arc::new(caller), arrival, started, accounting);
     tally.counted = 1;
     Box::new(tally)
 }

@@ -87,7 +87,7 @@ pub(super) fn look(key: &str, config: &Config, urls: &[(&'static str, &Url)], no
         Ok(certified) => {
             let advice = "if clients shall trust it without more, name a public authority in acme.directory_url, and not its \
                           directory for trials (staging)";
-            findings.extend(judge(&certified, &subject, urls, (expiry, advice), now));
+            findings.extend(judge(&certified, &subject, urls, expiry, advice, now));
         }
         // It was replaced meanwhile.
         Err(_) => findings.push(expiry),

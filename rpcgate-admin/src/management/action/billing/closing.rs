@@ -110,7 +110,7 @@ async fn draft(
     begun: Time,
 ) -> Result<Option<NewInvoice>, ActionError> {
     let (settings, now) = (&app.settings.config.billing, app.now());
-    let lines = late_and_current_lines(app, tenant, month, month.start(), (begun, month.end())).await?;
+    let lines = late_and_current_lines(app, tenant, month, month.start(), begun, month.end()).await?;
     if sum(&lines).0 == 0 {
         return Ok(None);
     }
@@ -146,7 +146,7 @@ pub(in crate::management::action) async fn unbilled(
     let closed_until = month.start();
     let mut owed = Vec::new();
     while month.start() <= now {
-        owed.extend(late_and_current_lines(app, tenant, month, closed_until, (begun, now)).await?);
+        owed.extend(late_and_current_lines(app, tenant, month, closed_until, begun, now).await?);
         if month.next() == month {
             break;
         }
@@ -170,7 +170,8 @@ pub(super) async fn late_and_current_lines(
     tenant: &Tenant,
     month: BillingMonth,
     closed_until: Time,
-    (begun, until): (Time, Time),
+    begun: Time,
+    until: Time,
 ) -> Result<Vec<InvoiceLine>, ActionError> {
     let first = month.previous().previous();
     let invoiced = app.store.invoiced_usage(tenant.id, first.start()..month.end()).await?;
@@ -178,19 +179,19 @@ pub(super) async fn late_and_current_lines(
     let mut lines = Vec::new();
     for before in [first, month.previous()] {
         let is_closed = before.end() <= closed_until;
-        if is_closed && before.start() >= begun && is_kept(app, before) && before < month {
+        if is_closed && before.start() >= begun && is_retained(app, before) && before < month {
             let charges = usage::of_month(app, tenant, before, &custom_plans).await?;
             // Usage without a price is not billed, so it is on an invoice only together with other lines.
             let late = usage_lines(before, &charges, &invoiced).into_iter().filter(|line| line.amount.0 > 0);
             lines.extend(late);
         }
     }
-    lines.extend(lines_of(app, tenant, month, (begun, until), &invoiced).await?);
+    lines.extend(lines_of(app, tenant, month, begun, until, &invoiced).await?);
     Ok(lines)
 }
 
 /// Reports whether the ledger still has all charges of a month. The sum of a partly removed month would be wrong.
-fn is_kept(app: &AppState, month: BillingMonth) -> bool {
+fn is_retained(app: &AppState, month: BillingMonth) -> bool {
     app.now().since(month.start()) < app.settings.config.retention.ledger
 }
 

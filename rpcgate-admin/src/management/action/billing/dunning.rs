@@ -10,7 +10,7 @@ use crate::management::error::ActionError;
 use crate::management::mail::{Address, Mail, day, dollars};
 use rpcgate_config::BillingSettings;
 use rpcgate_core::clock::Time;
-use rpcgate_store::{Invoice, InvoiceFilter, InvoiceNews, InvoiceStatus, NotificationKind, User};
+use rpcgate_store::{Invoice, InvoiceEvent, InvoiceFilter, InvoiceStatus, NotificationKind, User};
 use std::time::Duration;
 
 const INVOICES: u64 = 100;
@@ -58,11 +58,11 @@ async fn announce(app: &AppState, pass: &mut DunningPass) -> Result<(), ActionEr
             let prepared = if invoice.status == InvoiceStatus::Open {
                 let (amount, due) = (dollars(invoice.due_cents()), day(invoice.due_at));
                 let text = format!("Invoice {} of {amount} is ready, and due on {due}", invoice.number);
-                prepare_news(app, invoice, &text, Mail::invoice_issued).await?
+                prepare_notice(app, invoice, &text, Mail::invoice_issued).await?
             } else {
                 None
             };
-            pass.announced += u64::from(claim(app, invoice, InvoiceNews::Issued, prepared).await?);
+            pass.announced += u64::from(claim(app, invoice, InvoiceEvent::Issued, prepared).await?);
         }
     }
 }
@@ -79,7 +79,7 @@ async fn remind_of(app: &AppState, invoice: &Invoice, pass: &mut DunningPass) ->
         if app.store.suspend_debtor(invoice.number, now).await? {
             pass.suspended += 1;
             tracing::warn!(number = %invoice.number, tenant = %invoice.tenant, "a tenant that does not pay is suspended");
-            suspensions::tell(app, invoice.tenant, true, Some(invoice)).await;
+            suspensions::notify(app, invoice.tenant, true, Some(invoice)).await;
         }
         return Ok(());
     }
@@ -99,14 +99,14 @@ async fn remind_of(app: &AppState, invoice: &Invoice, pass: &mut DunningPass) ->
         let mail = |to: Address, invoice: &Invoice, dash_url: &str| {
             Mail::payment_reminder(to, invoice, suspends_at, dash_url)
         };
-        prepare_news(app, invoice, &text, mail).await?
+        prepare_notice(app, invoice, &text, mail).await?
     } else if now < invoice.due_at {
         let text = format!("Invoice {number} of {amount} is due on {day}");
-        prepare_news(app, invoice, &text, Mail::payment_due_soon).await?
+        prepare_notice(app, invoice, &text, Mail::payment_due_soon).await?
     } else {
         None
     };
-    let news = InvoiceNews::Reminder {
+    let news = InvoiceEvent::Reminder {
         sent: invoice.reminders,
         now: due.max(invoice.reminders),
         suspends_at: suspends_at.filter(|_| announces),
@@ -117,7 +117,7 @@ async fn remind_of(app: &AppState, invoice: &Invoice, pass: &mut DunningPass) ->
 
 /// Prepares the notification about an invoice to the members who may read bills. If this fails for a reason other than
 /// an unavailable database, a retry would not help: the invoice is valid without it, and the error is logged.
-async fn prepare_news(
+async fn prepare_notice(
     app: &AppState,
     invoice: &Invoice,
     text: &str,
@@ -139,11 +139,13 @@ async fn prepare_news(
 async fn claim(
     app: &AppState,
     invoice: &Invoice,
-    news: InvoiceNews,
+    news: InvoiceEvent,
     prepared: Option<PreparedNotice>,
 ) -> Result<bool, ActionError> {
     let told = prepared.as_ref().map(PreparedNotice::told);
-    let Some(rooms) = app.store.tell_of_invoice(invoice.number, news, told).await? else { return Ok(false) };
+    let Some(rooms) = app.store.notify_of_invoice(invoice.number, news, told).await? else {
+        return Ok(false);
+    };
     app.mails.stored(rooms);
     Ok(prepared.is_some())
 }

@@ -81,7 +81,7 @@ pub async fn settle(
         confirm_payment(app, &settled.invoice).await;
     }
     if settled.reactivates {
-        suspensions::tell(app, tenant, false, None).await;
+        suspensions::notify(app, tenant, false, None).await;
     }
     get(app, number).await
 }
@@ -111,7 +111,7 @@ pub async fn credit(
     let new = NewCreditNote { invoice: number, year, cents, reason, user: actor.user_id(), seen_credited };
     let (settled, note) = store.issue_credit_note(&new, now).await?;
     if settled.reactivates {
-        suspensions::tell(app, tenant, false, None).await;
+        suspensions::notify(app, tenant, false, None).await;
     }
     Ok((settled.invoice, note))
 }

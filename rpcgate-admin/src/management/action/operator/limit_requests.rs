@@ -76,7 +76,7 @@ pub async fn review(
     app.mails.stored(rooms);
     let linked = app.store.tickets_of_limit_request(id).await?;
     for ticket in linked.iter().filter(|ticket| ticket.updated_at == now) {
-        tickets::tell_author(app, ticket, Some(&request.decision()), now).await?;
+        tickets::notify_author(app, ticket, Some(&request.decision()), now).await?;
     }
     Ok(request)
 }

@@ -110,8 +110,10 @@ async fn find(app: &AppState, chain: &str, node: &str) -> Result<(bool, NodeUse)
 pub async fn drain(
     app: &AppState,
     actor: &Actor,
-    (chain, node): (&str, &str),
-    (drained, force): (bool, bool),
+    chain: &str,
+    node: &str,
+    drained: bool,
+    force: bool,
 ) -> Result<NodeUse, ActionError> {
     let now = app.now();
     let (is_known, found) = find(app, chain, node).await?;

@@ -134,14 +134,14 @@ pub async fn prepare(app: &AppState, actor: &Actor, question: &WhatIf) -> Result
 
 /// Notifies the tenants after the change is saved: by a notification, by mails to the members who want them, and with
 /// an entry in each tenant's audit log. An error is logged and does not stop the other notifications.
-pub async fn tell(app: &AppState, actor: &Actor, notice: &PriceNotice) -> NotifiedTenants {
+pub async fn notify(app: &AppState, actor: &Actor, notice: &PriceNotice) -> NotifiedTenants {
     let mut done = NotifiedTenants::default();
     for (number, tenant) in notice.tenants.iter().enumerate() {
         if done.left >= MAX_FAILED {
             done.left += notice.tenants.len() - number;
             break;
         }
-        match tell_one(app, actor, notice, *tenant).await {
+        match notify_tenant(app, actor, notice, *tenant).await {
             // The tenant was notified before, or does not exist any more.
             Ok(_) | Err(ActionError::NotFound(_)) => done.told += 1,
             Err(error) => {
@@ -153,7 +153,7 @@ pub async fn tell(app: &AppState, actor: &Actor, notice: &PriceNotice) -> Notifi
     done
 }
 
-async fn tell_one(
+async fn notify_tenant(
     app: &AppState,
     actor: &Actor,
     notice: &PriceNotice,
@@ -219,7 +219,7 @@ mod tests {
         let notice = prepare(&site.app, &operator(), &asked).await.unwrap();
         assert_eq!(notice.tenants, [TenantId(1), TenantId(2)]);
         for _ in 0..2 {
-            let done = tell(&site.app, &operator(), &notice).await;
+            let done = notify(&site.app, &operator(), &notice).await;
             assert_eq!(done, NotifiedTenants { told: 2, left: 0 });
         }
         let text =
@@ -238,10 +238,10 @@ mod tests {
         // Another change is notified too, and so is the same one on another day.
         let other =
             prepare(&site.app, &operator(), &question(vec![weight("eth_getLogs", 100)])).await.unwrap();
-        assert_eq!(tell(&site.app, &operator(), &other).await.told, 2);
+        assert_eq!(notify(&site.app, &operator(), &other).await.told, 2);
         site.clock.advance(Duration::from_secs(86_400));
         let later = prepare(&site.app, &operator(), &asked).await.unwrap();
-        assert_eq!(tell(&site.app, &operator(), &later).await.told, 2);
+        assert_eq!(notify(&site.app, &operator(), &later).await.told, 2);
         assert_eq!(told(&site, 1).await.len(), 3);
     }
 
@@ -250,7 +250,7 @@ mod tests {
         let site = used_site().await;
         for weights in [vec![], vec![weight("eth_getLogs", 75)], vec![weight("eth_getLogs", 60)]] {
             let notice = prepare(&site.app, &operator(), &question(weights)).await.unwrap();
-            assert_eq!(tell(&site.app, &operator(), &notice).await, NotifiedTenants::default());
+            assert_eq!(notify(&site.app, &operator(), &notice).await, NotifiedTenants::default());
         }
         assert!(told(&site, 1).await.is_empty());
     }
@@ -311,6 +311,6 @@ mod tests {
         let notice = prepare(&site.app, &operator(), &asked).await.unwrap();
         let notice = PriceNotice { tenants: (1..=9).map(TenantId).collect(), ..notice };
         site.app.store.close().await;
-        assert_eq!(tell(&site.app, &operator(), &notice).await, NotifiedTenants { told: 0, left: 9 });
+        assert_eq!(notify(&site.app, &operator(), &notice).await, NotifiedTenants { told: 0, left: 9 });
     }
 }

@@ -60,7 +60,7 @@ pub async fn update(
     let store = actor.audited_store(&app.store, Some(id), ("tenant.changed", id, details.join(", ")), now);
     let tenant = actor.expecting(&store, Versioned::Tenant(id)).update_tenant(id, &change, now).await?;
     if tenant.suspended != before.suspended {
-        suspensions::tell(app, id, tenant.suspended, None).await;
+        suspensions::notify(app, id, tenant.suspended, None).await;
     }
     Ok(tenant)
 }

@@ -75,7 +75,7 @@ pub async fn update(
     // Of concurrent requests for the same status, only one changes it.
     let (ticket, has_changed) = store.set_ticket_status(id, status, now).await?;
     if has_changed && status == TicketStatus::Closed {
-        tickets::tell_author(app, &ticket, None, now).await?;
+        tickets::notify_author(app, &ticket, None, now).await?;
     }
     Ok(ticket)
 }
@@ -128,7 +128,7 @@ pub async fn answer(
     let store = actor.audited_store(&app.store, tenant, (action, id, comment.id), now);
     let ticket = store.answer_ticket(&comment, status.unwrap_or(TicketStatus::Answered)).await?;
     if !internal {
-        tickets::tell_author(app, &ticket, Some(&comment.text), now).await?;
+        tickets::notify_author(app, &ticket, Some(&comment.text), now).await?;
     }
     Ok(comment)
 }
@@ -155,7 +155,7 @@ pub async fn attach(
     content: Bytes,
 ) -> Result<TicketAttachment, ActionError> {
     let ticket = get(app, id).await?;
-    ticket_attachments::create_in(app, actor, (ticket.tenant, id), name, content).await
+    ticket_attachments::create_in(app, actor, ticket.tenant, id, name, content).await
 }
 
 /// Lists the files of a ticket, the oldest first.

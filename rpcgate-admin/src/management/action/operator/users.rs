@@ -80,7 +80,7 @@ pub async fn remove_factors(
     let account = app.store.remove_factors(id, &entry).await?;
     let account = account.ok_or(ActionError::Conflict("the user has no second factor"))?;
     let event = SecurityEvent::FactorsReset { reason: &reason };
-    security::tell(app, &account.user, event, actor.address).await;
+    security::notify(app, &account.user, event, actor.address).await;
     Ok(account)
 }
 
@@ -106,7 +106,7 @@ pub async fn disable(
     let (account, has_changed) = app.store.disable_account(id, is_disabled, &entry).await?;
     if has_changed {
         let event = if is_disabled { SecurityEvent::Disabled } else { SecurityEvent::Enabled };
-        security::tell(app, &account.user, event, actor.address).await;
+        security::notify(app, &account.user, event, actor.address).await;
     }
     Ok(account)
 }

@@ -189,7 +189,7 @@ async fn effects(
     let (of_projects, of_methods) = app.usage.hours_of_projects(&ids, before_them, &ask.methods).await?;
     let known = basis.clone();
     let follow = move || {
-        fold::quota_hours(&known, &near, (&of_projects, &of_methods), &mut effects);
+        fold::quota_hours(&known, &near, &of_projects, &of_methods, &mut effects);
         effects
     };
     Ok((basis, slot.run(follow).await?, unfollowed))

@@ -31,7 +31,7 @@ pub struct ThrottledKey {
 
 /// Returns the keys in `scope` that a running gateway has scaled down, by key. Each gateway counts on its own. If
 /// several have scaled a key down, the result has the smallest limits and the latest end.
-pub(super) async fn cooled(
+pub(super) async fn throttled(
     app: &AppState,
     scope: &Scope,
     plan: &Plan,
@@ -43,16 +43,16 @@ pub(super) async fn cooled(
         (known.percent, known.end) = (known.percent.min(report.percent), known.end.max(report.end));
     }
     // The keys of a deleted project make no calls.
-    let remaining = |cooled: CoolDown| {
-        let (_, quota) = scope.quotas.iter().find(|(project, _)| *project == cooled.project)?;
+    let remaining = |throttled: CoolDown| {
+        let (_, quota) = scope.quotas.iter().find(|(project, _)| *project == throttled.project)?;
         Some(ThrottledKey {
-            key: cooled.key,
-            project: cooled.project,
-            until: cooled.end,
-            per_minute: cooled.scale(plan.per_minute),
-            per_hour: cooled.scale(plan.per_hour),
-            per_day: cooled.scale(plan.per_day),
-            rps_limit: quota.rps_limit.map(|limit| cooled.scale(limit)),
+            key: throttled.key,
+            project: throttled.project,
+            until: throttled.end,
+            per_minute: throttled.scale(plan.per_minute),
+            per_hour: throttled.scale(plan.per_hour),
+            per_day: throttled.scale(plan.per_day),
+            rps_limit: quota.rps_limit.map(|limit| throttled.scale(limit)),
         })
     };
     Ok(keys.into_values().filter_map(remaining).collect())

@@ -5,7 +5,7 @@ use http::{Method, StatusCode};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use rpcgate_store::{
-    AskedRequest, ExplainedCall, ExplainedTry, Explanation, GatewayReport, QuotaShown, Role,
+    ExplainedCall, ExplainedTry, Explanation, ExplanationRequest, GatewayReport, QuotaShown, Role,
 };
 use std::time::Duration;
 
@@ -56,10 +56,10 @@ async fn gateway(site: &Site, request: RequestId, owner: TenantId) -> tokio::tas
     let app = site.app.clone();
     tokio::spawn(async move {
         loop {
-            for asked in app.store.asked_requests(app.now()).await.unwrap() {
-                let AskedRequest { id, tenant, .. } = asked;
+            for asked in app.store.open_explanation_requests(app.now()).await.unwrap() {
+                let ExplanationRequest { id, tenant, .. } = asked;
                 if asked.request == request && tenant.is_none_or(|tenant| tenant == owner) {
-                    app.store.answer_asked(id, owner, &explanation(owner)).await.unwrap();
+                    app.store.answer_explanation_request(id, owner, &explanation(owner)).await.unwrap();
                 }
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -110,7 +110,7 @@ async fn a_request_of_another_tenant_is_answered_like_an_unknown_one() {
     assert_eq!((foreign.status, unknown.status), (StatusCode::NOT_FOUND, StatusCode::NOT_FOUND));
     assert_eq!(foreign.body, unknown.body);
     assert_eq!(unknown.body["code"], "not_found");
-    let left = site.app.store.asked_requests(site.app.now()).await.unwrap();
+    let left = site.app.store.open_explanation_requests(site.app.now()).await.unwrap();
     assert_eq!(left, [], "nobody waits any more");
     gateway.abort();
 }
@@ -134,5 +134,5 @@ async fn without_a_gateway_and_outside_of_the_time_nothing_is_asked() {
         let text = answer.body["error"].as_str().unwrap();
         assert!(text.contains(expected), "{text}");
     }
-    assert_eq!(site.app.store.asked_requests(now).await.unwrap(), []);
+    assert_eq!(site.app.store.open_explanation_requests(now).await.unwrap(), []);
 }

@@ -13,7 +13,7 @@ use rpcgate_core::caller::RequestId;
 use std::sync::Arc;
 
 /// Parses a cursor.
-fn place(cursor: &str) -> Option<ReportPosition> {
+fn position(cursor: &str) -> Option<ReportPosition> {
     let (gateway, number) = cursor.rsplit_once('-')?;
     Some((gateway.parse::<RequestId>().ok()?.0, number.parse().ok()?))
 }
@@ -28,11 +28,11 @@ pub async fn list(
     State(app): State<Arc<AppState>>,
     page: PageRequest,
 ) -> Result<ListPage<NodeJson>, ActionError> {
-    let after = page.read(place)?;
+    let after = page.read(position)?;
     let reports = action::operator::nodes::list(&app).await?;
     let drained = action::operator::nodes::drained(&app).await?;
     let all = reports.into_iter().flat_map(|report| nodes(report, &drained));
-    let mut following = all.filter(|(place, _)| after.is_none_or(|after| *place > after));
+    let mut following = all.filter(|(position, _)| after.is_none_or(|after| *position > after));
     let shown: Vec<_> = following.by_ref().take(usize::try_from(page.limit).unwrap_or(usize::MAX)).collect();
     let last = shown.last().filter(|_| following.next().is_some());
     let next = last.map(|((gateway, number), _)| format!("{}-{number}", RequestId(*gateway)));
@@ -54,7 +54,7 @@ pub async fn drain(
     PathParams(chain): PathParams<String>,
     Body(NodeSwitch { node, drained, force }): Body<NodeSwitch>,
 ) -> Result<Json<NodeDrainJson>, ActionError> {
-    let done = action::operator::nodes::drain(&app, &actor, (&chain, &node), (drained, force)).await?;
+    let done = action::operator::nodes::drain(&app, &actor, &chain, &node, drained, force).await?;
     Ok(Json(done.into()))
 }
 

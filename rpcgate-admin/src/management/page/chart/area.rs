@@ -78,7 +78,7 @@ fn closed(scale: &Scale, above: &[u64], below: &[u64]) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::axis::tests::hours;
-    use super::super::plot::tests::places;
+    use super::super::plot::tests::positions;
     use super::super::stack::tests::{any_series, series};
     use super::*;
     use proptest::prelude::*;
@@ -119,10 +119,10 @@ mod tests {
         fn every_point_is_in_the_box(all in any_series(9)) {
             let plot = area(&Stack::of(all, 9), &hours(9), "Requests", "requests", None);
             for shape in &plot.shapes {
-                let places = places(&shape.path);
-                prop_assert_eq!(places.len(), 36);
-                for place in places.chunks(2) {
-                    prop_assert!((0.0..=8.0).contains(&place[0]) && (0.0..=100.0).contains(&place[1]));
+                let positions = positions(&shape.path);
+                prop_assert_eq!(positions.len(), 36);
+                for position in positions.chunks(2) {
+                    prop_assert!((0.0..=8.0).contains(&position[0]) && (0.0..=100.0).contains(&position[1]));
                 }
             }
         }

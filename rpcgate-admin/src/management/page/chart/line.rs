@@ -40,9 +40,9 @@ pub(in crate::management::page) fn line(lines: &[LineSeries], axis: &TimeAxis, w
         let words: Vec<_> = lines
             .iter()
             .enumerate()
-            .filter_map(|(place, line)| {
+            .filter_map(|(position, line)| {
                 let value = millis(value(line, bucket)?);
-                Some(if place == 0 { value } else { format!("{} {value}", line.name) })
+                Some(if position == 0 { value } else { format!("{} {value}", line.name) })
             })
             .collect();
         let words = if words.is_empty() { "nothing measured".to_owned() } else { words.join(", ") };
@@ -155,7 +155,7 @@ fn sentence(line: Option<&LineSeries>, axis: &TimeAxis, what: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::axis::tests::hours;
-    use super::super::plot::tests::places;
+    use super::super::plot::tests::positions;
     use super::*;
     use proptest::prelude::*;
 
@@ -218,8 +218,8 @@ mod tests {
             let plot = line(&[all(&values)], &hours(values.len()), "Mean latency");
             let width: f64 = plot.width.parse().unwrap();
             for shape in &plot.shapes {
-                for place in places(&shape.path).chunks(2) {
-                    prop_assert!((0.0..=width).contains(&place[0]) && (0.0..=100.0).contains(&place[1]), "{}", shape.path);
+                for position in positions(&shape.path).chunks(2) {
+                    prop_assert!((0.0..=width).contains(&position[0]) && (0.0..=100.0).contains(&position[1]), "{}", shape.path);
                 }
             }
         }

@@ -99,7 +99,7 @@ pub(super) mod tests {
     use super::*;
 
     /// Returns the coordinates in a path, in pairs. All its commands take a position or a height.
-    pub(crate) fn places(path: &str) -> Vec<f64> {
+    pub(crate) fn positions(path: &str) -> Vec<f64> {
         let numbers = path.split(|letter: char| letter.is_ascii_alphabetic() || letter == ' ');
         numbers.filter(|number| !number.is_empty()).map(|number| number.parse().unwrap()).collect()
     }

@@ -48,7 +48,7 @@ impl Spark {
 
 #[cfg(test)]
 mod tests {
-    use super::super::plot::tests::places;
+    use super::super::plot::tests::positions;
     use super::*;
     use proptest::prelude::*;
 
@@ -73,8 +73,8 @@ mod tests {
         #[test]
         fn every_point_is_in_the_box(values in proptest::collection::vec(any::<u64>(), 0..50)) {
             let spark = Spark::of_counts(&values);
-            for place in places(&spark.path).chunks(2) {
-                prop_assert!((0.0..=spark.width as f64).contains(&place[0]) && (2.0..=20.0).contains(&place[1]));
+            for position in positions(&spark.path).chunks(2) {
+                prop_assert!((0.0..=spark.width as f64).contains(&position[0]) && (2.0..=20.0).contains(&position[1]));
             }
         }
     }

@@ -104,7 +104,7 @@ fn summary(listed: &ListedVersion) -> String {
 impl VersionRow {
     fn of(listed: &ListedVersion) -> Self {
         let version = &listed.version;
-        let place = if version.host.is_empty() { version.scope.place() } else { version.host.clone() };
+        let place = if version.host.is_empty() { version.scope.location() } else { version.host.clone() };
         VersionRow {
             number: version.number,
             at: version.at,
@@ -153,7 +153,7 @@ async fn show(
     QueryFields(query): QueryFields,
 ) -> PageResult {
     let listed = config_versions::get(&app, number).await?;
-    let from = query.given("from").map(str::parse::<u64>).transpose();
+    let from = query.filled("from").map(str::parse::<u64>).transpose();
     let from = from.map_err(|_| ActionError::invalid("a version has a number"))?;
     let changes = match from {
         Some(from) => Some(config_versions::compare(&app, from, number).await?),

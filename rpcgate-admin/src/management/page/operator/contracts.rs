@@ -108,7 +108,7 @@ async fn contracts_page(
 
 /// Reads a time of a form, in UTC: browsers send `2027-01-31T12:00`.
 pub(super) fn moment(fields: &FieldList, name: &'static str) -> Result<Option<Time>, ActionError> {
-    let Some(text) = fields.given(name) else { return Ok(None) };
+    let Some(text) = fields.filled(name) else { return Ok(None) };
     let parsed = Moment::parse(text).or_else(|| Moment::parse(&format!("{text}:00Z")));
     let parsed = parsed.or_else(|| Moment::parse(&format!("{text}Z")));
     match parsed {
@@ -206,7 +206,7 @@ async fn update(
                 (contract_page(&app, &page, (tenant, id)).await?, fields.one("until").to_owned());
             rejected(error, LABELS, |problems| ContractPage {
                 version: shown.version.again(&problems, &fields),
-                problems: problems.beside([("End", shown.until, sent.clone())]),
+                problems: problems.with_values([("End", shown.until, sent.clone())]),
                 until: sent,
                 ..shown
             })

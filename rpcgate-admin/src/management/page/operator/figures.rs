@@ -90,7 +90,7 @@ pub(super) fn fields(
 pub(super) fn typed(fields: &FieldList) -> Result<Figures, ActionError> {
     let mut figures = Figures::default();
     for &PlanFigure { name, unit, .. } in PlanFigure::ALL {
-        let value = match fields.given(name) {
+        let value = match fields.filled(name) {
             None => continue,
             Some(text) if unit == FigureUnit::Price => {
                 let no_price = || ActionError::field(name, "give a price, such as 0.0005");
@@ -111,7 +111,7 @@ pub(super) fn typed(fields: &FieldList) -> Result<Figures, ActionError> {
 /// # Errors
 /// [`ActionError::Invalid`].
 pub(super) fn refuse_emptied(fields: &FieldList, present: &Figures) -> Result<(), ActionError> {
-    let is_emptied = |name| fields.has(name) && fields.given(name).is_none();
+    let is_emptied = |name| fields.has(name) && fields.filled(name).is_none();
     match present.list().into_iter().find(|figure| figure.value.is_some() && is_emptied(figure.of.name)) {
         Some(figure) => Err(ActionError::field(figure.of.name, "this cannot be emptied: give a number")),
         None => Ok(()),

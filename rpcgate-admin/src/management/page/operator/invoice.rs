@@ -88,7 +88,7 @@ impl Settlement {
             "credit" => {
                 let cents = cents_of(fields.one("amount")).filter(|cents| *cents > 0);
                 let wrong = || ActionError::field("amount", "give an amount in dollars, such as 120.50");
-                if fields.given("reason").is_none() {
+                if fields.filled("reason").is_none() {
                     return Err(ActionError::field("reason", "say why: it stands on the credit note"));
                 }
                 Ok(Settlement::Credit(cents.ok_or_else(wrong)?))
@@ -145,7 +145,7 @@ impl Settlement {
         number: InvoiceNumber,
         fields: &FieldList,
     ) -> Result<Done, ActionError> {
-        let note = fields.given("note");
+        let note = fields.filled("note");
         match self {
             Settlement::Paid => {
                 invoices::settle(app, &page.actor, number, InvoiceStatus::Paid, note).await?;

@@ -86,7 +86,7 @@ async fn list(
     OperatorPage(page): OperatorPage,
     QueryFields(query): QueryFields,
 ) -> PageResult {
-    let name = query.given("state").unwrap_or("overdue");
+    let name = query.filled("state").unwrap_or("overdue");
     let (state, now) = (state_of(name), app.now());
     let mut shown = AllInvoicesPage {
         frame: page.frame(PageSection::OperatorInvoices),
@@ -99,11 +99,11 @@ async fn list(
     };
     let rest = query.query_without(&[cursor::BEFORE, cursor::AFTER, "done"]);
     let place = |name: &str| {
-        let place = query.given(name).map(str::parse::<InvoiceNumber>).transpose();
+        let place = query.filled(name).map(str::parse::<InvoiceNumber>).transpose();
         place.map_err(|_| ActionError::invalid("this is no place in this list"))
     };
     let found = async {
-        let tenant = query.given("tenant").map(str::parse::<TenantId>).transpose();
+        let tenant = query.filled("tenant").map(str::parse::<TenantId>).transpose();
         let tenant = tenant.map_err(|_| ActionError::field("tenant", "give the identifier of a tenant"))?;
         // Waiting invoices are listed oldest first, others newest first.
         let is_waiting = state == Some(InvoiceState::Overdue) && tenant.is_none();

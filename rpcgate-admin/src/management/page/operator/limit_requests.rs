@@ -76,7 +76,7 @@ async fn list(
     OperatorPage(page): OperatorPage,
     QueryFields(query): QueryFields,
 ) -> PageResult {
-    let status = query.given("status").unwrap_or(RequestStatus::Pending.name());
+    let status = query.filled("status").unwrap_or(RequestStatus::Pending.name());
     let known = RequestStatus::ALL.into_iter().find(|known| known.name() == status);
     // Waiting requests are listed oldest first, decided ones newest first.
     let is_waiting = known == Some(RequestStatus::Pending);
@@ -244,10 +244,10 @@ async fn review(
         };
         // For a decided request, the action reports the error; a note would not help.
         let is_pending = limit_requests::get(&app, id).await?.status == RequestStatus::Pending;
-        if verdict == Verdict::Rejected && is_pending && fields.given("note").is_none() {
+        if verdict == Verdict::Rejected && is_pending && fields.filled("note").is_none() {
             return Err(ActionError::field("note", "say why, so that the tenant knows what to change"));
         }
-        limit_requests::review(&app, &page.actor, id, verdict, fields.given("note")).await?;
+        limit_requests::review(&app, &page.actor, id, verdict, fields.filled("note")).await?;
         Ok(done)
     };
     match decided.await {

@@ -78,7 +78,7 @@ struct NodeProblem {
 }
 
 /// Returns the tone and the word for the state of a node.
-pub(super) fn standing(state: &NodeState) -> (&'static str, &'static str) {
+pub(super) fn health_badge(state: &NodeState) -> (&'static str, &'static str) {
     match state.standing.as_str() {
         "well" => ("ok", "Healthy"),
         "doubtful" => ("warn", "Failing lately"),
@@ -115,7 +115,7 @@ fn allowance(state: &NodeState) -> String {
 
 impl NodeRow {
     fn of(state: NodeState, gateway: u128, drained: &BTreeSet<(String, String)>) -> Self {
-        let (tone, label) = standing(&state);
+        let (tone, label) = health_badge(&state);
         let latency = match state.latency_micros {
             0 => "–".to_owned(),
             1..1_000 => "under 1 ms".to_owned(),
@@ -285,7 +285,7 @@ mod tests {
     fn every_health_that_a_gateway_reports_has_a_word() {
         for name in NodeHealth::ALL.map(NodeHealth::name) {
             let state = NodeState { standing: name.into(), ..NodeState::default() };
-            assert_ne!(standing(&state).1, "Unknown", "{name}");
+            assert_ne!(health_badge(&state).1, "Unknown", "{name}");
         }
     }
 }

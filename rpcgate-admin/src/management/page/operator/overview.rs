@@ -100,7 +100,7 @@ impl ServedView {
 
 impl UnwellNode {
     fn of(state: NodeState) -> Self {
-        let (tone, label) = nodes::standing(&state);
+        let (tone, label) = nodes::health_badge(&state);
         UnwellNode { state, tone, label }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::contracts::moment;
 use super::figures::{self, FigureField, LABELS};
-use super::what_if::{AnswerView, Asked, done, unanswered};
+use super::what_if::{AnswerView, WhatIfOutcome, done, unanswered};
 use crate::management::action::operator::custom_plans::{self, NewCustomPlan};
 use crate::management::action::operator::plans;
 use crate::management::action::operator::price_notices::{self, PriceNotice};
@@ -104,8 +104,8 @@ async fn plans_page(
         tiers: Tier::ALL.map(|tier| Choice::new(tier.name(), tier.name())).into(),
         visibilities: visibilities(),
         new_name: fields.one("name").to_owned(),
-        base: fields.given("base").unwrap_or(Tier::Standard.name()).to_owned(),
-        visibility: fields.given("visibility").unwrap_or(BY_INVITATION).to_owned(),
+        base: fields.filled("base").unwrap_or(Tier::Standard.name()).to_owned(),
+        visibility: fields.filled("visibility").unwrap_or(BY_INVITATION).to_owned(),
     })
 }
 
@@ -267,7 +267,7 @@ async fn show(
 }
 
 /// Pairs the current values of a plan with the submitted ones.
-fn beside(now: PlanPage, sent: &PlanPage) -> Vec<(&'static str, String, String)> {
+fn changed_values(now: PlanPage, sent: &PlanPage) -> Vec<(&'static str, String, String)> {
     let figures = now.fields.into_iter().zip(&sent.fields);
     let mut values: Vec<_> =
         figures.map(|(now, sent)| (now.label, now.value, sent.value.replace(',', ""))).collect();
@@ -283,7 +283,11 @@ fn beside(now: PlanPage, sent: &PlanPage) -> Vec<(&'static str, String, String)>
 }
 
 /// Reads the form: the figures for the question and for the action, and the number of changes.
-async fn asked(app: &AppState, named: &Named, fields: &FieldList) -> Result<(Figures, usize), ActionError> {
+async fn requested_change(
+    app: &AppState,
+    named: &Named,
+    fields: &FieldList,
+) -> Result<(Figures, usize), ActionError> {
     let (typed, present) = (figures::typed(fields)?, named.figures(app).await?);
     match named {
         Named::Tier(_) => {
@@ -328,11 +332,11 @@ async fn ask_or_save(
 ) -> PageResult {
     let (named, version) = Named::find(&app, &plan).await?;
     let work = async {
-        let (figures, changes) = asked(&app, &named, &fields).await?;
+        let (figures, changes) = requested_change(&app, &named, &fields).await?;
         let question = WhatIf { weights: Vec::new(), plans: vec![AskedPlan { plan: named.key(), figures }] };
         if fields.one("do") != "save" {
             let answer = what_if::ask(&app, &page.actor, &question).await?;
-            return Ok(Asked::Answered(AnswerView::of(changes, &answer)));
+            return Ok(WhatIfOutcome::Answered(AnswerView::of(changes, &answer)));
         }
         let from = moment(&fields, "from")?;
         // The affected tenants are known only before the change is saved.
@@ -344,18 +348,18 @@ async fn ask_or_save(
             false => None,
         };
         save(&app, &page, &named, figures, &fields).await?;
-        Ok(Asked::Saved(match notice {
-            Some(notice) => Some(price_notices::tell(&app, &page.actor, &notice).await),
+        Ok(WhatIfOutcome::Saved(match notice {
+            Some(notice) => Some(price_notices::notify(&app, &page.actor, &notice).await),
             None => None,
         }))
     };
     match work.await {
-        Ok(Asked::Saved(told)) => {
-            let is_later = matches!(named, Named::Tier(_)) && fields.given("from").is_some();
+        Ok(WhatIfOutcome::Saved(told)) => {
+            let is_later = matches!(named, Named::Tier(_)) && fields.filled("from").is_some();
             let saved = if is_later { Done::PlanScheduled } else { Done::PlanSaved };
             Ok(page.done(&format!("operator/plans/{}", named.key()), done(saved, told)))
         }
-        Ok(Asked::Answered(answer)) => {
+        Ok(WhatIfOutcome::Answered(answer)) => {
             let form = (&named, FormVersion::sent(&fields));
             let shown = plan_page(&app, &page, form, Some(&fields)).await?;
             Ok(ok(&PlanPage { answer: Some(answer), ..shown }))
@@ -368,10 +372,10 @@ async fn ask_or_save(
             }
             let now = plan_page(&app, &page, (&named, version.clone()), None).await?;
             let shown = plan_page(&app, &page, (&named, version), Some(&fields)).await?;
-            let values = beside(now, &shown);
+            let values = changed_values(now, &shown);
             rejected(error, LABELS, |problems| PlanPage {
                 version: shown.version.again(&problems, &fields),
-                problems: problems.beside(values),
+                problems: problems.with_values(values),
                 ..shown
             })
         }

@@ -229,7 +229,7 @@ pub(super) async fn refused_quota(
                 let plain = sent.replace([',', ' '], "");
                 (label, std::mem::replace(now, sent), plain)
             });
-            problems = problems.beside(values.collect::<Vec<_>>());
+            problems = problems.with_values(values.collect::<Vec<_>>());
             let wrong = problems.all().first().and_then(|problem| problem.field);
             let label = LABELS.iter().find(|(name, _)| Some(*name) == wrong);
             problems = problems.about(&match label {
@@ -259,7 +259,7 @@ async fn refused(
     let values = [("Plan", label(&shown.plan), label(fields.one("plan")))];
     rejected(error, LABELS, |problems| TenantPage {
         version: shown.version.again(&problems, fields),
-        problems: problems.beside(values),
+        problems: problems.with_values(values),
         plan: fields.one("plan").to_owned(),
         ..shown
     })

@@ -85,11 +85,11 @@ async fn list(
         name: query.one("name").to_owned(),
         plan: query.one("plan").to_owned(),
         state: query.one("state").to_owned(),
-        is_filtered: ["name", "plan", "state"].into_iter().any(|name| query.given(name).is_some()),
+        is_filtered: ["name", "plan", "state"].into_iter().any(|name| query.filled(name).is_some()),
         links: PageLinks::default(),
     };
     let found = async {
-        let plan = query.given("plan").map(|value| {
+        let plan = query.filled("plan").map(|value| {
             let known = all_plans.iter().find(|plan| plan_value(plan) == value);
             known.map(|plan| plan.of).ok_or_else(|| ActionError::field("plan", "choose a plan of the list"))
         });
@@ -99,10 +99,10 @@ async fn list(
             "suspended" => Some(true),
             _ => return Err(ActionError::field("state", "choose a state of the list")),
         };
-        let after = query.given(cursor::AFTER).map(str::parse::<TenantId>).transpose();
+        let after = query.filled(cursor::AFTER).map(str::parse::<TenantId>).transpose();
         let after = after.map_err(|_| ActionError::invalid("this is no place in this list"))?;
         let filter = TenantFilter { plan: plan.transpose()?, suspended };
-        match query.given("name") {
+        match query.filled("name") {
             Some(text) if text.chars().count() > MAX_SEARCHED => {
                 Err(ActionError::field("name", format!("write at most {MAX_SEARCHED} characters")))
             }

@@ -130,7 +130,7 @@ async fn ticket_page(
         files,
         max_files: MAX_PER_TICKET,
         statuses: statuses.into(),
-        status: filled.given("status").unwrap_or(TicketStatus::Answered.name()).to_owned(),
+        status: filled.filled("status").unwrap_or(TicketStatus::Answered.name()).to_owned(),
         text: filled.one("text").to_owned(),
         is_internal: filled.has("internal"),
         ticket,

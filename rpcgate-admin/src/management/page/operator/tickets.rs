@@ -72,7 +72,7 @@ async fn list(
     OperatorPage(page): OperatorPage,
     QueryFields(query): QueryFields,
 ) -> PageResult {
-    let status = query.given("status").unwrap_or(TicketStatus::Open.name());
+    let status = query.filled("status").unwrap_or(TicketStatus::Open.name());
     let status = TicketStatus::ALL.into_iter().find(|known| known.name() == status);
     let categories = TicketCategory::ALL.into_iter();
     let mut shown = WaitingTicketsPage {
@@ -90,9 +90,9 @@ async fn list(
     };
     let rest = query.query_without(&[cursor::BEFORE, cursor::AFTER, "done"]);
     let found = async {
-        let tenant = query.given("tenant").map(str::parse::<TenantId>).transpose();
+        let tenant = query.filled("tenant").map(str::parse::<TenantId>).transpose();
         let tenant = tenant.map_err(|_| ActionError::field("tenant", "give the identifier of a tenant"))?;
-        let category = query.given("category").map(|name| {
+        let category = query.filled("category").map(|name| {
             let known = TicketCategory::ALL.into_iter().find(|category| category.name() == name);
             known.ok_or_else(|| ActionError::field("category", "choose a category of the list"))
         });

@@ -171,7 +171,7 @@ async fn ask_factors(
     fields: FieldList,
 ) -> PageResult {
     let account = users::get(&app, id).await?;
-    let Some(reason) = fields.given("reason") else {
+    let Some(reason) = fields.filled("reason") else {
         let error = ActionError::field("reason", "say why: the user is told");
         return refused(&app, &page, id, "", error).await;
     };

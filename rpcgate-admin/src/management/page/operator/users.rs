@@ -59,15 +59,15 @@ async fn list(
         rows: Vec::new(),
         email: query.one("email").to_owned(),
         tenant: query.one("tenant").to_owned(),
-        is_filtered: query.given("email").is_some() || query.given("tenant").is_some(),
+        is_filtered: query.filled("email").is_some() || query.filled("tenant").is_some(),
         links: PageLinks::default(),
     };
     let found = async {
-        let tenant = query.given("tenant").map(str::parse::<TenantId>).transpose();
+        let tenant = query.filled("tenant").map(str::parse::<TenantId>).transpose();
         let tenant = tenant.map_err(|_| ActionError::field("tenant", "give the identifier of a tenant"))?;
-        let after = query.given(cursor::AFTER).map(str::parse::<UserId>).transpose();
+        let after = query.filled(cursor::AFTER).map(str::parse::<UserId>).transpose();
         let after = after.map_err(|_| ActionError::invalid("this is no place in this list"))?;
-        let filter = AccountFilter { email: query.given("email").map(str::to_owned), tenant };
+        let filter = AccountFilter { email: query.filled("email").map(str::to_owned), tenant };
         users::list(&app, &filter, after, SHOWN).await
     };
     match found.await {

@@ -1,6 +1,6 @@
 //! The weights of methods: the cost of a call, and the what-if questions about it.
 
-use super::what_if::{AnswerView, Asked, done, unanswered};
+use super::what_if::{AnswerView, WhatIfOutcome, done, unanswered};
 use crate::management::action::operator::price_notices;
 use crate::management::action::operator::weights::{self, MethodWeight};
 use crate::management::action::operator::what_if::{self, AskedWeight, WhatIf};
@@ -151,7 +151,7 @@ fn changed(shown: &WeightsPage, fields: &FieldList) -> Result<Vec<AskedWeight>, 
             asked.push(one);
         }
     }
-    if let Some(method) = fields.given("method") {
+    if let Some(method) = fields.filled("method") {
         if asked.iter().any(|one| one.method == method)
             || shown.rows.iter().any(|row| row.weight.method == method)
         {
@@ -175,7 +175,7 @@ async fn ask_or_save(
         let question = WhatIf { weights, plans: Vec::new() };
         if fields.one("do") != "save" {
             let answer = what_if::ask(&app, &context.actor, &question).await?;
-            return Ok(Asked::Answered(AnswerView::of(question.weights.len(), &answer)));
+            return Ok(WhatIfOutcome::Answered(AnswerView::of(question.weights.len(), &answer)));
         }
         // The affected tenants are known only before the change is saved.
         let notice = match shown.notify {
@@ -184,16 +184,16 @@ async fn ask_or_save(
         };
         let weights: Vec<_> = question.weights.iter().map(|one| (one.method.as_str(), one.cu)).collect();
         weights::put_all(&app, &context.expecting(&fields), chain, &weights).await?;
-        Ok(Asked::Saved(match notice {
-            Some(notice) => Some(price_notices::tell(&app, &context.actor, &notice).await),
+        Ok(WhatIfOutcome::Saved(match notice {
+            Some(notice) => Some(price_notices::notify(&app, &context.actor, &notice).await),
             None => None,
         }))
     };
     match asked.await {
-        Ok(Asked::Saved(told)) => {
+        Ok(WhatIfOutcome::Saved(told)) => {
             Ok(context.done(&format!("operator/weights/{chain}"), done(Done::WeightsSaved, told)))
         }
-        Ok(Asked::Answered(answer)) => {
+        Ok(WhatIfOutcome::Answered(answer)) => {
             Ok(ok(&WeightsPage { answer: Some(answer), version: FormVersion::sent(&fields), ..shown }))
         }
         Err(error) => {
@@ -208,7 +208,7 @@ async fn ask_or_save(
             let values: Vec<_> = shown.rows.iter().map(row).collect();
             rejected(error, LABELS, |problems| WeightsPage {
                 version: shown.version.again(&problems, &fields),
-                problems: problems.beside(values),
+                problems: problems.with_values(values),
                 ..shown
             })
         }

@@ -74,7 +74,7 @@ impl AnswerView {
 }
 
 /// The outcome of a form that asks or saves.
-pub(super) enum Asked {
+pub(super) enum WhatIfOutcome {
     Answered(AnswerView),
     /// The change is saved. If requested, the affected tenants were notified.
     Saved(Option<NotifiedTenants>),

@@ -118,7 +118,7 @@ impl UsageResult {
             is_truncated: view.truncated,
             is_empty: view.rows.is_empty(),
             windows: windows(usage),
-            kept: kept_text(view, kept),
+            kept: retention_text(view, kept),
             csv_path: choice.csv_path(),
             methods: methods(view),
             unfiltered: UsageChoice {
@@ -273,7 +273,7 @@ fn windows(usage: &Usage) -> Vec<WindowRow> {
     ]
 }
 
-fn kept_text(view: &UsageView, kept: &Retention) -> String {
+fn retention_text(view: &UsageView, kept: &Retention) -> String {
     let days = |length: Duration| grouped(length.as_secs() / DAY);
     let (events, ledger) = (days(kept.events), days(kept.ledger));
     match view.history_from {

@@ -1,6 +1,6 @@
 //! Tests that each mail links to the page of its subject.
 
-use crate::management::action::webhook_failures::{take_turns, tell_withheld};
+use crate::management::action::webhook_failures::{notify_of_withheld, take_turns};
 use crate::management::api::accounts::tests::{ask, mails};
 use crate::management::api::webhooks::tests::webhook;
 use crate::management::app_state::tests::{Site, Visitor};
@@ -40,7 +40,7 @@ async fn each_mail_leads_to_its_object() {
         ..EndpointTransitions::default()
     };
     take_turns(&site.app, &turns, |_| false, |_| false).await.unwrap();
-    tell_withheld(&site.app).await.unwrap();
+    notify_of_withheld(&site.app).await.unwrap();
     let operated = format!("/operator/tenants/{tenant}");
     for status in ["suspended", "active"] {
         done(&site, &operator, Method::PUT, &operated, json!({"status": status})).await;

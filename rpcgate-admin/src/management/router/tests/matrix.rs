@@ -898,7 +898,7 @@ async fn premises(
         let (tenant, project, key) = (tenant.to_string(), project.to_string(), key.to_string());
         let (plan, transport, chain) = ("free".into(), "http".into(), "eth".into());
         let answer = Explanation { tenant, project, key, plan, transport, chain, ..Explanation::default() };
-        store.answer_asked(asked, organisation.id, &answer).await.unwrap();
+        store.answer_explanation_request(asked, organisation.id, &answer).await.unwrap();
     }
     let mut premises = RouteFixture {
         tenant,
@@ -1098,9 +1098,9 @@ fn prepared(user: &User, at: Time) -> Audit {
 /// Returns the token of a passkey registration of the user, and the browser's answer.
 async fn made_key(site: &Site, user: &User, key: &mut SoftwareKey) -> (String, Value) {
     let app = &site.app;
-    let whose = (user.id, user.email.as_str(), "One");
     let site = app.passkeys.as_ref().unwrap();
-    let started = site.start_registration(&app.sealing, whose, Vec::new(), app.now()).unwrap();
+    let started =
+        site.start_registration(&app.sealing, user.id, &user.email, "One", Vec::new(), app.now()).unwrap();
     (started.token, key.make(&started.options).await)
 }
 
@@ -1132,7 +1132,7 @@ async fn app_code(site: &Site, Visitor { user, session, .. }: &Visitor, active: 
     let row = SealedFor { table: "totp", row: user.id.0 };
     let sealed = app.sealing.seal(row, secret.bytes()).unwrap();
     let entry = prepared(user, now);
-    assert!(app.store.offer_totp(user.id, &sealed, &entry, now).await.unwrap());
+    assert!(app.store.start_totp(user.id, &sealed, &entry, now).await.unwrap());
     let step = now.secs() / 30;
     if active {
         let whose = (user.id, *session);

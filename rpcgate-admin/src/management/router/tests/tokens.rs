@@ -104,7 +104,7 @@ async fn pending(site: &Site, access: &str) -> String {
         at: now,
         detail: String::new(),
     };
-    assert!(app.store.offer_totp(claims.sub, b"sealed", &entry, now).await.unwrap());
+    assert!(app.store.start_totp(claims.sub, b"sealed", &entry, now).await.unwrap());
     let codes = [app.recovery_codes.hash(claims.sub, RECOVERY_CODE).unwrap()];
     let whose = (claims.sub, SessionId(claims.sid));
     assert!(app.store.activate_totp(whose, b"sealed", 1, &codes, &entry).await.unwrap());

@@ -47,7 +47,7 @@ impl From<ListedVersion> for ConfigVersionJson {
             number: version.number,
             at: version.at.into(),
             source: version.scope.source().into(),
-            place: version.scope.place(),
+            place: version.scope.location(),
             host: version.host,
             who,
             user_id: version.user.map(|id| id.to_string()),

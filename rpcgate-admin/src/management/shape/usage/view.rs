@@ -361,7 +361,7 @@ impl From<ProjectLimits> for UsageLimits {
             cu_per_month,
             projects_with_quota,
             blocked_methods,
-            cooled,
+            throttled,
         } = limits;
         UsageLimits {
             tier: plan.tier.name(),
@@ -375,21 +375,21 @@ impl From<ProjectLimits> for UsageLimits {
             cu_per_month,
             projects_with_quota,
             blocked_methods,
-            cooled_keys: cooled.iter().map(CooledLimits::from).collect(),
+            cooled_keys: throttled.iter().map(CooledLimits::from).collect(),
         }
     }
 }
 
 impl From<&ThrottledKey> for CooledLimits {
-    fn from(cooled: &ThrottledKey) -> Self {
+    fn from(throttled: &ThrottledKey) -> Self {
         CooledLimits {
-            key: cooled.key.to_string(),
-            project_id: cooled.project.to_string(),
-            until: moment(cooled.until),
-            requests_per_minute: cooled.per_minute,
-            requests_per_hour: cooled.per_hour,
-            requests_per_day: cooled.per_day,
-            rps_limit: cooled.rps_limit,
+            key: throttled.key.to_string(),
+            project_id: throttled.project.to_string(),
+            until: moment(throttled.until),
+            requests_per_minute: throttled.per_minute,
+            requests_per_hour: throttled.per_hour,
+            requests_per_day: throttled.per_day,
+            rps_limit: throttled.rps_limit,
         }
     }
 }

@@ -34,7 +34,7 @@ impl Receiver {
     }
 
     async fn round(&mut self) -> Result<bool, ReadError> {
-        let wanted = Wanted::new([EventType::NewBlock]);
+        let wanted = EventFilter::new([EventType::NewBlock]);
         match self.follower.round(&self.reader, &self.nodes.read(), &wanted).await? {
             Finding::Nothing => return Ok(false),
             Finding::Start(block) => self.put(block),

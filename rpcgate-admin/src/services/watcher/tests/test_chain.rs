@@ -10,7 +10,7 @@ use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Facts, Finality, Method as ChainMethod};
 use rpcgate_core::event::{
-    BlockEvents, BlockReader, BlockRef, ChainEvent, EventType, NodeCalls, ReadError, Wanted,
+    BlockEvents, BlockReader, BlockRef, ChainEvent, EventFilter, EventType, NodeCalls, ReadError,
 };
 use serde_json::{Value, json};
 use std::collections::HashSet;
@@ -286,7 +286,7 @@ impl BlockReader for TreeReader {
         &'a self,
         node: &'a dyn NodeCalls,
         known: &'a BlockRef,
-        wanted: &'a Wanted,
+        wanted: &'a EventFilter,
     ) -> BoxFuture<'a, Result<Option<BlockEvents>, ReadError>> {
         Box::pin(async move {
             let Some(block) = self.block(node, "test_after", known.height).await? else { return Ok(None) };

@@ -45,7 +45,7 @@ fn owed(deeds: &[SampleRecord], tenant: TenantId, hours: &Range<u64>) -> Vec<Cha
     let mut owed: BTreeMap<Account<'_>, (Tier, u64, u64)> = BTreeMap::new();
     for deed in deeds.iter().filter(|deed| deed.tenant == tenant && hours.contains(&deed.arrival.hour())) {
         let is_charged = match deed.phase {
-            Phase::Whole | Phase::Begin => true,
+            Phase::Complete | Phase::Begin => true,
             Phase::Pushed => deed.transport == Transport::Ws,
             Phase::End => false,
         };

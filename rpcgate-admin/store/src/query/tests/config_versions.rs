@@ -64,7 +64,8 @@ async fn settings_that_need_a_restart_stay_in_force_as_at_the_start() {
         (Some("\"1B\""), Some("\"2B\""))
     );
     assert_eq!(one.waiting, ["cache.bytes"]);
-    let host: Vec<_> = running(Some("none")).await.into_iter().map(|one| one.version.scope.place()).collect();
+    let host: Vec<_> =
+        running(Some("none")).await.into_iter().map(|one| one.version.scope.location()).collect();
     assert_eq!(host, ["two", "one"], "of an unknown one, all on the machine");
     assert_eq!(store.running_configs(ConfigProgram::Gateway, None, "web-2").await.unwrap(), []);
     assert_eq!(store.running_configs(ConfigProgram::Management, None, "web-1").await.unwrap(), []);
@@ -139,7 +140,7 @@ async fn versions_of_a_program_are_bounded_and_the_one_it_was_started_with_stays
         store.record_config(&accepted("one", bytes, false, now()), now()).await.unwrap();
     }
     let versions = listed(&store).await;
-    let of_one: Vec<_> = versions.iter().filter(|one| one.scope.place() == "one").collect();
+    let of_one: Vec<_> = versions.iter().filter(|one| one.scope.location() == "one").collect();
     assert_eq!(of_one.len(), 201, "200 and the one of the start");
     assert_eq!(of_one.last().unwrap().number, first);
     assert_eq!(versions.len(), 202);

@@ -374,22 +374,30 @@ async fn an_endpoint_fails_from_its_first_failure_until_a_success() {
 async fn users_are_notified_of_an_endpoint_once_a_day_by_one_dispatcher() {
     let (_dir, store) = with_endpoints(&[1]).await;
     let one = WebhookId(1);
-    assert_eq!(store.tell_recovered(one, DAY, later(1)).await.unwrap(), None, "nobody knew that it failed");
-    let told = Some((TENANT, "https://1.example/".to_owned()));
-    assert_eq!(store.tell_failing(one, DAY, later(2)).await.unwrap(), told);
-    assert_eq!(store.tell_failing(one, DAY, later(86_401)).await.unwrap(), None);
-    assert_eq!(store.tell_recovered(one, DAY, later(3)).await.unwrap(), told);
-    assert_eq!(store.tell_recovered(one, DAY, later(4)).await.unwrap(), None);
-    assert_eq!(store.tell_failing(one, DAY, later(86_402)).await.unwrap(), told);
     assert_eq!(
-        store.tell_recovered(one, DAY, later(86_402)).await.unwrap(),
+        store.notify_of_recovered(one, DAY, later(1)).await.unwrap(),
+        None,
+        "nobody knew that it failed"
+    );
+    let told = Some((TENANT, "https://1.example/".to_owned()));
+    assert_eq!(store.notify_of_failing(one, DAY, later(2)).await.unwrap(), told);
+    assert_eq!(store.notify_of_failing(one, DAY, later(86_401)).await.unwrap(), None);
+    assert_eq!(store.notify_of_recovered(one, DAY, later(3)).await.unwrap(), told);
+    assert_eq!(store.notify_of_recovered(one, DAY, later(4)).await.unwrap(), None);
+    assert_eq!(store.notify_of_failing(one, DAY, later(86_402)).await.unwrap(), told);
+    assert_eq!(
+        store.notify_of_recovered(one, DAY, later(86_402)).await.unwrap(),
         None,
         "within a day of the last time"
     );
-    assert_eq!(store.tell_recovered(one, DAY, later(86_403)).await.unwrap(), told);
-    assert_eq!(store.tell_failing(WebhookId(9), DAY, later(2)).await.unwrap(), None);
+    assert_eq!(store.notify_of_recovered(one, DAY, later(86_403)).await.unwrap(), told);
+    assert_eq!(store.notify_of_failing(WebhookId(9), DAY, later(2)).await.unwrap(), None);
     store.delete_webhook(TENANT, one, later(86_404)).await.unwrap();
-    assert_eq!(store.tell_failing(one, DAY, later(300_000)).await.unwrap(), None, "nobody has it any more");
+    assert_eq!(
+        store.notify_of_failing(one, DAY, later(300_000)).await.unwrap(),
+        None,
+        "nobody has it any more"
+    );
 }
 
 // Shows (Webhooks).

@@ -1,6 +1,6 @@
 use super::*;
 use crate::query::explanations::MAX_ASKED;
-use crate::{AskedRequest, Explanation};
+use crate::{Explanation, ExplanationRequest};
 use rpcgate_core::caller::RequestId;
 
 const REQUEST: RequestId = RequestId(77);
@@ -13,19 +13,19 @@ fn explanation() -> Explanation {
 async fn a_gateway_finds_what_is_asked_and_its_answer_arrives() {
     let (_dir, store) = empty().await;
     let asked = store.ask_explanation(REQUEST, Some(TENANT), now()).await.unwrap();
-    let open = AskedRequest { id: asked, request: REQUEST, tenant: Some(TENANT) };
-    assert_eq!(store.asked_requests(later(1)).await.unwrap(), [open]);
+    let open = ExplanationRequest { id: asked, request: REQUEST, tenant: Some(TENANT) };
+    assert_eq!(store.open_explanation_requests(later(1)).await.unwrap(), [open]);
     assert_eq!(store.explanation(asked).await.unwrap(), None);
-    store.answer_asked(asked, TENANT, &explanation()).await.unwrap();
+    store.answer_explanation_request(asked, TENANT, &explanation()).await.unwrap();
     assert_eq!(store.explanation(asked).await.unwrap(), Some(explanation()));
-    assert_eq!(store.asked_requests(later(1)).await.unwrap(), []);
+    assert_eq!(store.open_explanation_requests(later(1)).await.unwrap(), []);
 }
 
 #[tokio::test]
 async fn an_answer_is_known_for_a_minute_to_its_owner_and_to_operators() {
     let (_dir, store) = empty().await;
     let asked = store.ask_explanation(REQUEST, None, now()).await.unwrap();
-    store.answer_asked(asked, TENANT, &explanation()).await.unwrap();
+    store.answer_explanation_request(asked, TENANT, &explanation()).await.unwrap();
     for (asker, expected) in [(None, true), (Some(TENANT), true), (Some(OTHER), false)] {
         let known = store.known_explanation(REQUEST, asker, later(59)).await.unwrap();
         assert_eq!(known.is_some(), expected, "{asker:?}");
@@ -38,10 +38,10 @@ async fn an_answer_is_known_for_a_minute_to_its_owner_and_to_operators() {
 async fn a_gateway_cannot_answer_to_another_tenant_than_the_owner() {
     let (_dir, store) = empty().await;
     let asked = store.ask_explanation(REQUEST, Some(OTHER), now()).await.unwrap();
-    store.answer_asked(asked, TENANT, &explanation()).await.unwrap();
+    store.answer_explanation_request(asked, TENANT, &explanation()).await.unwrap();
     assert_eq!(store.explanation(asked).await.unwrap(), None);
     store.end_asking(asked).await.unwrap();
-    store.answer_asked(asked, TENANT, &explanation()).await.unwrap();
+    store.answer_explanation_request(asked, TENANT, &explanation()).await.unwrap();
     assert_eq!(store.explanation(asked).await.unwrap(), None);
     for asker in [None, Some(TENANT), Some(OTHER)] {
         assert_eq!(store.known_explanation(REQUEST, asker, later(1)).await.unwrap(), None, "{asker:?}");
@@ -58,11 +58,15 @@ async fn unexplained_requests_count_like_explained_ones() {
         store.end_asking(asked).await.unwrap();
         assert_eq!(store.explanation(asked).await.unwrap(), None);
     }
-    assert_eq!(store.asked_requests(later(1)).await.unwrap(), [], "gateways search for it no more");
+    assert_eq!(
+        store.open_explanation_requests(later(1)).await.unwrap(),
+        [],
+        "gateways search for it no more"
+    );
     assert_eq!(store.known_explanation(REQUEST, None, later(1)).await.unwrap(), None);
     let refused = store.ask_explanation(REQUEST, Some(TENANT), later(59)).await;
     assert!(matches!(refused, Err(StoreError::Busy)), "{refused:?}");
-    store.answer_asked(asked, TENANT, &explanation()).await.unwrap();
+    store.answer_explanation_request(asked, TENANT, &explanation()).await.unwrap();
     let late = store.known_explanation(REQUEST, Some(TENANT), later(59)).await.unwrap();
     assert_eq!(late, Some(explanation()), "an answer that came late is given to the next who asks");
     store.ask_explanation(REQUEST, Some(TENANT), later(60)).await.unwrap();
@@ -112,7 +116,7 @@ async fn all_tenants_together_are_bounded_and_keep_no_operator_from_asking() {
     }
     let refused = store.ask_explanation(REQUEST, None, later(1)).await;
     assert!(matches!(refused, Err(StoreError::Busy)), "{refused:?}");
-    assert_eq!(store.asked_requests(later(1)).await.unwrap().len() as u64, 1_000 + MAX_ASKED);
+    assert_eq!(store.open_explanation_requests(later(1)).await.unwrap().len() as u64, 1_000 + MAX_ASKED);
     assert_eq!(store.sweep(later(60)).await.unwrap().explanations, 1_000);
     store.ask_explanation(REQUEST, Some(TENANT), later(60)).await.unwrap();
 }

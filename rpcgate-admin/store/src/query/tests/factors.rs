@@ -52,7 +52,7 @@ async fn open(store: &Store, id: u128) {
 }
 
 async fn offer(store: &Store, user: UserId, sealed: &[u8]) -> bool {
-    store.offer_totp(user, sealed, &entry("totp.offered"), now()).await.unwrap()
+    store.start_totp(user, sealed, &entry("totp.offered"), now()).await.unwrap()
 }
 
 async fn activate(store: &Store, sealed: &[u8], step: u64) -> bool {

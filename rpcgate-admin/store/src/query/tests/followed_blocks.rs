@@ -23,7 +23,7 @@ async fn watched() -> (TestDatabase, Store) {
 }
 
 fn block(height: u64, hash: &str) -> BlockRef {
-    BlockRef::new(height, hash, format!("before {hash}"), 1).with_place("a place")
+    BlockRef::new(height, hash, format!("before {hash}"), 1).with_position("a place")
 }
 
 /// Returns events of a block that one endpoint gets at once, and the other after two more blocks.
@@ -248,10 +248,10 @@ async fn a_watcher_writes_only_with_the_lease() {
         store.append_block(&LEASE, &second, &events(&second, 1), KEPT, later(30)).await.unwrap(),
         store.take_back(&LEASE, &block(1, "a"), later(30)).await.unwrap(),
         store.forget_followed(&LEASE, later(30)).await.unwrap(),
-        store.tell_phase(&LEASE, HealthPhase::Degraded, &second, &[], later(30)).await.unwrap(),
+        store.report_phase(&LEASE, HealthPhase::Degraded, &second, &[], later(30)).await.unwrap(),
     ];
     assert_eq!(lost, [WatchOutcome::LeaseLost; 4]);
-    assert_eq!((heights(&store).await, store.told_phase("eth").await.unwrap()), (vec![1], None));
+    assert_eq!((heights(&store).await, store.reported_phase("eth").await.unwrap()), (vec![1], None));
     let mine = WatchLease { watcher: 8, ..LEASE };
     store.release_chains(7, &["eth"], later(31)).await.unwrap();
     assert_eq!(store.append_block(&mine, &second, &[], KEPT, later(90)).await.unwrap(), WatchOutcome::Done);
@@ -281,10 +281,10 @@ async fn the_reported_phase_is_stored_with_its_deliveries() {
     let mut events = events(&last, 1);
     events[0].event.kind = EventType::Health;
     events[0].matched.truncate(1);
-    assert_eq!(store.told_phase("eth").await.unwrap(), None);
-    let told = store.tell_phase(&LEASE, HealthPhase::Degraded, &last, &events, now()).await.unwrap();
+    assert_eq!(store.reported_phase("eth").await.unwrap(), None);
+    let told = store.report_phase(&LEASE, HealthPhase::Degraded, &last, &events, now()).await.unwrap();
     assert_eq!(
-        (told, store.told_phase("eth").await.unwrap()),
+        (told, store.reported_phase("eth").await.unwrap()),
         (WatchOutcome::Done, Some(HealthPhase::Degraded))
     );
     store.take_back(&LEASE, &last, later(1)).await.map(drop).unwrap();

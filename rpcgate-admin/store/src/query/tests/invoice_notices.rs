@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    AccountNotice, InvoiceAmounts, InvoiceNews, InvoiceNumber, InvoiceSeller, InvoiceStatus, MailStored,
+    AccountNotice, InvoiceAmounts, InvoiceEvent, InvoiceNumber, InvoiceSeller, InvoiceStatus, MailStored,
     MailedNotice, NewInvoice, NotificationId, NotificationKind, OutgoingMail, PeriodClosed,
 };
 
@@ -63,20 +63,20 @@ async fn counts(store: &Store) -> (usize, i64, i64) {
 async fn news_of_an_invoice_are_claimed_with_their_mails_or_not_at_all() {
     let (_dir, store) = empty().await;
     let number = issued(&store).await;
-    let news = InvoiceNews::Issued;
+    let news = InvoiceEvent::Issued;
     // The last mail cannot be stored, after the claim, the notice and the first mail were.
     let (first, mails) = (notice(1), [mail(1), mail(1)]);
     let broken = MailedNotice { notice: &first, mails: &mails };
-    assert!(store.tell_of_invoice(number, news, Some(broken)).await.is_err());
+    assert!(store.notify_of_invoice(number, news, Some(broken)).await.is_err());
     assert_eq!(counts(&store).await, (1, 0, 0), "as if nothing had been tried");
     let mails = [mail(1), mail(2)];
     let whole = MailedNotice { notice: &first, mails: &mails };
-    let rooms = store.tell_of_invoice(number, news, Some(whole)).await.unwrap();
+    let rooms = store.notify_of_invoice(number, news, Some(whole)).await.unwrap();
     assert_eq!(rooms, Some(vec![MailStored::Found, MailStored::Found]));
     assert_eq!(counts(&store).await, (0, 1, 2));
     let (second, mails) = (notice(2), [mail(3)]);
     let again = MailedNotice { notice: &second, mails: &mails };
-    assert_eq!(store.tell_of_invoice(number, news, Some(again)).await.unwrap(), None);
+    assert_eq!(store.notify_of_invoice(number, news, Some(again)).await.unwrap(), None);
     assert_eq!(counts(&store).await, (0, 1, 2), "another program was faster");
 }
 
@@ -87,7 +87,7 @@ async fn a_reminder_is_claimed_once_and_only_of_an_open_invoice() {
     let number = issued(&store).await;
     let remind = async |sent, now, told| {
         store
-            .tell_of_invoice(number, InvoiceNews::Reminder { sent, now, suspends_at: None }, told)
+            .notify_of_invoice(number, InvoiceEvent::Reminder { sent, now, suspends_at: None }, told)
             .await
             .unwrap()
     };

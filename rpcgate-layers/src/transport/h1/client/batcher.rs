@@ -176,8 +176,8 @@ impl NodeBatcher {
         BatchedTry::Ended(match result {
             Ok(answer) => {
                 progress.arrive(gathered.client.clock.elapsed(), true);
-                let bytes = if let AnswerBody::Whole(body) = &answer.body { body.len() } else { 0 };
-                memory.take_whole(bytes).map(|()| answer).map_err(|_| TryFailure::Busy)
+                let bytes = if let AnswerBody::Complete(body) = &answer.body { body.len() } else { 0 };
+                memory.take_complete(bytes).map(|()| answer).map_err(|_| TryFailure::Busy)
             }
             Err(failure) => {
                 if matches!(failure.error(), NodeRequestError::Fault(fault) if !fault.sent) {
@@ -209,7 +209,9 @@ impl Gathered {
         }
         let ticket = held.next;
         held.next += 1;
-        let (number, body, path) = (call.number, call.body.clone(), call.path);
+        let number = call.number;
+        let body = call.body.clone();
+        let path = call.path;
         held.waiting.push(WaitingCall { ticket, number, body, path, outcome });
         let is_full = held.waiting.len() >= self.max_calls;
         drop(held);
@@ -285,12 +287,13 @@ impl Gathered {
         request: &NodeRequest,
         memory: &mut MemoryPermit,
     ) -> Result<NodeAnswer, TryFailure> {
-        let (mut ignored, mut unexplained) = (|_| {}, NodeTries::default());
+        let mut ignored = |_| {};
+        let mut unexplained = NodeTries::default();
         let mut progress = CallProgress::new(None, &mut ignored, &mut unexplained);
-        match self.client.send_alone(request, memory, (Reuse::Idle, false), &mut progress).await {
+        match self.client.send_alone(request, memory, Reuse::Idle, false, &mut progress).await {
             Err(TryFailure::IdleConnectionClosed { .. }) => {
                 // Boxed, because it is rare.
-                Box::pin(self.client.send_alone(request, memory, (Reuse::No, false), &mut progress)).await
+                Box::pin(self.client.send_alone(request, memory, Reuse::No, false, &mut progress)).await
             }
             result => result,
         }
@@ -299,12 +302,13 @@ impl Gathered {
     /// Gives each call its reply. Returns whether the connection may be used again, which it may not after a reply to a
     /// call that was not in the array.
     fn settle(&self, calls: Vec<WaitingCall>, answer: &NodeAnswer) -> bool {
-        let AnswerBody::Whole(body) = &answer.body else {
+        let AnswerBody::Complete(body) = &answer.body else {
             self.abandon(calls, Abandoned::TooLarge);
             return false;
         };
         let mut is_of_array = true;
-        let (rejects_the_gateway, has_failed) = (answer.rejects_the_gateway(), answer.has_failed());
+        let rejects_the_gateway = answer.rejects_the_gateway();
+        let has_failed = answer.has_failed();
         match replies(body, DEEPEST) {
             Ok(Replies::Many(many)) if !rejects_the_gateway && is_refusal(&many, calls.len()) => {
                 self.abandon(calls, Abandoned::NotAccepted);
@@ -312,7 +316,7 @@ impl Gathered {
             Ok(Replies::Many(many)) if !rejects_the_gateway => match numbers(&calls, body, &many) {
                 Ok(numbers) if numbers.iter().any(Option::is_some) => {
                     self.rest.clear();
-                    give_each(calls, body, (&many, &numbers), answer.node);
+                    give_each(calls, body, &many, &numbers, answer.node);
                 }
                 Ok(_) => self.abandon(calls, Abandoned::NotAccepted),
                 Err(OtherCall) => {
@@ -324,8 +328,9 @@ impl Gathered {
             Err(_) if !rejects_the_gateway && !has_failed => self.abandon(calls, Abandoned::NotAccepted),
             // The node, or a proxy before it, answers nothing at all, which has nothing to do with the array.
             _ => give_all(calls, || {
-                let (status, headers) = (answer.status, answer.headers.clone());
-                let body = AnswerBody::Whole(Bytes::new());
+                let status = answer.status;
+                let headers = answer.headers.clone();
+                let body = AnswerBody::Complete(Bytes::new());
                 Ok(NodeAnswer { node: answer.node, status, headers, body, ..NodeAnswer::unconnected() })
             }),
         }
@@ -337,7 +342,8 @@ impl Gathered {
     fn abandon(&self, calls: Vec<WaitingCall>, why: Abandoned) {
         self.counters.count_abandoned();
         let now = self.client.clock.elapsed();
-        let (node, number) = (self.client.node.config.name(), calls.len());
+        let node = self.client.node.config.name();
+        let number = calls.len();
         tracing::debug!(%node, calls = number, "an array of calls is abandoned: {}", why.text());
         if why != Abandoned::NoMemory {
             self.rest.fail(now);
@@ -401,8 +407,8 @@ fn array(calls: &[WaitingCall]) -> Bytes {
 /// Gives the same result to all calls whose clients are still there. One of them reports it for the node.
 fn give_all(calls: Vec<WaitingCall>, result: impl Fn() -> Result<NodeAnswer, TryFailure>) {
     let there = calls.into_iter().filter(|call| !call.outcome.is_closed());
-    for (place, call) in there.enumerate() {
-        let _ = call.outcome.send(BatchOutcome::Ended { result: result(), is_shared: place > 0 });
+    for (position, call) in there.enumerate() {
+        let _ = call.outcome.send(BatchOutcome::Ended { result: result(), is_shared: position > 0 });
     }
 }
 
@@ -411,7 +417,8 @@ fn give_all(calls: Vec<WaitingCall>, result: impl Fn() -> Result<NodeAnswer, Try
 fn give_each(
     calls: Vec<WaitingCall>,
     body: &Bytes,
-    (many, numbers): (&[ReplyMembers], &[Option<usize>]),
+    many: &[ReplyMembers],
+    numbers: &[Option<usize>],
     node: NodeIndex,
 ) {
     for call in calls {
@@ -423,7 +430,7 @@ fn give_each(
                 headers: HeaderMap::new(),
                 // A copy: a slice of the whole body would keep all other replies in memory while one client reads its
                 // own.
-                body: AnswerBody::Whole(Bytes::copy_from_slice(reply.whole.of(body))),
+                body: AnswerBody::Complete(Bytes::copy_from_slice(reply.span.of(body))),
                 framed: true,
                 ..NodeAnswer::unconnected()
             }),
@@ -473,8 +480,8 @@ impl Drop for JoinedCall<'_, '_> {
         }
         let left = {
             let mut held = self.queue.lock();
-            let place = held.waiting.iter().position(|call| call.ticket == self.ticket);
-            place.map(|place| held.waiting.remove(place))
+            let position = held.waiting.iter().position(|call| call.ticket == self.ticket);
+            position.map(|position| held.waiting.remove(position))
         };
         if left.is_none() {
             self.progress.set_sent(true);

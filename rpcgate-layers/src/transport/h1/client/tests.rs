@@ -18,7 +18,7 @@ async fn a_node_sees_only_the_gateways_request() {
     let mut ask = call("{\"id\":1}");
     ask.headers.insert("apikey", HeaderValue::from_static("secret"));
     ask.headers.insert("x-forwarded-for", HeaderValue::from_static("1.2.3.4"));
-    fixture.whole(ask).await.unwrap();
+    fixture.complete(ask).await.unwrap();
     let version = env!("CARGO_PKG_VERSION");
     let expected = format!(
         "POST /v3/?key=k HTTP/1.1\r\nhost: {}\r\naccept-encoding: identity\r\nuser-agent: rpcgate/{version}\r\n\
@@ -36,7 +36,7 @@ async fn a_rest_call_is_sent_to_a_path_below_the_url() {
     let mut ask = call("");
     (ask.method, ask.path) = (Method::GET, Some(PathAndQuery::from_static("/v2/x?y=1")));
     ask.headers.insert("accept", HeaderValue::from_static("text/plain"));
-    fixture.whole(ask).await.unwrap();
+    fixture.complete(ask).await.unwrap();
     let [seen] = &node.seen()[..] else { panic!("one request") };
     assert!(seen.starts_with("GET /api/v2/x?y=1 HTTP/1.1\r\n"), "{seen}");
     assert!(seen.contains("\r\naccept: text/plain\r\n"), "{seen}");
@@ -256,9 +256,11 @@ async fn a_body_that_ends_with_the_connection_is_returned_whole_or_not_at_all() 
     let node = failing(0, async |mut wire| wire.write("HTTP/1.0 200 OK\r\n\r\n{\"result\":1}").await).await;
     let fixture = PoolFixture::new(&[&node]);
     let answer = fixture.pool.ask(&call("a"), &mut MemoryPermit::default()).await.unwrap();
-    assert!(!answer.framed && matches!(answer.body, AnswerBody::Whole(ref body) if body == "{\"result\":1}"));
+    assert!(
+        !answer.framed && matches!(answer.body, AnswerBody::Complete(ref body) if body == "{\"result\":1}")
+    );
     assert_eq!(
-        fixture.whole(NodeRequest { buffer: 11, broadcast: true, ..call("a") }).await,
+        fixture.complete(NodeRequest { buffer: 11, broadcast: true, ..call("a") }).await,
         Err(undecodable())
     );
 }
@@ -293,9 +295,11 @@ async fn compressed_answers_are_decoded_within_bounds() {
     let fixture = PoolFixture::new(&[&node]);
     let ask = NodeRequest { buffer: 10, max: text.len(), ..call("a") };
     let answer = fixture.pool.ask(&ask.clone(), &mut MemoryPermit::default()).await.unwrap();
-    assert!(answer.headers.is_empty() && matches!(answer.body, AnswerBody::Whole(ref body) if *body == text));
+    assert!(
+        answer.headers.is_empty() && matches!(answer.body, AnswerBody::Complete(ref body) if *body == text)
+    );
     for max in [text.len() - 1, body.len() - 1] {
-        let error = fixture.whole(NodeRequest { max, ..ask.clone() }).await;
+        let error = fixture.complete(NodeRequest { max, ..ask.clone() }).await;
         assert_eq!(error, Err(Fault::sent(Cause::Oversize).into()), "{max}");
     }
 }

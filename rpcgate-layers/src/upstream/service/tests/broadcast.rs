@@ -47,7 +47,8 @@ async fn a_transaction_goes_to_as_many_nodes_as_are_configured_and_is_metered_on
 
 #[tokio::test]
 async fn by_default_one_node_gets_a_transaction() {
-    let (one, two) = (ScriptedNode::always(answer(TAKEN)).await, ScriptedNode::always(answer(TAKEN)).await);
+    let one = ScriptedNode::always(answer(TAKEN)).await;
+    let two = ScriptedNode::always(answer(TAKEN)).await;
     let site = site(&[&one, &two], 1);
     site.send(SEND).await;
     assert_eq!(one.seen().len() + two.seen().len(), 1);
@@ -68,7 +69,8 @@ async fn that_a_node_knew_it_before_is_an_answer_only_if_no_node_takes_it() {
 
 #[tokio::test]
 async fn the_first_node_that_takes_it_answers_and_what_became_of_the_others_is_explained() {
-    let (hanging, good) = (silent().await, ScriptedNode::always(answer(TAKEN)).await);
+    let hanging = silent().await;
+    let good = ScriptedNode::always(answer(TAKEN)).await;
     let site = site(&[&hanging, &good], 2);
     let calls = site.settle(SEND).await;
     assert_eq!(states(&calls), [format!("whole {TAKEN}")]);
@@ -109,7 +111,8 @@ async fn the_copies_at_other_nodes_run_to_their_end_when_the_first_node_has_take
 // Shows (Nodes and cache).
 #[tokio::test]
 async fn the_copies_have_the_time_of_the_call_and_no_more() {
-    let (hanging, good) = (silent().await, ScriptedNode::always(answer(TAKEN)).await);
+    let hanging = silent().await;
+    let good = ScriptedNode::always(answer(TAKEN)).await;
     let nodes = [&hanging, &good].map(|node| NodeConfig::new(node.url().parse().unwrap())).to_vec();
     let retry = crate::nodes::RetryPolicy::default().with_deadline(Duration::from_millis(100));
     let limits = PoolLimits::default().with_broadcast_nodes(2).with_retry(retry);
@@ -120,8 +123,8 @@ async fn the_copies_have_the_time_of_the_call_and_no_more() {
 
 #[tokio::test]
 async fn a_node_that_fails_costs_nothing_and_if_all_fail_the_call_does() {
-    let (bad, good) =
-        (ScriptedNode::always(status(500, "oh")).await, ScriptedNode::always(answer(TAKEN)).await);
+    let bad = ScriptedNode::always(status(500, "oh")).await;
+    let good = ScriptedNode::always(answer(TAKEN)).await;
     assert_eq!(site(&[&bad, &good], 2).send(SEND).await.1, TAKEN);
     let refusing = [Refusing::new(), Refusing::new()];
     let urls: Vec<_> = refusing.iter().map(Refusing::url).collect();

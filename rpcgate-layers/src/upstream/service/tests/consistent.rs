@@ -20,7 +20,9 @@ const ANSWER: &str = r#"whole {"id":0,"result":["a","none"],"jsonrpc":"2.0"}"#;
 // it, and gets their height.
 #[tokio::test]
 async fn only_nodes_that_have_reached_the_height_answer_and_their_height_is_returned() {
-    let (low, high, unknown) = (echo().await, echo().await, echo().await);
+    let low = echo().await;
+    let high = echo().await;
+    let unknown = echo().await;
     let site = Site::new(&[&low, &high, &unknown]);
     site.pool.pool.raise_height(0, 90);
     site.pool.pool.raise_height(1, 100);
@@ -102,7 +104,8 @@ async fn a_height_that_a_node_returns_to_a_client_is_known_of_it_from_then_on() 
 
 #[tokio::test]
 async fn a_call_of_a_batch_that_only_a_node_behind_takes_is_refused_alone() {
-    let (low, high) = (echo().await, echo().await);
+    let low = echo().await;
+    let high = echo().await;
     let node = |node: &ScriptedNode, only: &[&str], except: &[&str]| {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let methods = rpcgate_core::chain::NodeMethods::new(names(only), names(except));

@@ -65,7 +65,8 @@ async fn a_stored_answer_has_no_try() {
     let site = Site::new(&[&node]);
     let cache = site.cache();
     let call = r#"{"id":1,"method":"toy_read"}"#;
-    let (first, second) = (site.remembered(&cache, call).await, site.remembered(&cache, call).await);
+    let first = site.remembered(&cache, call).await;
+    let second = site.remembered(&cache, call).await;
     assert_eq!((uses(&first), first.tries.len()), (vec![CacheUse::Miss], 1));
     assert_eq!((uses(&second), second.tries.len()), (vec![CacheUse::Hit], 0));
 }

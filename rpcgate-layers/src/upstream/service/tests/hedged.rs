@@ -23,7 +23,8 @@ async fn lasting(good: usize) -> ScriptedNode {
 // Shows (Nodes and cache).
 #[tokio::test]
 async fn a_hedged_call_is_metered_once_and_both_its_tries_are_explained() {
-    let (slow, good) = (lasting(32).await, echo().await);
+    let slow = lasting(32).await;
+    let good = echo().await;
     let hedge = HedgePolicy::default().with_at_least(Duration::from_millis(20));
     let limits = PoolLimits::default().with_hedge(Some(hedge));
     let nodes = [&slow, &good].map(|node| NodeConfig::new(node.url().parse().unwrap()));

@@ -51,7 +51,8 @@ fn tries(tries: &NodeTries) -> Vec<(NodeChoice, u16, TryEnd)> {
 // without cost.
 #[tokio::test]
 async fn a_call_goes_to_a_node_that_takes_its_method_else_it_is_not_available() {
-    let (traces, full) = (echo().await, echo().await);
+    let traces = echo().await;
+    let full = echo().await;
     let site = site(vec![
         taking(&traces, &["probe_*", "toy_id"], &[]),
         taking(&full, &[], &["probe_*", "toy_send"]),
@@ -73,7 +74,8 @@ async fn a_call_goes_to_a_node_that_takes_its_method_else_it_is_not_available() 
 // Shows (Nodes and cache): A batch is split by the nodes that take its calls.
 #[tokio::test]
 async fn a_batch_is_split_by_the_nodes_that_take_its_calls_and_joined_in_order() {
-    let (traces, full) = (echo().await, echo().await);
+    let traces = echo().await;
+    let full = echo().await;
     let site = site(vec![taking(&traces, &["probe_*"], &[]), taking(&full, &[], &["probe_*", "toy_id"])]);
     let states = site
         .states_of(
@@ -98,7 +100,9 @@ async fn a_batch_is_split_by_the_nodes_that_take_its_calls_and_joined_in_order()
 // Shows (Nodes and cache): Health and retries consider the nodes that take a call.
 #[tokio::test]
 async fn health_and_retries_are_among_the_nodes_that_take_the_call() {
-    let (bad, other, good) = (ScriptedNode::always(status(500, "oh")).await, echo().await, echo().await);
+    let bad = ScriptedNode::always(status(500, "oh")).await;
+    let other = echo().await;
+    let good = echo().await;
     let nodes =
         vec![taking(&bad, &[], &[]), taking(&other, &[], &["toy_scan"]), taking(&good, &["toy_scan"], &[])];
     let site = site(nodes);
@@ -126,7 +130,8 @@ fn with_archive(pruned: &ScriptedNode, archive: &ScriptedNode) -> Vec<NodeConfig
 // Shows (Nodes and cache): An archive answers a read whose node has pruned the state, and it is metered once.
 #[tokio::test]
 async fn an_archive_answers_a_read_whose_node_has_pruned_the_state_and_it_is_metered_once() {
-    let (pruned, archive) = (erring(PRUNED).await, echo().await);
+    let pruned = erring(PRUNED).await;
+    let archive = echo().await;
     let site = site(with_archive(&pruned, &archive));
     let calls = site.settle(r#"{"id":1,"method":"toy_block"}"#).await;
     assert_eq!(states(&calls), [r#"["toy_block","none"]"#]);
@@ -141,7 +146,8 @@ async fn an_archive_answers_a_read_whose_node_has_pruned_the_state_and_it_is_met
 // Shows (Nodes and cache).
 #[tokio::test]
 async fn only_the_calls_of_a_batch_without_history_go_to_an_archive() {
-    let (pruned, archive) = (erring(PRUNED).await, echo().await);
+    let pruned = erring(PRUNED).await;
+    let archive = echo().await;
     let site = site(with_archive(&pruned, &archive));
     let states = site
         .states_of(r#"[{"id":1,"method":"toy_scan"},{"id":2,"method":"a","params":[2]},{"id":3,"method":"b","params":[3]}]"#)
@@ -154,7 +160,8 @@ async fn only_the_calls_of_a_batch_without_history_go_to_an_archive() {
 // Shows (Nodes and cache).
 #[tokio::test]
 async fn an_archive_is_not_asked_for_other_errors_nor_for_broadcasts_nor_twice() {
-    let (pruned, archive) = (erring(PRUNED).await, erring(PRUNED).await);
+    let pruned = erring(PRUNED).await;
+    let archive = erring(PRUNED).await;
     let site = site(with_archive(&pruned, &archive));
     let state = site.states_of(r#"{"id":1,"method":"toy_send"}"#).await;
     assert!(state[0].contains("pruned") && archive.seen().is_empty(), "{state:?}");
@@ -170,7 +177,8 @@ async fn an_archive_is_not_asked_for_other_errors_nor_for_broadcasts_nor_twice()
 // Shows (Nodes and cache).
 #[tokio::test]
 async fn if_the_archive_fails_the_client_gets_the_first_answer() {
-    let (pruned, refusing) = (erring(PRUNED).await, Refusing::new());
+    let pruned = erring(PRUNED).await;
+    let refusing = Refusing::new();
     let archive = NodeConfig::new(refusing.url().parse().unwrap()).with_archive(true);
     let site = site(vec![archive, NodeConfig::new(pruned.url().parse().unwrap())]);
     let (code, body) = site.send(r#"{"jsonrpc":"2.0","id":1,"method":"other"}"#).await;
@@ -182,7 +190,8 @@ async fn if_the_archive_fails_the_client_gets_the_first_answer() {
 // first answer is used.
 #[tokio::test]
 async fn an_archive_is_asked_within_the_retry_budget_alone() {
-    let (pruned, archive) = (erring(PRUNED).await, erring(PRUNED).await);
+    let pruned = erring(PRUNED).await;
+    let archive = erring(PRUNED).await;
     let retry = RetryPolicy::default().with_budget(RetryBudget::default().with_min_per_sec(0));
     let limits = PoolLimits::default().with_retry(retry);
     let site = Site::of(Fixture::new(), PoolFixture::of(with_archive(&pruned, &archive), limits));

@@ -20,18 +20,19 @@ fn keeper(
         let made = made.clone();
         Box::pin(async move {
             while let Some(request) = wire.request().await {
-                wire.write(answer(&kept(request.split_once("\r\n\r\n").unwrap().1, mark, &made))).await;
+                wire.write(answer(&stored(request.split_once("\r\n\r\n").unwrap().1, mark, &made))).await;
             }
         })
     }
 }
 
-fn kept(body: &str, mark: &str, made: &AtomicUsize) -> String {
+fn stored(body: &str, mark: &str, made: &AtomicUsize) -> String {
     let Ok(ParsedBody::Single(Ok(call))) = parse(body.as_bytes(), &Limits::default()) else {
         panic!("such calls travel alone: {body}")
     };
     let of = |span: rpcgate_core::json::Span| std::str::from_utf8(span.of(body.as_bytes())).unwrap();
-    let (id, params) = (call.id.map_or("null", of), call.params.map_or("", of));
+    let id = call.id.map_or("null", of);
+    let params = call.params.map_or("", of);
     let answer = match call.method.text(body.as_bytes()) {
         "toy_make" => format!("\"result\":\"0x{mark}{:02x}\"", made.fetch_add(1, SeqCst)),
         "toy_use" if (0..made.load(SeqCst)).any(|n| params == format!("[\"0x{mark}{n:02x}\"]")) => {
@@ -68,9 +69,11 @@ async fn is_at(site: &Site, id: &str, mark: &str) {
 // while the node is drained (promise 80).
 #[tokio::test]
 async fn a_filter_is_used_at_the_node_that_made_it_and_each_id_names_its_node() {
-    let (a, b) = (keeping("a").await, keeping("b").await);
+    let a = keeping("a").await;
+    let b = keeping("b").await;
     let site = Site::new(&[&a, &b]);
-    let (mut ids, mut marks) = (Vec::new(), Vec::new());
+    let mut ids = Vec::new();
+    let mut marks = Vec::new();
     for _ in 0..8 {
         let id = make(&site).await;
         assert_eq!(id.len(), 2 + 8 + 3, "{id}");
@@ -97,10 +100,12 @@ async fn a_filter_is_used_at_the_node_that_made_it_and_each_id_names_its_node() 
 // reads a filter twice, and a filter is never cached (promise 80).
 #[tokio::test]
 async fn an_id_that_names_no_node_is_not_found_and_reaches_no_node() {
-    let (a, b) = (keeping("a").await, keeping("b").await);
+    let a = keeping("a").await;
+    let b = keeping("b").await;
     let site = Site::new(&[&a, &b]);
     let id = make(&site).await;
-    let (only_a, only_b) = (Site::new(&[&a]), Site::new(&[&b]));
+    let only_a = Site::new(&[&a]);
+    let only_b = Site::new(&[&b]);
     let gone = if &id[10..11] == "a" { &only_b } else { &only_a };
     assert_eq!(gone.send(using(&id)).await, (200, NOT_FOUND.to_owned()), "its node is gone");
     let seen = a.seen().len() + b.seen().len();
@@ -138,9 +143,12 @@ async fn an_id_that_names_no_node_is_not_found_and_reaches_no_node() {
 // Shows (Nodes and cache).
 #[tokio::test]
 async fn the_items_of_a_batch_go_each_to_its_node_and_the_others_as_usual() {
-    let (a, b) = (keeping("a").await, keeping("b").await);
-    let (at_a, at_b) = (Site::new(&[&a]), Site::new(&[&b]));
-    let (one, two) = (make(&at_a).await, make(&at_b).await);
+    let a = keeping("a").await;
+    let b = keeping("b").await;
+    let at_a = Site::new(&[&a]);
+    let at_b = Site::new(&[&b]);
+    let one = make(&at_a).await;
+    let two = make(&at_b).await;
     let site = Site::new(&[&a, &b]);
     let item = |n: usize, method: &str, params: &str| {
         format!(r#"{{"jsonrpc":"2.0","id":{n},"method":"{method}","params":[{params}]}}"#)
@@ -172,7 +180,8 @@ async fn the_items_of_a_batch_go_each_to_its_node_and_the_others_as_usual() {
 // Shows (Nodes and cache).
 #[tokio::test]
 async fn a_drained_node_still_serves_what_it_has_made_and_makes_nothing_new() {
-    let (a, b) = (keeping("a").await, keeping("b").await);
+    let a = keeping("a").await;
+    let b = keeping("b").await;
     let id = make(&Site::new(&[&a])).await;
     let drains = NodeDrains::default();
     let node = |node: &ScriptedNode| {
@@ -225,7 +234,8 @@ async fn a_node_without_http_is_not_found_by_http() {
 
 #[tokio::test]
 async fn an_unreachable_node_fails_and_is_not_reported_to_have_forgotten() {
-    let (gone, well) = (Refusing::new(), keeping("b").await);
+    let gone = Refusing::new();
+    let well = keeping("b").await;
     let id = NodeConfig::new(gone.url().parse().unwrap()).digits;
     let id = format!("0x{}a00", std::str::from_utf8(id.as_bytes()).unwrap());
     let site = Site::of(Fixture::new(), PoolFixture::with(&[gone.url(), well.url()], PoolLimits::default()));

@@ -13,7 +13,7 @@ async fn streamed(site: &Site, call: &'static str, limits: ReplyLimits) -> Resul
     let pending = join(calls, usize::MAX);
     let body = match pending.flow {
         Some(flow) => ReplyBody::flowing(flow, pending.tally),
-        None => ReplyBody::whole(pending.body),
+        None => ReplyBody::complete(pending.body),
     };
     let hint = http_body::Body::size_hint(&body).exact();
     let bytes = body.collect().await?.to_bytes();
@@ -150,7 +150,8 @@ async fn a_late_answer_is_never_that_to_another_call() {
 #[tokio::test]
 async fn an_answer_to_another_call_closes_its_connection_and_is_tried_at_another_node() {
     let other = |id: &'static str| ScriptedNode::always(answer(&format!(r#"{{"id":{id},"result":1}}"#)));
-    let (stale, good) = (other("7").await, other("0").await);
+    let stale = other("7").await;
+    let good = other("0").await;
     let site = Site::new(&[&stale, &good]);
     for _ in 0..4 {
         assert_eq!(site.send(READ).await.1, r#"{"id":0,"result":1}"#);
@@ -188,7 +189,8 @@ async fn an_answer_without_an_id_counts_only_on_a_connection_that_has_shown_none
 async fn the_answers_to_another_array_are_a_failed_try() {
     let array =
         |first: usize| answer(&format!(r#"[{{"id":{first},"result":1}},{{"id":{},"result":2}}]"#, first + 1));
-    let (stale, good) = (ScriptedNode::always(array(128)).await, ScriptedNode::always(array(0)).await);
+    let stale = ScriptedNode::always(array(128)).await;
+    let good = ScriptedNode::always(array(0)).await;
     let site = Site::new(&[&stale, &good]);
     for _ in 0..4 {
         assert_eq!(site.states_of(r#"[{"id":1,"method":"a"},{"id":2,"method":"b"}]"#).await, ["1", "2"]);

@@ -26,7 +26,8 @@ async fn good(site: &Site, body: &'static str, calls: usize) -> usize {
 #[tokio::test]
 async fn a_node_that_fails_at_once_is_not_preferred_and_its_calls_are_answered_by_another() {
     for error in [BUSY, BROKEN] {
-        let (bad, well) = (erring(error).await, echo().await);
+        let bad = erring(error).await;
+        let well = echo().await;
         let site = site(&[&bad, &well]);
         assert_eq!(good(&site, r#"{"jsonrpc":"2.0","id":1,"method":"toy_id"}"#, 200).await, 200, "{error}");
         assert!(bad.seen().len() < 5, "{error} {}", bad.seen().len());
@@ -37,7 +38,8 @@ async fn a_node_that_fails_at_once_is_not_preferred_and_its_calls_are_answered_b
 // Shows (Nodes and cache).
 #[tokio::test]
 async fn a_node_that_answers_everything_with_unknown_errors_loses_its_calls() {
-    let (bad, well) = (erring(REVERTED).await, echo().await);
+    let bad = erring(REVERTED).await;
+    let well = echo().await;
     let site = site(&[&bad, &well]);
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"toy_id"}"#;
     let before = good(&site, call, 100).await;
@@ -48,7 +50,8 @@ async fn a_node_that_answers_everything_with_unknown_errors_loses_its_calls() {
 
 #[tokio::test]
 async fn a_call_is_metered_once_and_the_second_try_is_explained() {
-    let (bad, well) = (erring(BUSY).await, echo().await);
+    let bad = erring(BUSY).await;
+    let well = echo().await;
     let site = site(&[&bad, &well]);
     let mut choices = Vec::new();
     for _ in 0..2 {
@@ -64,7 +67,8 @@ async fn a_call_is_metered_once_and_the_second_try_is_explained() {
 #[tokio::test]
 async fn if_no_node_can_serve_a_call_its_client_gets_the_nodes_error_and_is_not_charged() {
     for error in [BUSY, r#"{"code":-32000,"message":"no data"}"#] {
-        let (one, two) = (erring(error).await, erring(error).await);
+        let one = erring(error).await;
+        let two = erring(error).await;
         let site = site(&[&one, &two]);
         let body = site.send(r#"{"jsonrpc":"2.0","id":1,"method":"toy_block"}"#).await.1;
         assert_eq!(body, format!(r#"{{"jsonrpc":"2.0","id":1,"error":{error}}}"#));
@@ -75,7 +79,8 @@ async fn if_no_node_can_serve_a_call_its_client_gets_the_nodes_error_and_is_not_
 
 #[tokio::test]
 async fn an_error_of_the_callers_own_is_passed_and_charged_and_not_asked_of_another_node() {
-    let (one, two) = (erring(REVERTED).await, erring(REVERTED).await);
+    let one = erring(REVERTED).await;
+    let two = erring(REVERTED).await;
     let site = site(&[&one, &two]);
     for _ in 0..10 {
         assert!(site.send(r#"{"jsonrpc":"2.0","id":1,"method":"toy_block"}"#).await.1.contains("reverted"));
@@ -86,7 +91,8 @@ async fn an_error_of_the_callers_own_is_passed_and_charged_and_not_asked_of_anot
 
 #[tokio::test]
 async fn a_method_of_no_table_that_one_node_lacks_is_served_by_another() {
-    let (bad, well) = (erring(BROKEN).await, echo().await);
+    let bad = erring(BROKEN).await;
+    let well = echo().await;
     let site = site(&[&bad, &well]);
     let body = r#"{"jsonrpc":"2.0","id":1,"method":"unlisted"}"#;
     assert_eq!(good(&site, body, 200).await, 200);
@@ -96,7 +102,8 @@ async fn a_method_of_no_table_that_one_node_lacks_is_served_by_another() {
 
 #[tokio::test]
 async fn an_invented_method_uses_spare_retries_alone_and_counts_against_no_node() {
-    let (one, two) = (erring(BROKEN).await, erring(BROKEN).await);
+    let one = erring(BROKEN).await;
+    let two = erring(BROKEN).await;
     let site = site(&[&one, &two]);
     for _ in 0..40 {
         site.send(r#"{"jsonrpc":"2.0","id":1,"method":"invented"}"#).await;
@@ -112,7 +119,8 @@ async fn an_invented_method_uses_spare_retries_alone_and_counts_against_no_node(
 // Shows (Nodes and cache).
 #[tokio::test]
 async fn a_broadcast_that_a_node_cannot_serve_is_not_sent_again_and_not_charged() {
-    let (one, two) = (erring(BUSY).await, erring(BUSY).await);
+    let one = erring(BUSY).await;
+    let two = erring(BUSY).await;
     let site = site(&[&one, &two]);
     assert!(site.send(r#"{"jsonrpc":"2.0","id":1,"method":"toy_send"}"#).await.1.contains("busy"));
     assert_eq!(one.seen().len() + two.seen().len(), 1);
@@ -122,7 +130,8 @@ async fn a_broadcast_that_a_node_cannot_serve_is_not_sent_again_and_not_charged(
 // Shows (Nodes and cache).
 #[tokio::test]
 async fn only_the_unserved_calls_of_a_batch_go_to_another_node() {
-    let (bad, well) = (erring(BUSY).await, echo().await);
+    let bad = erring(BUSY).await;
+    let well = echo().await;
     let site = site(&[&bad, &well]);
     for _ in 0..2 {
         let states = site
@@ -137,7 +146,8 @@ async fn only_the_unserved_calls_of_a_batch_go_to_another_node() {
 // Shows (Nodes and cache).
 #[tokio::test]
 async fn reads_are_asked_again_within_the_retry_budget_alone() {
-    let (one, two) = (erring(BUSY).await, erring(BUSY).await);
+    let one = erring(BUSY).await;
+    let two = erring(BUSY).await;
     let nodes = [&one, &two].map(|node| NodeConfig::new(node.url().parse().unwrap())).to_vec();
     let retry = RetryPolicy::default().with_budget(RetryBudget::default().with_min_per_sec(0));
     let limits = PoolLimits::default().with_retry(retry);
@@ -152,7 +162,8 @@ async fn reads_are_asked_again_within_the_retry_budget_alone() {
 #[tokio::test]
 async fn a_node_that_is_broken_for_one_method_keeps_the_others() {
     // The node answers `toy_scan`, and fails at `toy_id`.
-    let (half, well) = (erring(BROKEN).await, echo().await);
+    let half = erring(BROKEN).await;
+    let well = echo().await;
     let site = site(&[&half, &well]);
     for _ in 0..40 {
         assert!(site.send(r#"{"jsonrpc":"2.0","id":1,"method":"toy_id"}"#).await.1.contains("result"));

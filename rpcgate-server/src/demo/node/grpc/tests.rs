@@ -181,7 +181,8 @@ async fn the_faults_of_the_dial_are_carried_out() {
     let mut failing = Dial::new(3);
     failing.error_rate = 1.0;
     let (_node, grpc) = served("tron", failing);
-    let (mut cuts, mut pages) = (0, 0);
+    let mut cuts = 0;
+    let mut pages = 0;
     for _ in 0..40 {
         let address = grpc.url().strip_prefix("grpc://").unwrap();
         let request = Request::post(format!("http://{address}{NEWEST}")).body(Body::empty()).unwrap();

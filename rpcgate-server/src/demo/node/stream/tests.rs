@@ -200,7 +200,8 @@ async fn a_slow_stream_writes_few_bytes_at_a_time() {
     }
     // A ping with an empty mask: its pong has 2 + 20 bytes.
     stream.write_all(&[&[0x89, 0x94, 0, 0, 0, 0][..], &[b'x'; 20]].concat()).await.expect("written");
-    let (mut read, mut pieces) = (0, 0);
+    let mut read = 0;
+    let mut pieces = 0;
     while read < 22 {
         read += stream.read(&mut bytes).await.expect("a piece");
         pieces += 1;

@@ -173,7 +173,8 @@ fn refusals(Basis { standings, .. }: &Basis, found: &UsageOfAll, effects: &mut E
 pub(super) fn quota_hours(
     Basis { hours, weights, .. }: &Basis,
     near: &[NearProject],
-    (of_projects, of_methods): (&[ProjectUnits], &[MethodUse]),
+    of_projects: &[ProjectUnits],
+    of_methods: &[MethodUse],
     effects: &mut Effects,
 ) {
     let mut calls: BTreeMap<(ProjectId, u64), Vec<&MethodUse>> = BTreeMap::new();

@@ -73,18 +73,14 @@ async fn ship_more(site: &Site, deeds: &[SampleRecord]) {
 }
 
 /// Makes calls of a method by a key, `hours_ago` hours before noon.
-pub(in super::super) fn calls(
-    key: u128,
-    hours_ago: u64,
-    (method, calls, cu): (&str, u32, u32),
-) -> SampleRecord {
+pub(in super::super) fn calls(key: u128, hours_ago: u64, method: &str, calls: u32, cu: u32) -> SampleRecord {
     let line = SampleLine { calls, cu: calls * cu, ..item(method) };
     let arrival = Time::from_secs(NOON.secs() - hours_ago * SECONDS_OF_HOUR);
     SampleRecord { chain: "eth", ..deed(key, arrival, vec![line]) }
 }
 
 /// Makes admitted requests of a key, `hours_ago` hours before noon, and calls that its windows refused.
-pub(in super::super) fn requests(key: u128, hours_ago: u64, (admitted, refused): (u32, u32)) -> SampleRecord {
+pub(in super::super) fn requests(key: u128, hours_ago: u64, admitted: u32, refused: u32) -> SampleRecord {
     let line =
         SampleLine { calls: refused, cu: 0, status: 429, outcome: Outcome::Refused, ..item("eth_chainId") };
     let items = if refused == 0 { Vec::new() } else { vec![line] };
@@ -137,14 +133,14 @@ async fn a_weight_changes_the_units_and_the_amount_of_those_who_call_the_method(
     ship(
         &site,
         &[
-            calls(110, 0, ("eth_call", 3, 15)),
-            calls(110, 0, ("eth_getLogs", 2, 75)),
-            calls(111, 100, ("eth_getLogs", 1, 75)),
-            calls(210, 700, ("eth_getLogs", 4, 75)),
-            calls(310, 1, ("eth_call", 5, 15)),
-            calls(410, 1, ("eth_getLogs", 6, 75)),
-            calls(110, 30 * 24, ("eth_getLogs", 9, 75)),
-            calls(510, 1, ("eth_getLogs", 9, 75)),
+            calls(110, 0, "eth_call", 3, 15),
+            calls(110, 0, "eth_getLogs", 2, 75),
+            calls(111, 100, "eth_getLogs", 1, 75),
+            calls(210, 700, "eth_getLogs", 4, 75),
+            calls(310, 1, "eth_call", 5, 15),
+            calls(410, 1, "eth_getLogs", 6, 75),
+            calls(110, 30 * 24, "eth_getLogs", 9, 75),
+            calls(510, 1, "eth_getLogs", 9, 75),
         ],
     )
     .await;
@@ -164,8 +160,8 @@ async fn unlisted_items_are_summed_and_nothing_is_lost() {
         tenant(&site, id, Tier::Standard, None).await;
     }
     let mut deeds: Vec<_> =
-        (1..=104).map(|id| calls(u128::from(id) * 100 + 10, 1, ("eth_getLogs", id, 75))).collect();
-    deeds.push(calls(10_510, 1, ("eth_call", 1, 15)));
+        (1..=104).map(|id| calls(u128::from(id) * 100 + 10, 1, "eth_getLogs", id, 75)).collect();
+    deeds.push(calls(10_510, 1, "eth_call", 1, 15));
     ship(&site, &deeds).await;
     let answer = asked(&site, &[weight("eth_getLogs", 76)], &[]).await;
     let listed: Vec<_> = answer.tenants.iter().map(|one| one.tenant.0).collect();
@@ -209,7 +205,7 @@ async fn a_price_changes_the_amount_of_tenants_on_the_plan_alone() {
     tenant(&site, 5, Tier::Standard, Some(own.id)).await;
     tenant(&site, 6, Tier::Standard, Some(open.id)).await;
     tenant(&site, 7, Tier::Free, None).await;
-    ship(&site, &[1, 2, 3, 4, 5, 6, 7].map(|id| calls(id * 100 + 10, 1, ("eth_call", 2, 15)))).await;
+    ship(&site, &[1, 2, 3, 4, 5, 6, 7].map(|id| calls(id * 100 + 10, 1, "eth_call", 2, 15))).await;
     let answer = asked(&site, &[], &[plan("standard", &[("price_per_cu", 11)])]).await;
     let before = 30 * STANDARD;
     assert_eq!(amounts_of(&answer), [(1, before, 330), (4, before, 330), (6, before, 330)]);
@@ -236,13 +232,13 @@ async fn windows_refuse_what_is_beyond_them_in_hours_and_days() {
     ship(
         &site,
         &[
-            requests(110, 2, (40, 0)),
-            requests(110, 1, (25, 0)),
-            requests(111, 1, (30, 0)),
-            requests(110, 48, (31, 3)),
-            requests(210, 1, (29, 4)),
-            requests(310, 1, (90, 0)),
-            requests(410, 1, (2_500, 70)),
+            requests(110, 2, 40, 0),
+            requests(110, 1, 25, 0),
+            requests(111, 1, 30, 0),
+            requests(110, 48, 31, 3),
+            requests(210, 1, 29, 4),
+            requests(310, 1, 90, 0),
+            requests(410, 1, 2_500, 70),
         ],
     )
     .await;
@@ -276,11 +272,11 @@ async fn a_quota_is_used_up_for_more_hours_if_calls_weigh_more() {
     ship(
         &site,
         &[
-            calls(110, 40, ("eth_getLogs", 1_000, 75)),
-            calls(210, 40, ("eth_getLogs", 1_000, 75)),
-            calls(310, 40, ("eth_getLogs", 1_000, 75)),
-            calls(310, 30, ("eth_call", 1_000, 15)),
-            calls(310, 25, ("eth_getLogs", 200, 75)),
+            calls(110, 40, "eth_getLogs", 1_000, 75),
+            calls(210, 40, "eth_getLogs", 1_000, 75),
+            calls(310, 40, "eth_getLogs", 1_000, 75),
+            calls(310, 30, "eth_call", 1_000, 15),
+            calls(310, 25, "eth_getLogs", 200, 75),
         ],
     )
     .await;
@@ -382,8 +378,8 @@ async fn those_who_would_pay_more_are_known_by_name() {
     for (id, tier) in [(1, Tier::Standard), (2, Tier::Standard), (3, Tier::Free), (4, Tier::Standard)] {
         tenant(&site, id, tier, None).await;
     }
-    ship(&site, &[1, 2, 3].map(|id| calls(id * 100 + 10, 1, ("eth_getLogs", 2, 75)))).await;
-    ship_more(&site, &[calls(410, 1, ("eth_call", 2, 15))]).await;
+    ship(&site, &[1, 2, 3].map(|id| calls(id * 100 + 10, 1, "eth_getLogs", 2, 75))).await;
+    ship_more(&site, &[calls(410, 1, "eth_call", 2, 15)]).await;
     let found = async |cu| {
         let question = WhatIf { weights: vec![weight("eth_getLogs", cu)], plans: vec![] };
         payers(&site.app, &operator(), &question).await.unwrap()

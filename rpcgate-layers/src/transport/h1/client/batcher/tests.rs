@@ -74,7 +74,7 @@ async fn all_of(
     fixture: &PoolFixture,
     numbers: impl IntoIterator<Item = usize>,
 ) -> Vec<Result<String, NodeRequestError>> {
-    join_all(numbers.into_iter().map(|number| fixture.whole(read(number)))).await
+    join_all(numbers.into_iter().map(|number| fixture.complete(read(number)))).await
 }
 
 fn own(numbers: impl IntoIterator<Item = usize>) -> Vec<Result<String, NodeRequestError>> {
@@ -123,7 +123,7 @@ async fn each_call_of_an_array_counts_and_once_more_if_it_is_sent_alone_afterwar
     let fixture = limited(&rejecting, 8);
     assert_eq!(all_of(&fixture, 0..4).await, own(0..4));
     assert_eq!((counts(&fixture), month_calls(&fixture)), ((1, 4, 1), 8));
-    assert_eq!(fixture.whole(read(9)).await, Err(NodeRequestError::AtLimit));
+    assert_eq!(fixture.complete(read(9)).await, Err(NodeRequestError::AtLimit));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -136,7 +136,7 @@ async fn calls_of_many_tasks_on_several_threads_each_get_their_own_answer() {
             for number in (0..20).map(|n| task * 100 + n) {
                 let said = pool.ask(&read(number), &mut MemoryPermit::default()).await.unwrap();
                 let expected = reply(&number.to_string());
-                assert!(matches!(said.body, AnswerBody::Whole(ref body) if *body == expected), "{said:?}");
+                assert!(matches!(said.body, AnswerBody::Complete(ref body) if *body == expected), "{said:?}");
             }
         })
     });
@@ -154,7 +154,7 @@ async fn a_call_that_is_alone_is_sent_as_it_is() {
     let node = good().await;
     let fixture = fixture(&[&node]);
     let other = NodeRequest { batchable: None, ..read(1) };
-    let (one, two) = tokio::join!(fixture.whole(read(0)), fixture.whole(other));
+    let (one, two) = tokio::join!(fixture.complete(read(0)), fixture.complete(other));
     assert_eq!([one, two], [Ok(reply("0")), Ok(reply("1"))]);
     assert_eq!((node.seen().len(), counts(&fixture)), (2, (0, 0, 0)));
     assert!(!node.seen().iter().any(|request| is_array(request)));
@@ -165,11 +165,11 @@ async fn a_call_waits_for_the_configured_time_and_no_longer_if_the_array_is_full
     let node = good().await;
     let policy = patient().with_max_calls(3).with_wait(Duration::from_secs(1));
     let fixture = PoolFixture::with(&[node.url()], limits(policy));
-    let first = fixture.whole(read(0));
+    let first = fixture.complete(read(0));
     let second = async {
         tokio::task::yield_now().await;
         tokio::time::sleep(Duration::from_millis(1)).await;
-        fixture.whole(read(1)).await
+        fixture.complete(read(1)).await
     };
     let (first, second) = tokio::join!(first, second);
     assert_eq!([first, second], [Ok(reply("0")), Ok(reply("1"))]);
@@ -365,13 +365,14 @@ async fn a_failed_array_is_a_failed_try_of_each_of_its_calls_and_one_failure_of_
     let limits = limits(patient()).with_retry(retry);
     let fixture = PoolFixture::with(&[status.url()], limits);
     let reject = |answer: NodeAnswer| -> Result<(), _> {
-        assert!(matches!(answer.body, AnswerBody::Whole(ref body) if body.is_empty()));
+        assert!(matches!(answer.body, AnswerBody::Complete(ref body) if body.is_empty()));
         Err(Fault::sent(Cause::Status(answer.status.as_u16())))
     };
     let asked = (0..8).map(|number| {
         let pool = fixture.pool.clone();
         async move {
-            let (mut memory, mut tries) = (MemoryPermit::default(), NodeTries::default());
+            let mut memory = MemoryPermit::default();
+            let mut tries = NodeTries::default();
             pool.ask_classified(&read(number), None, &mut memory, (&mut |_| {}, &mut tries), reject).await
         }
     });
@@ -396,7 +397,8 @@ async fn a_failure_at_a_second_node_is_recorded_even_after_an_array_failed_at_th
     let asked = (0..2).map(|number| {
         let pool = fixture.pool.clone();
         async move {
-            let (mut memory, mut tries) = (MemoryPermit::default(), NodeTries::default());
+            let mut memory = MemoryPermit::default();
+            let mut tries = NodeTries::default();
             pool.ask_classified(&read(number), None, &mut memory, (&mut |_| {}, &mut tries), reject).await
         }
     });
@@ -413,11 +415,14 @@ async fn a_call_whose_client_leaves_before_it_is_sent_leaves_no_hole_and_was_not
     let fixture = fixture(&[&node]);
     let is_sent = AtomicBool::new(false);
     let mut on_sent = |sent| is_sent.store(sent, Relaxed);
-    let (request, mut memory, mut tries) = (read(0), MemoryPermit::default(), NodeTries::default());
+    let request = read(0);
+    let mut memory = MemoryPermit::default();
+    let mut tries = NodeTries::default();
     let noted = (&mut on_sent as &mut crate::nodes::progress::OnSent<'_>, &mut tries);
     let mut leaves = Box::pin(fixture.pool.ask_classified(&request, None, &mut memory, noted, Ok));
     assert!((&mut leaves).now_or_never().is_none());
-    let (mut one, mut two) = (Box::pin(fixture.whole(read(1))), Box::pin(fixture.whole(read(2))));
+    let mut one = Box::pin(fixture.complete(read(1)));
+    let mut two = Box::pin(fixture.complete(read(2)));
     assert!((&mut one).now_or_never().is_none() && (&mut two).now_or_never().is_none());
     drop(leaves);
     let (one, two) = tokio::join!(one, two);
@@ -435,11 +440,12 @@ async fn a_call_that_another_took_along_was_sent_although_its_client_leaves_at_o
         let is_sent = AtomicBool::new(false);
         let mut on_sent = |sent| is_sent.store(sent, Relaxed);
         let request = NodeRequest { hedge, ..read(0) };
-        let (mut memory, mut tries) = (MemoryPermit::default(), NodeTries::default());
+        let mut memory = MemoryPermit::default();
+        let mut tries = NodeTries::default();
         let noted = (&mut on_sent as &mut crate::nodes::progress::OnSent<'_>, &mut tries);
         let mut leaves = Box::pin(fixture.pool.ask_classified(&request, None, &mut memory, noted, Ok));
         assert!((&mut leaves).now_or_never().is_none());
-        let mut stays = Box::pin(fixture.whole(read(1)));
+        let mut stays = Box::pin(fixture.complete(read(1)));
         assert!((&mut stays).now_or_never().is_none(), "the array is full and sent");
         drop(leaves);
         assert_eq!(stays.await, Ok(reply("1")));
@@ -453,7 +459,8 @@ fn the_first_connected_client_of_a_failed_array_reports_the_failure() {
     let (calls, mut receivers): (Vec<_>, Vec<_>) = (0..3)
         .map(|number| {
             let (outcome, receiver) = oneshot::channel();
-            let (ticket, body) = (number as u64, Bytes::new());
+            let ticket = number as u64;
+            let body = Bytes::new();
             (WaitingCall { ticket, number, body, path: None, outcome }, receiver)
         })
         .unzip();
@@ -499,7 +506,8 @@ proptest! {
         let body = Bytes::from(all(said));
         let (calls, receivers): (Vec<_>, Vec<_>) = (0..order.len()).map(|number| {
             let (outcome, receiver) = oneshot::channel();
-            let (ticket, body) = (number as u64, Bytes::new());
+            let ticket = number as u64;
+            let body = Bytes::new();
             (WaitingCall { ticket, number, body, path: None, outcome }, receiver)
         }).unzip();
         let Ok(Replies::Many(many)) = replies(&body, DEEPEST) else { panic!("an array") };
@@ -507,14 +515,14 @@ proptest! {
         let Ok(Replies::Many(others)) = replies(&other, DEEPEST) else { panic!("an array") };
         prop_assert!(numbers(&calls, &other, &others).is_err(), "a reply to a call that is not in the array");
         let Ok(numbers) = numbers(&calls, &body, &many) else { panic!("all are in the array") };
-        give_each(calls, &body, (&many, &numbers), NodeIndex(0));
+        give_each(calls, &body, &many, &numbers, NodeIndex(0));
         for (number, mut receiver) in receivers.into_iter().enumerate() {
             let Ok(BatchOutcome::Ended { result, is_shared: false }) = receiver.try_recv() else {
                 panic!("call {number} has no outcome of its own")
             };
             match result {
                 Ok(answer) => prop_assert!(
-                    answered[number] && matches!(answer.body, AnswerBody::Whole(ref body) if *body == text(&number))
+                    answered[number] && matches!(answer.body, AnswerBody::Complete(ref body) if *body == text(&number))
                 ),
                 Err(failure) => {
                     prop_assert!(!answered[number]);
