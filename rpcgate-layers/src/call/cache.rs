@@ -95,7 +95,7 @@ struct CacheState {
 impl CacheLayer {
     /// Creates a layer that stores answers in `replies`. `clock` decides when they expire.
     pub fn new(replies: Arc<dyn ReplyStore>, clock: Arc<dyn Clock>) -> Self {
-        CacheLayer { shared: CacheState::new(replies, clock, Arc::new(TokioSpawn)), way: Native }
+        CacheLayer { shared: CacheState::new(replies, clock, Arc::new(TokioSpawn)), mode: Native }
     }
 
     /// Creates a layer that uses `spawn` to continue a call with followers after its own client has disconnected. It
@@ -103,7 +103,7 @@ impl CacheLayer {
     #[must_use]
     pub fn with_spawn(&self, spawn: Arc<dyn Spawn>) -> Self {
         let CacheState { replies, clock, .. } = &*self.shared;
-        CacheLayer { shared: CacheState::new(replies.clone(), clock.clone(), spawn), way: Native }
+        CacheLayer { shared: CacheState::new(replies.clone(), clock.clone(), spawn), mode: Native }
     }
 }
 

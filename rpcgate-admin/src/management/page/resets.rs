@@ -28,8 +28,8 @@ pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/password/forgot", get(form).merge(post(forgot)))
         .route(RESET_PATH, get(link).merge(post(reset)))
-        .route("/forgot", get(redirect))
-        .route("/reset", get(redirect))
+        .route("/forgot", get(to_current_address))
+        .route("/reset", get(to_current_address))
 }
 
 #[derive(Template)]
@@ -64,7 +64,7 @@ struct Reset {
 }
 
 /// Redirects to the current address of the page, with the token of the link.
-async fn redirect(page: GatePage) -> PageResult {
+async fn to_current_address(page: GatePage) -> PageResult {
     Ok(redirect(&page.frame.root, &format!("password/{}", page.frame.here)))
 }
 

@@ -142,11 +142,11 @@ impl CacheLayer {
     where
         F: for<'r> Fn(&'r R) -> Option<Cow<'r, str>>,
     {
-        let tell = ByKey { key, rule: MethodRule::UNLISTED.cached(CacheRule::Short(ttl)) };
+        let extract = ByKey { key, rule: MethodRule::UNLISTED.cached(CacheRule::Short(ttl)) };
         let replies = Arc::new(BoundedReplies::new(64 << 20));
         CacheLayer {
             shared: CacheState::new(replies, Arc::new(SystemClock::new()), Arc::new(TokioSpawn)),
-            way: ForeignCache { tell, keeping: AcceptAll, chain: None },
+            mode: ForeignCache { extract, keeping: AcceptAll, chain: None },
         }
     }
 }
@@ -244,7 +244,7 @@ where
             let head = height(chain.as_deref());
             KeepTask { shared, chain, head, leads: Leads::default(), key, rule, keeping }
         };
-        let found = tell.describe(&request, |call| {
+        let found = extract.describe(&request, |call| {
             if !call.rule.cache.is_cached() || call.rule.flags.has(Flags::BROADCAST) {
                 return None;
             }

@@ -142,7 +142,7 @@ async fn claim(
     news: InvoiceEvent,
     prepared: Option<PreparedNotice>,
 ) -> Result<bool, ActionError> {
-    let told = prepared.as_ref().map(PreparedNotice::told);
+    let told = prepared.as_ref().map(PreparedNotice::notice);
     let Some(rooms) = app.store.notify_of_invoice(invoice.number, news, told).await? else {
         return Ok(false);
     };

@@ -70,7 +70,7 @@ pub async fn review(
     };
     let tenant = request.map(|request| request.tenant);
     let store = actor.audited_store(&app.store, tenant, (action, id, tier), now);
-    let notice = told.as_ref().map(PreparedNotice::told);
+    let notice = told.as_ref().map(PreparedNotice::notice);
     let (request, rooms) =
         store.review_limit_request(id, verdict, note.as_deref(), actor.user.id, notice, now).await?;
     app.mails.stored(rooms);

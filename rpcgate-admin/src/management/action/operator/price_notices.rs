@@ -201,9 +201,9 @@ mod tests {
             site.visitor(Some(TenantId(id)), Role::Developer).await;
         }
         let made = [
-            calls(110, 1, ("eth_getLogs", 2, 75)),
-            calls(210, 1, ("eth_getLogs", 1, 75)),
-            calls(310, 1, ("eth_call", 2, 15)),
+            calls(110, 1, "eth_getLogs", 2, 75),
+            calls(210, 1, "eth_getLogs", 1, 75),
+            calls(310, 1, "eth_call", 2, 15),
         ];
         ship(&site, &made).await;
         site
@@ -294,7 +294,7 @@ mod tests {
         for id in 1..=many {
             tenant(&site, id, Tier::Standard, None).await;
         }
-        let made: Vec<_> = (1..=many).map(|id| calls(id * 100 + 10, 1, ("eth_getLogs", 1, 75))).collect();
+        let made: Vec<_> = (1..=many).map(|id| calls(id * 100 + 10, 1, "eth_getLogs", 1, 75)).collect();
         ship(&site, &made).await;
         let asked = question(vec![weight("eth_getLogs", 90)]);
         let refused = prepare(&site.app, &operator(), &asked).await.unwrap_err();

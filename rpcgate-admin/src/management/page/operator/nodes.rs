@@ -271,7 +271,7 @@ impl Confirmed for NodeDrain {
         // The form carries the intended state: another operator may have drained the node meanwhile.
         let drains = fields.one("to") == "drained";
         let NodeUse { chain, node, is_last, .. } = &self.found;
-        nodes::drain(app, &page.actor, (chain, node), (drains, *is_last)).await?;
+        nodes::drain(app, &page.actor, chain, node, drains, *is_last).await?;
         Ok(page.done("operator/nodes", if drains { Done::NodeDrained } else { Done::NodeResumed }))
     }
 }

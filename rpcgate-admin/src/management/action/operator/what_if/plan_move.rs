@@ -115,10 +115,10 @@ mod tests {
         ship(
             &site,
             &[
-                calls(110, 1, ("eth_call", 2, 15)),
-                requests(110, 3, (2_500, 70)),
-                calls(210, 1, ("eth_call", 100, 15)),
-                requests(210, 3, (2_500, 900)),
+                calls(110, 1, "eth_call", 2, 15),
+                requests(110, 3, 2_500, 70),
+                calls(210, 1, "eth_call", 100, 15),
+                requests(210, 3, 2_500, 900),
             ],
         )
         .await;

@@ -84,7 +84,7 @@ pub(in super::super) fn requests(key: u128, hours_ago: u64, admitted: u32, refus
     let line =
         SampleLine { calls: refused, cu: 0, status: 429, outcome: Outcome::Refused, ..item("eth_chainId") };
     let items = if refused == 0 { Vec::new() } else { vec![line] };
-    SampleRecord { windowed: admitted, items, ..calls(key, hours_ago, ("eth_chainId", 1, 0)) }
+    SampleRecord { windowed: admitted, items, ..calls(key, hours_ago, "eth_chainId", 1, 0) }
 }
 
 pub(in super::super) fn weight(method: &str, cu: u32) -> AskedWeight {
