@@ -53,7 +53,10 @@ async fn an_empty_redis_is_seeded_once_from_the_database() {
     let seed = Arc::new(LateSeed { restored, is_there: AtomicBool::new(false), asked: AtomicU64::new(0) });
     let first = Arc::new(RedisCounters::new(&settings, seed.clone()).unwrap());
     until("seeding", || first.standing() == CounterState::Seeding && seed.asked.load(Relaxed) > 0).await;
-    assert!(matches!(first.take(&caller, 1, NOW), Answer::Now(WindowCount { refused: None, .. })), "no call waits");
+    assert!(
+        matches!(first.take(&caller, 1, NOW), Answer::Now(WindowCount { refused: None, .. })),
+        "no call waits"
+    );
     seed.is_there.store(true, Relaxed);
     let second = joined(&settings, seed.clone()).await;
     until("counting together", || first.standing() == CounterState::Together).await;

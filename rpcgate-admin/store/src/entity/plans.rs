@@ -1,12 +1,13 @@
 //! Limits of plans that operators set; null means as configured.
 
+use rpcgate_core::plan::Tier;
 use sea_orm::entity::prelude::*;
 
 #[derive(Clone, PartialEq, Eq, Debug, DeriveEntityModel)]
 #[sea_orm(table_name = "plans")]
 pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
-    pub(crate) tier: String,
+    pub(crate) tier: Tier,
     pub(crate) per_minute: Option<i64>,
     pub(crate) per_hour: Option<i64>,
     pub(crate) per_day: Option<i64>,

@@ -68,10 +68,10 @@ impl Store {
                 .order_by_asc(Column::Id)
                 .limit(limit);
             if let Some(project) = project {
-                some = some.filter(webhooks::Column::ProjectId.eq(Uuid::from_u128(project.0)));
+                some = some.filter(webhooks::Column::ProjectId.eq(project));
             }
             if let Some(after) = after {
-                some = some.filter(Column::Id.gt(Uuid::from_u128(after.0)));
+                some = some.filter(Column::Id.gt(after));
             }
             let rows = some.into_model::<Row>().all(database).await?;
             rows.into_iter().map(subscription).collect()
@@ -90,7 +90,7 @@ impl Store {
                 .column(webhooks::Column::ProjectId)
                 .distinct()
                 .join(JoinType::InnerJoin, webhooks::Relation::Project.def())
-                .filter(projects::Column::TenantId.eq(Uuid::from_u128(tenant.0)));
+                .filter(projects::Column::TenantId.eq(tenant));
             let found = found.into_tuple::<Uuid>().all(database).await?;
             Ok(found.into_iter().map(|id| ProjectId(id.as_u128())).collect())
         })

@@ -59,7 +59,7 @@ pub(super) async fn charged_to_all(
         .column_as(Column::Units.sum().cast_as("bigint"), "all_units")
         .filter(Column::Hour.gte(stored(hours.start)))
         .filter(Column::Hour.lt(stored(hours.end)))
-        .filter(Condition::all().add_option(only.map(|tenant| Column::Tenant.eq(Uuid::from_u128(tenant.0)))))
+        .filter(Condition::all().add_option(only.map(|tenant| Column::Tenant.eq(tenant))))
         .group_by(Column::Tenant)
         .group_by(Column::Price);
     let rows: Vec<(Uuid, i64, i64)> = sums.into_tuple().all(database).await?;
@@ -87,7 +87,7 @@ impl UsageStore {
                 // PostgreSQL's sum of bigints is a numeric.
                 .column_as(Column::Calls.sum().cast_as("bigint"), "all_calls")
                 .column_as(Column::Units.sum().cast_as("bigint"), "all_units")
-                .filter(Column::Tenant.eq(Uuid::from_u128(tenant.0)))
+                .filter(Column::Tenant.eq(tenant))
                 .filter(Column::Hour.gte(stored(hours.start)))
                 .filter(Column::Hour.lt(stored(hours.end)))
                 .group_by(Column::Project)

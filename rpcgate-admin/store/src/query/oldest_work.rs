@@ -5,13 +5,11 @@ use super::invoices::{Invoice, InvoiceNumber, InvoiceStatus};
 use super::limit_requests::{LimitRequest, RequestStatus};
 use super::ticket_status::TicketStatus;
 use super::tickets::SupportTicket;
-use super::value::moment;
 use crate::entity::{invoices, limit_requests, tickets};
 use crate::{Store, StoreError};
 use rpcgate_core::clock::Time;
 use sea_orm::sea_query::Condition;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
-use uuid::Uuid;
 
 const MAX_OLDEST: u64 = 1_000;
 
@@ -28,10 +26,8 @@ impl Store {
     ) -> Result<Vec<LimitRequest>, StoreError> {
         use limit_requests::{Column, Entity};
         let later = after.map(|(at, id)| {
-            let same = Condition::all()
-                .add(Column::CreatedAt.eq(moment(at)))
-                .add(Column::Id.gt(Uuid::from_u128(id.0)));
-            Condition::any().add(Column::CreatedAt.gt(moment(at))).add(same)
+            let same = Condition::all().add(Column::CreatedAt.eq(at)).add(Column::Id.gt(id));
+            Condition::any().add(Column::CreatedAt.gt(at)).add(same)
         });
         let oldest = Entity::find()
             .filter(Column::Status.eq(RequestStatus::Pending.name()))
@@ -39,10 +35,7 @@ impl Store {
             .order_by_asc(Column::CreatedAt)
             .order_by_asc(Column::Id)
             .limit(limit.min(MAX_OLDEST));
-        self.read(async |database| {
-            oldest.all(database).await?.into_iter().map(LimitRequest::try_from).collect()
-        })
-        .await
+        self.read(async |database| Ok(oldest.all(database).await?)).await
     }
 
     /// Returns the tickets that wait for an operator, the oldest first, starting after `after`: at most `limit`, and at
@@ -57,10 +50,8 @@ impl Store {
     ) -> Result<Vec<SupportTicket>, StoreError> {
         use tickets::{Column, Entity};
         let later = after.map(|(at, id)| {
-            let same = Condition::all()
-                .add(Column::CreatedAt.eq(moment(at)))
-                .add(Column::Id.gt(Uuid::from_u128(id.0)));
-            Condition::any().add(Column::CreatedAt.gt(moment(at))).add(same)
+            let same = Condition::all().add(Column::CreatedAt.eq(at)).add(Column::Id.gt(id));
+            Condition::any().add(Column::CreatedAt.gt(at)).add(same)
         });
         let oldest = Entity::find()
             .filter(Column::Status.eq(TicketStatus::Open.name()))
@@ -93,7 +84,7 @@ impl Store {
         });
         let oldest = Entity::find()
             .filter(Column::Status.eq(InvoiceStatus::Open.name()))
-            .filter(Column::DueAt.lte(moment(now)))
+            .filter(Column::DueAt.lte(now))
             .filter(Condition::all().add_option(later))
             .order_by_asc(Column::Year)
             .order_by_asc(Column::Serial)

@@ -71,7 +71,7 @@ pub(super) async fn replace_figures(
 ) -> Result<(), StoreError> {
     let (row, given) = row(tier, change)?;
     let fee = fee_of(transaction, tier).await?;
-    Entity::delete_by_id(tier.name()).exec(transaction).await?;
+    Entity::delete_by_id(tier).exec(transaction).await?;
     if !given.is_empty() {
         Entity::insert(row).exec_without_returning(transaction).await?;
     }
@@ -82,7 +82,7 @@ pub(super) async fn replace_figures(
 }
 
 async fn fee_of(transaction: &DatabaseTransaction, tier: Tier) -> Result<Option<u64>, StoreError> {
-    let row = Entity::find_by_id(tier.name()).one(transaction).await?;
+    let row = Entity::find_by_id(tier).one(transaction).await?;
     Ok(row.map(|row| plan(&row)).transpose()?.and_then(|plan| plan.monthly_fee))
 }
 
@@ -111,7 +111,7 @@ fn row(tier: Tier, change: &PlanChange) -> Result<(ActiveModel, Vec<Column>), St
         (Column::MonthlyFeeCents, "monthly_fee_cents", change.monthly_fee),
     ];
     let given: Vec<Column> = figures.iter().filter(|f| f.2.is_some()).map(|f| f.0).collect();
-    let mut row = ActiveModel { tier: Set(tier.name().into()), ..Default::default() };
+    let mut row = ActiveModel { tier: Set(tier), ..Default::default() };
     for (column, name, value) in figures {
         let value = value.map(|value| number(name, value)).transpose()?;
         sea_orm::ActiveModelTrait::set(&mut row, column, value.into());

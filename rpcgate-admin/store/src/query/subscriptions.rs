@@ -116,7 +116,7 @@ impl Store {
         after: Option<(Time, SubscriptionId)>,
         limit: u64,
     ) -> Result<Vec<WebhookSubscription>, StoreError> {
-        let mut its = of_tenant(tenant).filter(Column::WebhookId.eq(Uuid::from_u128(webhook.0)));
+        let mut its = of_tenant(tenant).filter(Column::WebhookId.eq(webhook));
         if let Some((at, id)) = after {
             let (at, id) = (moment(at), Uuid::from_u128(id.0));
             let same_time = Condition::all().add(Column::CreatedAt.eq(at)).add(Column::Id.gt(id));
@@ -140,7 +140,7 @@ impl Store {
         id: SubscriptionId,
     ) -> Result<Option<WebhookSubscription>, StoreError> {
         self.read(async |database| {
-            let found = of_tenant(tenant).filter(Column::Id.eq(Uuid::from_u128(id.0)));
+            let found = of_tenant(tenant).filter(Column::Id.eq(id));
             found.one(database).await?.map(WebhookSubscription::try_from).transpose()
         })
         .await
@@ -158,7 +158,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         self.write(async |transaction| {
             let found = of_tenant(tenant)
-                .filter(Column::Id.eq(Uuid::from_u128(id.0)))
+                .filter(Column::Id.eq(id))
                 .select_only()
                 .column(webhooks::Column::ProjectId)
                 .into_tuple::<Uuid>();
