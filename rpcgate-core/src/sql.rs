@@ -99,7 +99,7 @@ sql_name! { Tier, "tier", Tier::name }
 #[cfg(feature = "usage")]
 sql_name! { crate::usage::Notice, "notification", crate::usage::Notice::name }
 #[cfg(feature = "events")]
-sql_name! { crate::event::EventType, "type of an event", crate::event::EventType::name }
+sql_name! { crate::event::EventType, "event type", crate::event::EventType::name }
 
 // Times beyond the year 294247 become the latest that a column can hold.
 sql_value! {

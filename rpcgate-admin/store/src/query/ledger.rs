@@ -1,12 +1,12 @@
 //! The billing ledger.
 
 use super::usage_rows::{ROWS, statement_error, stored};
-use super::value::{count, tier};
+use super::value::count;
 use crate::entity::ledger::{Column, Entity};
 use crate::{StoreError, UsageStore};
 use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_core::clock::Time;
-use rpcgate_core::plan::Price;
+use rpcgate_core::plan::{Price, Tier};
 use rpcgate_core::usage::{Amount, Charge, Charged};
 use sea_orm::sea_query::{Alias, Condition, Expr, ExprTrait, OnConflict, Query};
 use sea_orm::{
@@ -98,13 +98,13 @@ impl UsageStore {
                 .order_by_asc(Column::Chain)
                 .order_by_asc(Column::Tier)
                 .order_by_asc(Column::Price);
-            let rows: Vec<(Uuid, String, String, i64, i64, i64)> = sums.into_tuple().all(database).await?;
+            let rows: Vec<(ProjectId, String, Tier, i64, i64, i64)> = sums.into_tuple().all(database).await?;
             let read =
-                |(project, chain, name, price, calls, units): (Uuid, String, String, i64, i64, i64)| {
+                |(project, chain, tier, price, calls, units): (ProjectId, String, Tier, i64, i64, i64)| {
                     Ok(Charged {
-                        project: ProjectId(project.as_u128()),
+                        project,
                         chain,
-                        tier: tier(&name)?,
+                        tier,
                         price: Price(count("price", price)?),
                         calls: count("number of calls", calls)?,
                         units: count("number of Compute Units", units)?,

@@ -206,7 +206,7 @@ async fn advance(
     let update = marks::Entity::update_many()
         .col_expr(marks::Column::Position, Expr::value(stored(mark.to)))
         .col_expr(marks::Column::Hour, later.into())
-        .filter(marks::Column::Gateway.eq(Uuid::from_u128(gateway.0)))
+        .filter(marks::Column::Gateway.eq(gateway))
         .filter(marks::Column::Segment.eq(segment))
         .filter(marks::Column::Position.eq(stored(mark.from)));
     if update.exec(transaction).await?.rows_affected == 1 {
