@@ -69,6 +69,6 @@ pub struct Model {
 }
 
 #[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]
-pub(crate) enum Relation {}
+pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}

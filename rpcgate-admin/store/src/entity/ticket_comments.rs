@@ -29,7 +29,7 @@ pub struct Model {
 }
 
 #[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]
-pub(crate) enum Relation {
+pub enum Relation {
     #[sea_orm(
         belongs_to = "super::tickets::Entity",
         from = "Column::TicketId",
