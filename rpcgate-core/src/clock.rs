@@ -59,6 +59,11 @@ impl Time {
         Time(self.0.saturating_add(by.as_micros() as u64))
     }
 
+    /// Subtracts a duration; stops at the epoch.
+    pub const fn minus(self, by: Duration) -> Self {
+        Time(self.0.saturating_sub(by.as_micros() as u64))
+    }
+
     /// Returns the time since `earlier`, or zero if `earlier` is later, because clocks can step back.
     pub const fn since(self, earlier: Time) -> Duration {
         Duration::from_micros(self.0.saturating_sub(earlier.0))

@@ -34,6 +34,8 @@ pub mod safeguard;
 pub mod secret;
 pub mod sharded;
 pub mod share;
+#[cfg(feature = "sql")]
+mod sql;
 mod stream_bytes;
 pub mod stream_tally;
 pub mod tally;

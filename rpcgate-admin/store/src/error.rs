@@ -111,10 +111,13 @@ impl From<StoreError> for RemovalStopped {
 
 impl From<DbErr> for StoreError {
     fn from(error: DbErr) -> Self {
-        if is_unavailable(&error) {
-            StoreError::Unavailable(error.to_string())
-        } else {
-            StoreError::Sql(Box::new(error))
+        match error {
+            // A column of a type of ours has a value that is none of the type.
+            DbErr::TryIntoErr { into, source, .. } => {
+                StoreError::Unreadable { what: into, value: source.to_string() }
+            }
+            error if is_unavailable(&error) => StoreError::Unavailable(error.to_string()),
+            error => StoreError::Sql(Box::new(error)),
         }
     }
 }

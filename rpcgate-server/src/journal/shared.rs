@@ -93,7 +93,7 @@ impl Shared {
             self.put(shard, record);
             return None;
         }
-        Some(Ticket { index, number: shard.waiting.add(record) })
+        Some(Ticket { slot: index, number: shard.waiting.add(record) })
     }
 
     /// Calls `act` with every meter, each under a lock that its callers take anyway.
@@ -106,7 +106,7 @@ impl Shared {
 
     /// Writes the record of a ticket together with all others that wait in its shard.
     pub(super) fn write_held(&self, ticket: Ticket) {
-        let Some(shard) = self.shards.get(ticket.index) else { return };
+        let Some(shard) = self.shards.get(ticket.slot) else { return };
         while !shard.waiting.is_done(ticket.number) {
             if let Some(turn) = shard.waiting.turn(WAIT) {
                 if !shard.waiting.is_done(ticket.number) {

@@ -70,6 +70,9 @@ const FOR_TESTS: &[(&str, &str)] = &[
 /// Our packages without input and output.
 const WITHOUT_IO: &[&str] = &["rpcgate-core", "rpcgate-config"];
 
+/// The traits of columns, which core implements with its feature `sql`. Without that feature it has no such dependency.
+const COLUMNS_OF_CORE: (&str, &str) = ("rpcgate-core", "sea-orm");
+
 /// Crates that do input or output.
 const INPUT_OUTPUT: &[&str] = &[
     "async-nats",
@@ -153,6 +156,10 @@ fn wrong_directions(metadata: &Value) -> Vec<String> {
 fn input_output(metadata: &Value) -> Vec<String> {
     let used = |package| {
         let kept = items(package, "dependencies").filter(|dependency| text(dependency, "kind") != "dev");
+        let kept = kept.filter(|dependency| {
+            let name = (text(package, "name"), text(dependency, "name"));
+            name != COLUMNS_OF_CORE || dependency["optional"] != true
+        });
         kept.map(move |dependency| (text(package, "name"), text(dependency, "name")))
     };
     items(metadata, "packages")

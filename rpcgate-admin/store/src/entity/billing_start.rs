@@ -1,5 +1,6 @@
 //! The month in which billing began, in one row. Earlier usage is not billed.
 
+use rpcgate_core::clock::Time;
 use sea_orm::entity::prelude::*;
 
 #[derive(Clone, PartialEq, Eq, Debug, DeriveEntityModel)]
@@ -7,7 +8,7 @@ use sea_orm::entity::prelude::*;
 pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) id: i32,
-    pub(crate) month: i64,
+    pub(crate) month: Time,
 }
 
 #[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]

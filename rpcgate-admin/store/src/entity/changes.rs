@@ -1,5 +1,6 @@
 //! The change feed. Numbers rise in the order of commits and are never reused.
 
+use rpcgate_core::clock::Time;
 use sea_orm::entity::prelude::*;
 
 #[derive(Clone, PartialEq, Eq, Debug, DeriveEntityModel)]
@@ -9,7 +10,7 @@ pub(crate) struct Model {
     pub(crate) number: i64,
     pub(crate) kind: String,
     pub(crate) subject: String,
-    pub(crate) at: i64,
+    pub(crate) at: Time,
 }
 
 #[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]

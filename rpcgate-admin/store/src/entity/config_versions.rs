@@ -1,5 +1,8 @@
 //! Versions of configurations, and of the settings of operators. Numbers rise in the order of commits.
 
+use crate::query::UserId;
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::clock::Time;
 use sea_orm::entity::prelude::*;
 
 #[derive(Clone, PartialEq, Eq, Debug, DeriveEntityModel)]
@@ -14,10 +17,10 @@ pub(crate) struct Model {
     /// The machine of a program, or empty.
     pub(crate) host: String,
     /// The tenant of the settings. The row is removed with it.
-    pub(crate) tenant_id: Option<Uuid>,
-    pub(crate) at: i64,
-    pub(crate) seen_at: i64,
-    pub(crate) user_id: Option<Uuid>,
+    pub(crate) tenant_id: Option<TenantId>,
+    pub(crate) at: Time,
+    pub(crate) seen_at: Time,
+    pub(crate) user_id: Option<UserId>,
     pub(crate) who: String,
     /// The settings, one on each line, without secrets.
     #[sea_orm(column_type = "Text")]

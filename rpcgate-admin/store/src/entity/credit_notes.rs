@@ -1,5 +1,8 @@
 //! Credit notes, each for one invoice.
 
+use crate::query::UserId;
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::clock::Time;
 use sea_orm::entity::prelude::*;
 
 #[derive(Clone, PartialEq, Eq, Debug, DeriveEntityModel)]
@@ -11,13 +14,13 @@ pub(crate) struct Model {
     pub(crate) serial: i64,
     pub(crate) invoice_year: i32,
     pub(crate) invoice_serial: i64,
-    pub(crate) tenant_id: Uuid,
-    pub(crate) issued_at: i64,
+    pub(crate) tenant_id: TenantId,
+    pub(crate) issued_at: Time,
     pub(crate) net_cents: i64,
     pub(crate) tax_cents: i64,
     pub(crate) cents: i64,
     pub(crate) reason: String,
-    pub(crate) user_id: Option<Uuid>,
+    pub(crate) user_id: Option<UserId>,
 }
 
 #[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]

@@ -1,5 +1,6 @@
 //! Nodes that operators have drained, by chain and name.
 
+use rpcgate_core::clock::Time;
 use sea_orm::entity::prelude::*;
 
 #[derive(Clone, PartialEq, Eq, Debug, DeriveEntityModel)]
@@ -9,7 +10,7 @@ pub(crate) struct Model {
     pub(crate) chain: String,
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) node: String,
-    pub(crate) drained_at: i64,
+    pub(crate) drained_at: Time,
 }
 
 #[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]

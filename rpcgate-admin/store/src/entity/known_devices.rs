@@ -1,5 +1,7 @@
 //! The devices from which users have logged in.
 
+use crate::query::UserId;
+use rpcgate_core::clock::Time;
 use sea_orm::entity::prelude::*;
 
 #[derive(Clone, PartialEq, Eq, Debug, DeriveEntityModel)]
@@ -8,8 +10,8 @@ pub(crate) struct Model {
     /// The digest of the user and the text that identifies the device.
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) digest: Vec<u8>,
-    pub(crate) user_id: Uuid,
-    pub(crate) seen_at: i64,
+    pub(crate) user_id: UserId,
+    pub(crate) seen_at: Time,
 }
 
 #[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]

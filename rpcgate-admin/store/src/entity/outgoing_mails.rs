@@ -1,5 +1,6 @@
 //! Mails that wait to be sent.
 
+use rpcgate_core::clock::Time;
 use sea_orm::entity::prelude::*;
 
 #[derive(Clone, PartialEq, Eq, Debug, DeriveEntityModel)]
@@ -11,9 +12,9 @@ pub(crate) struct Model {
     /// Sealed, because mails contain tokens.
     pub(crate) content: Vec<u8>,
     pub(crate) tries: i32,
-    pub(crate) created_at: i64,
-    pub(crate) due_at: i64,
-    pub(crate) expires_at: i64,
+    pub(crate) created_at: Time,
+    pub(crate) due_at: Time,
+    pub(crate) expires_at: Time,
 }
 
 #[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]

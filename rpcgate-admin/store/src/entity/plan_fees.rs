@@ -1,5 +1,8 @@
 //! The fees of plans and the times from which they apply.
 
+use rpcgate_core::caller::CustomPlanId;
+use rpcgate_core::clock::Time;
+use rpcgate_core::plan::Tier;
 use sea_orm::entity::prelude::*;
 
 #[derive(Clone, PartialEq, Eq, Debug, DeriveEntityModel)]
@@ -8,10 +11,10 @@ pub(crate) struct Model {
     #[sea_orm(primary_key)]
     pub(crate) number: i64,
     /// The plan, or the base of the plan.
-    pub(crate) tier: String,
-    pub(crate) custom_plan_id: Option<Uuid>,
+    pub(crate) tier: Tier,
+    pub(crate) custom_plan_id: Option<CustomPlanId>,
     /// The start of the first day on which the fee applies.
-    pub(crate) since: i64,
+    pub(crate) since: Time,
     /// The fee for a month; null for the fee of the base, or the configured one.
     pub(crate) cents: Option<i64>,
 }

@@ -1,6 +1,6 @@
 //! Limits of plans that operators set; null means as configured.
 
-use rpcgate_core::plan::PlanFigure;
+use rpcgate_core::plan::{PlanFigure, Tier};
 use sea_orm::entity::prelude::*;
 
 macro_rules! model {
@@ -9,7 +9,7 @@ macro_rules! model {
         #[sea_orm(table_name = "plans")]
         pub(crate) struct Model {
             #[sea_orm(primary_key, auto_increment = false)]
-            pub(crate) tier: String,
+            pub(crate) tier: Tier,
             $($($(#[sea_orm(column_name = $column)])? pub(crate) $name: Option<i64>,)*)*
         }
 

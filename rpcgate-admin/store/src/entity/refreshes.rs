@@ -1,6 +1,8 @@
 //! Refresh tokens of sessions, by their hashes. A used token stays until it would have expired, so that its reuse is
 //! detected.
 
+use crate::query::SessionId;
+use rpcgate_core::clock::Time;
 use sea_orm::entity::prelude::*;
 
 #[derive(Clone, PartialEq, Eq, Debug, DeriveEntityModel)]
@@ -8,8 +10,8 @@ use sea_orm::entity::prelude::*;
 pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) hash: Vec<u8>,
-    pub(crate) session_id: Uuid,
-    pub(crate) expires_at: i64,
+    pub(crate) session_id: SessionId,
+    pub(crate) expires_at: Time,
     pub(crate) used: bool,
 }
 

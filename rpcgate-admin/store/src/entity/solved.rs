@@ -1,5 +1,6 @@
 //! Challenges that were solved and used.
 
+use rpcgate_core::clock::Time;
 use sea_orm::entity::prelude::*;
 
 #[derive(Clone, PartialEq, Eq, Debug, DeriveEntityModel)]
@@ -7,7 +8,7 @@ use sea_orm::entity::prelude::*;
 pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) digest: Vec<u8>,
-    pub(crate) expires_at: i64,
+    pub(crate) expires_at: Time,
 }
 
 #[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]

@@ -1,5 +1,8 @@
 //! Payments that completed nothing.
 
+use crate::query::CheckoutId;
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::clock::Time;
 use sea_orm::entity::prelude::*;
 
 #[derive(Clone, PartialEq, Eq, Debug, DeriveEntityModel)]
@@ -11,9 +14,9 @@ pub(crate) struct Model {
     /// The provider's identifier. An index allows each once, so that a payment that is reported twice is recorded once.
     #[sea_orm(unique)]
     pub(crate) session: String,
-    pub(crate) received_at: i64,
-    pub(crate) checkout_id: Option<Uuid>,
-    pub(crate) tenant_id: Option<Uuid>,
+    pub(crate) received_at: Time,
+    pub(crate) checkout_id: Option<CheckoutId>,
+    pub(crate) tenant_id: Option<TenantId>,
     pub(crate) invoice_year: Option<i32>,
     pub(crate) invoice_serial: Option<i64>,
     /// The amount in hundredths of the currency.

@@ -3,7 +3,7 @@
 use super::digest::Digest;
 use super::id::{AccessTokenId, UserId};
 use super::users::User;
-use super::value::{insert_error, list, moment, names, time};
+use super::value::{insert_error, list, names};
 use crate::entity::access_tokens::{ActiveModel, Column, Entity, Model};
 use crate::entity::users;
 use crate::{Store, StoreError};
@@ -12,7 +12,6 @@ use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::{Condition, Expr};
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder};
 use std::time::Duration;
-use uuid::Uuid;
 
 const MAX_TOKENS: u64 = 50;
 
@@ -46,20 +45,19 @@ impl TryFrom<Model> for AccessToken {
 
     fn try_from(row: Model) -> Result<Self, StoreError> {
         Ok(AccessToken {
-            id: AccessTokenId(row.id.as_u128()),
-            user: UserId(row.user_id.as_u128()),
+            id: row.id,
+            user: row.user_id,
             name: row.name,
             scopes: names("scope", &row.scopes)?,
-            created_at: time(row.created_at),
-            expires_at: time(row.expires_at),
-            used: row.used_at.map(|at| (time(at), row.used_from.unwrap_or_default())),
+            created_at: row.created_at,
+            expires_at: row.expires_at,
+            used: row.used_at.map(|at| (at, row.used_from.unwrap_or_default())),
         })
     }
 }
 
 pub(super) fn is_old(now: Time) -> Condition {
-    let kept = i64::try_from(EXPIRED_KEPT.as_micros()).unwrap_or(i64::MAX);
-    Condition::all().add(Column::ExpiresAt.lte(moment(now).saturating_sub(kept)))
+    Condition::all().add(Column::ExpiresAt.lte(now.minus(EXPIRED_KEPT)))
 }
 
 impl Store {
@@ -69,15 +67,15 @@ impl Store {
     /// [`StoreError::Full`] if the user has too many, [`StoreError::NotFound`] if the user does not exist or is
     /// disabled, [`StoreError::Unavailable`].
     pub async fn create_access_token(&self, token: &AccessToken, hash: &Digest) -> Result<(), StoreError> {
-        let user = Uuid::from_u128(token.user.0);
+        let user = token.user;
         let row = ActiveModel {
-            id: Set(Uuid::from_u128(token.id.0)),
+            id: Set(token.id),
             user_id: Set(user),
             hash: Set(hash.bytes()),
             name: Set(token.name.clone()),
             scopes: Set(list(token.scopes.iter().map(String::as_str))),
-            created_at: Set(moment(token.created_at)),
-            expires_at: Set(moment(token.expires_at)),
+            created_at: Set(token.created_at),
+            expires_at: Set(token.expires_at),
             used_at: Set(None),
             used_from: Set(None),
         };
@@ -105,8 +103,7 @@ impl Store {
     /// [`StoreError::Unavailable`].
     pub async fn access_tokens(&self, user: UserId) -> Result<Vec<AccessToken>, StoreError> {
         self.read(async |database| {
-            let its =
-                Entity::find().filter(Column::UserId.eq(Uuid::from_u128(user.0))).order_by_asc(Column::Id);
+            let its = Entity::find().filter(Column::UserId.eq(user)).order_by_asc(Column::Id);
             its.all(database).await?.into_iter().map(AccessToken::try_from).collect()
         })
         .await
@@ -118,9 +115,7 @@ impl Store {
     /// [`StoreError::NotFound`] if it is another user's, [`StoreError::Unavailable`].
     pub async fn revoke_access_token(&self, user: UserId, id: AccessTokenId) -> Result<(), StoreError> {
         self.write(async |transaction| {
-            let its = Entity::delete_many()
-                .filter(Column::Id.eq(Uuid::from_u128(id.0)))
-                .filter(Column::UserId.eq(Uuid::from_u128(user.0)));
+            let its = Entity::delete_many().filter(Column::Id.eq(id)).filter(Column::UserId.eq(user));
             if its.exec(transaction).await?.rows_affected == 0 {
                 return Err(StoreError::NotFound("personal access token"));
             }
@@ -140,13 +135,12 @@ impl Store {
         now: Time,
     ) -> Result<Option<(AccessToken, User)>, StoreError> {
         self.read(async |database| {
-            let valid = Entity::find()
-                .filter(Column::Hash.eq(hash.bytes()))
-                .filter(Column::ExpiresAt.gt(moment(now)));
+            let valid =
+                Entity::find().filter(Column::Hash.eq(hash.bytes())).filter(Column::ExpiresAt.gt(now));
             let Some(row) = valid.one(database).await? else { return Ok(None) };
             let user = users::Entity::find_by_id(row.user_id).filter(users::Column::DisabledAt.is_null());
             let Some(user) = user.one(database).await? else { return Ok(None) };
-            Ok(Some((row.try_into()?, user.try_into()?)))
+            Ok(Some((row.try_into()?, user.into())))
         })
         .await
     }
@@ -167,9 +161,9 @@ impl Store {
         }
         self.transact(async |transaction| {
             let update = Entity::update_many()
-                .col_expr(Column::UsedAt, Expr::value(moment(now)))
+                .col_expr(Column::UsedAt, Expr::value(now))
                 .col_expr(Column::UsedFrom, Expr::value(address))
-                .filter(Column::Id.eq(Uuid::from_u128(token.id.0)));
+                .filter(Column::Id.eq(token.id));
             update.exec(transaction).await?;
             Ok(())
         })

@@ -6,7 +6,6 @@ use super::id::UserId;
 use super::keyset::page;
 use super::mail_tokens::{self, Purpose};
 use super::users::{User, stored_email};
-use super::value::{moment, time};
 use super::{attempts, factors, members, session_rows};
 use crate::entity::users::{Column, Entity, Model};
 use crate::{Store, StoreError};
@@ -14,7 +13,6 @@ use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter};
-use uuid::Uuid;
 
 /// A user and everything that prevents its log-in.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -45,17 +43,17 @@ async fn accounts(
 ) -> Result<Vec<Account>, StoreError> {
     let emails: Vec<&str> = rows.iter().map(|row| row.email.as_str()).collect();
     let locks = attempts::locks(database, &emails, now).await?;
-    let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
+    let ids: Vec<UserId> = rows.iter().map(|row| row.id).collect();
     let having = factors::having_any(database, &ids).await?;
     let accounts = rows.into_iter().zip(locks).map(|(row, locked_until)| {
-        let (disabled_at, has_factor) = (row.disabled_at.map(time), having.contains(&row.id));
-        Ok(Account { user: row.try_into()?, disabled_at, locked_until, has_factor })
+        let (disabled_at, has_factor) = (row.disabled_at, having.contains(&row.id));
+        Account { user: row.into(), disabled_at, locked_until, has_factor }
     });
-    accounts.collect()
+    Ok(accounts.collect())
 }
 
 async fn one(database: &impl ConnectionTrait, id: UserId, now: Time) -> Result<Account, StoreError> {
-    let found = Entity::find_by_id(Uuid::from_u128(id.0)).one(database).await?;
+    let found = Entity::find_by_id(id).one(database).await?;
     let found = accounts(database, found.into_iter().collect(), now).await?.pop();
     found.ok_or(StoreError::NotFound("user"))
 }
@@ -82,9 +80,8 @@ impl Store {
                 wanted = wanted.filter(Column::Email.eq(stored_email(email)));
             }
             if let Some(tenant) = filter.tenant {
-                wanted = wanted.filter(Column::TenantId.eq(Uuid::from_u128(tenant.0)));
+                wanted = wanted.filter(Column::TenantId.eq(tenant));
             }
-            let after = after.map(|after| Uuid::from_u128(after.0));
             let rows = page(wanted, Column::Id, after, limit).all(database).await?;
             accounts(database, rows, now).await
         })
@@ -105,7 +102,7 @@ impl Store {
     /// [`StoreError::Unavailable`].
     pub async fn is_disabled(&self, id: UserId) -> Result<bool, StoreError> {
         self.read(async |database| {
-            let found = Entity::find_by_id(Uuid::from_u128(id.0)).one(database).await?;
+            let found = Entity::find_by_id(id).one(database).await?;
             Ok(found.is_some_and(|found| found.disabled_at.is_some()))
         })
         .await
@@ -146,7 +143,7 @@ impl Store {
             }
             let update = Entity::update_many()
                 .col_expr(Column::Password, Expr::value(None::<String>))
-                .filter(Column::Id.eq(Uuid::from_u128(id.0)));
+                .filter(Column::Id.eq(id));
             update.exec(transaction).await?;
             session_rows::end_all(transaction, id, None).await?;
             session_rows::end_access_tokens(transaction, id).await?;
@@ -168,7 +165,7 @@ impl Store {
     pub async fn remove_factors(&self, id: UserId, entry: &Audit) -> Result<Option<Account>, StoreError> {
         self.transact(async |transaction| {
             let account = one(transaction, id, entry.at).await?;
-            if !factors::remove_all(transaction, Uuid::from_u128(id.0)).await? {
+            if !factors::remove_all(transaction, id).await? {
                 return Ok(None);
             }
             session_rows::end_all(transaction, id, None).await?;
@@ -197,8 +194,8 @@ impl Store {
             }
             let disabled_at = is_disabled.then_some(entry.at);
             let update = Entity::update_many()
-                .col_expr(Column::DisabledAt, Expr::value(disabled_at.map(moment)))
-                .filter(Column::Id.eq(Uuid::from_u128(id.0)));
+                .col_expr(Column::DisabledAt, Expr::value(disabled_at))
+                .filter(Column::Id.eq(id));
             update.exec(transaction).await?;
             if is_disabled {
                 session_rows::end_all(transaction, id, None).await?;

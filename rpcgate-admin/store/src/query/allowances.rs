@@ -4,7 +4,7 @@ use super::keys::active;
 use super::plan_figures::plan;
 use super::scheduled_changes;
 use super::terms;
-use super::value::{count, tier};
+use super::value::count;
 use crate::entity::{keys, plans, projects, tenants};
 use crate::{Store, StoreError};
 use rpcgate_config::Plans;
@@ -14,7 +14,6 @@ use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Tier;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QuerySelect};
 use std::collections::{BTreeMap, BTreeSet};
-use uuid::Uuid;
 
 const TENANTS: usize = 512;
 
@@ -32,13 +31,13 @@ impl Store {
         now: Time,
     ) -> BoxFuture<'a, Result<BTreeMap<TenantId, u64>, StoreError>> {
         Box::pin(async move {
-            let wanted: Vec<Uuid> = tenants.iter().map(|tenant| Uuid::from_u128(tenant.0)).collect();
+            let wanted: Vec<TenantId> = tenants.iter().copied().collect();
             self.read(async |database| {
                 let mut per_day: BTreeMap<Tier, u64> =
                     Tier::ALL.into_iter().map(|tier| (tier, plans.of(tier).per_day)).collect();
                 for row in plans::Entity::find().all(database).await? {
                     if let Some(limit) = plan(&row)?.per_day {
-                        per_day.insert(tier(&row.tier)?, limit);
+                        per_day.insert(row.tier, limit);
                     }
                 }
                 let scheduled = scheduled_changes::all(database).await?.into_iter();
@@ -57,20 +56,20 @@ impl Store {
                         .filter(projects::Column::TenantId.is_in(chunk.iter().copied()))
                         .filter(active(now))
                         .group_by(projects::Column::TenantId);
-                    let keys: Vec<(Uuid, i64)> = keys.into_tuple().all(database).await?;
-                    let keys: BTreeMap<Uuid, i64> = keys.into_iter().collect();
+                    let keys: Vec<(TenantId, i64)> = keys.into_tuple().all(database).await?;
+                    let keys: BTreeMap<TenantId, i64> = keys.into_iter().collect();
                     let tiers = tenants::Entity::find()
                         .select_only()
                         .columns([tenants::Column::Id, tenants::Column::Tier])
                         .filter(tenants::Column::Id.is_in(chunk.iter().copied()));
-                    let tiers: Vec<(Uuid, String)> = tiers.into_tuple().all(database).await?;
+                    let tiers: Vec<(TenantId, Tier)> = tiers.into_tuple().all(database).await?;
                     let terms = terms::of_tenants(database, chunk, now).await?;
-                    for (id, name) in tiers {
+                    for (id, tier) in tiers {
                         let key_count = count("number of keys", keys.get(&id).copied().unwrap_or_default())?;
-                        let per_key = per_day.get(&tier(&name)?).copied().unwrap_or_default();
+                        let per_key = per_day.get(&tier).copied().unwrap_or_default();
                         let agreed = terms.get(&id).and_then(|terms| terms.figures(now).plan.per_day);
                         let per_key = agreed.unwrap_or(per_key);
-                        allowances.insert(TenantId(id.as_u128()), per_key.saturating_mul(key_count));
+                        allowances.insert(id, per_key.saturating_mul(key_count));
                     }
                 }
                 Ok(allowances)

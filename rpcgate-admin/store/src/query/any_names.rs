@@ -7,7 +7,6 @@ use crate::{Store, StoreError};
 use rpcgate_core::caller::TenantId;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QuerySelect};
 use std::collections::BTreeMap;
-use uuid::Uuid;
 
 const MAX_NAMES: usize = 1_000;
 
@@ -20,17 +19,13 @@ impl Store {
         if ids.is_empty() {
             return Ok(BTreeMap::new());
         }
-        let ids = ids.iter().take(MAX_NAMES).map(|id| Uuid::from_u128(id.0));
+        let ids = ids.iter().copied().take(MAX_NAMES);
         let found = live_tenants()
             .filter(tenants::Column::Id.is_in(ids))
             .select_only()
             .columns([tenants::Column::Id, tenants::Column::Name])
-            .into_tuple::<(Uuid, String)>();
-        self.read(async |database| {
-            let rows = found.all(database).await?.into_iter();
-            Ok(rows.map(|(id, name)| (TenantId(id.as_u128()), name)).collect())
-        })
-        .await
+            .into_tuple::<(TenantId, String)>();
+        self.read(async |database| Ok(found.all(database).await?.into_iter().collect())).await
     }
 
     /// Returns the names of those of `ids` that exist, or the addresses of users without a name: at most 1,000.
@@ -41,16 +36,16 @@ impl Store {
         if ids.is_empty() {
             return Ok(BTreeMap::new());
         }
-        let ids = ids.iter().take(MAX_NAMES).map(|id| Uuid::from_u128(id.0));
+        let ids = ids.iter().copied().take(MAX_NAMES);
         let found = users::Entity::find()
             .filter(users::Column::Id.is_in(ids))
             .select_only()
             .columns([users::Column::Id, users::Column::Name, users::Column::Email])
-            .into_tuple::<(Uuid, String, String)>();
+            .into_tuple::<(UserId, String, String)>();
         self.read(async |database| {
             let rows = found.all(database).await?.into_iter();
-            let shown = |(id, name, email): (Uuid, String, String)| {
-                (UserId(id.as_u128()), if name.trim().is_empty() { email } else { name })
+            let shown = |(id, name, email): (UserId, String, String)| {
+                (id, if name.trim().is_empty() { email } else { name })
             };
             Ok(rows.map(shown).collect())
         })

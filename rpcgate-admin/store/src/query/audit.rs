@@ -3,7 +3,6 @@
 use super::id::UserId;
 use super::keyset::page;
 use super::removal::{remove, try_to_remove};
-use super::value::{moment, time};
 use crate::entity::audit::{ActiveModel, Column, Entity, Model};
 use crate::{Store, StoreError};
 use rpcgate_core::caller::TenantId;
@@ -11,7 +10,6 @@ use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::{NotSet, Set};
 use sea_orm::sea_query::{Condition, LikeExpr};
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
-use uuid::Uuid;
 
 const MAX_RETURNED: u64 = 1_000;
 
@@ -44,12 +42,12 @@ pub struct Audit {
 impl From<Model> for Audit {
     fn from(row: Model) -> Self {
         Audit {
-            tenant: row.tenant_id.map(|id| TenantId(id.as_u128())),
-            user: row.user_id.map(|id| UserId(id.as_u128())),
+            tenant: row.tenant_id,
+            user: row.user_id,
             action: row.action,
             subject: row.subject,
             address: row.address,
-            at: time(row.at),
+            at: row.at,
             detail: row.detail,
         }
     }
@@ -78,11 +76,11 @@ impl AuditFilter {
             Condition::any().add(Column::Action.eq(action)).add(Column::Action.like(word))
         };
         Condition::all()
-            .add_option(self.user.map(|id| Column::UserId.eq(Uuid::from_u128(id.0))))
+            .add_option(self.user.map(|id| Column::UserId.eq(id)))
             .add_option(self.action.as_ref().map(of_action))
             .add_option(self.subject.as_ref().map(|subject| Column::Subject.eq(subject)))
-            .add_option(self.from.map(|from| Column::At.gte(moment(from))))
-            .add_option(self.until.map(|until| Column::At.lt(moment(until))))
+            .add_option(self.from.map(|from| Column::At.gte(from)))
+            .add_option(self.until.map(|until| Column::At.lt(until)))
     }
 }
 
@@ -126,7 +124,7 @@ async fn trim_sometimes(transaction: &DatabaseTransaction, entry: &Audit) -> Res
 
 /// Removes the oldest entries of a tenant that has too many: more than are added until the next check.
 async fn trim(transaction: &DatabaseTransaction, tenant: TenantId) -> Result<(), StoreError> {
-    let its = Column::TenantId.eq(Uuid::from_u128(tenant.0));
+    let its = Column::TenantId.eq(tenant);
     let newest_of_old = Entity::find()
         .select_only()
         .column(Column::At)
@@ -134,7 +132,7 @@ async fn trim(transaction: &DatabaseTransaction, tenant: TenantId) -> Result<(),
         .order_by_desc(Column::At)
         .offset(KEPT)
         .limit(1);
-    let at: Option<i64> = newest_of_old.into_tuple().one(transaction).await?;
+    let at: Option<Time> = newest_of_old.into_tuple().one(transaction).await?;
     let Some(at) = at else { return Ok(()) };
     let old = Condition::all().add(its).add(Column::At.lte(at));
     remove::<Entity>(transaction, Column::Number, old, 16 * CHECK_INTERVAL).await?;
@@ -144,12 +142,12 @@ async fn trim(transaction: &DatabaseTransaction, tenant: TenantId) -> Result<(),
 fn row(entry: &Audit) -> ActiveModel {
     ActiveModel {
         number: NotSet,
-        tenant_id: Set(entry.tenant.map(|id| Uuid::from_u128(id.0))),
-        user_id: Set(entry.user.map(|id| Uuid::from_u128(id.0))),
+        tenant_id: Set(entry.tenant),
+        user_id: Set(entry.user),
         action: Set(entry.action.clone()),
         subject: Set(entry.subject.clone()),
         address: Set(entry.address.clone()),
-        at: Set(moment(entry.at)),
+        at: Set(entry.at),
         detail: Set(entry.detail.clone()),
     }
 }
@@ -208,12 +206,12 @@ impl Store {
     ) -> Result<Vec<(i64, Audit)>, StoreError> {
         self.read(async |database| {
             let is_wanted = match subject {
-                AuditSubject::Tenant(id) => Some(Column::TenantId.eq(Uuid::from_u128(id.0))),
-                AuditSubject::User(id) => Some(Column::UserId.eq(Uuid::from_u128(id.0))),
+                AuditSubject::Tenant(id) => Some(Column::TenantId.eq(id)),
+                AuditSubject::User(id) => Some(Column::UserId.eq(id)),
                 AuditSubject::Everyone => None,
             };
             let its = Entity::find().filter(filter.condition().add_option(is_wanted));
-            let before = before.map(|(at, number)| (moment(at), number));
+            let before = before.map(|(at, number)| (at, number));
             let mut newest = page(its, (Column::At, Column::Number), before, limit.min(MAX_RETURNED));
             let newest = newest.desc().all(database).await?;
             Ok(newest.into_iter().map(|row| (row.number, Audit::from(row))).collect())

@@ -9,7 +9,7 @@ use super::invoices::{
 };
 use super::keyset::page;
 use super::live_tenants::{live_tenant, live_tenants};
-use super::value::{moment, number, time, unreadable};
+use super::value::{number, unreadable};
 use crate::entity::{billing_accounts, billing_start, invoice_lines, invoice_numbers, invoices, tenants};
 use crate::{Store, StoreError, Tenant};
 use rpcgate_core::caller::TenantId;
@@ -20,7 +20,6 @@ use sea_orm::{
     ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, QuerySelect, QueryTrait,
 };
 use std::ops::Range;
-use uuid::Uuid;
 
 const SERIES: &str = "invoice";
 
@@ -107,14 +106,13 @@ pub(super) async fn reactivate(
     tenant: TenantId,
     now: Time,
 ) -> Result<bool, StoreError> {
-    let id = Uuid::from_u128(tenant.0);
-    let account = billing_accounts::Entity::find_by_id(id).one(transaction).await?;
+    let account = billing_accounts::Entity::find_by_id(tenant).one(transaction).await?;
     if account.is_none_or(|account| account.suspended_at.is_none()) {
         return Ok(false);
     }
     let causes = invoices::Entity::find()
-        .filter(invoices::Column::TenantId.eq(id))
-        .filter(invoices::Column::Status.eq(InvoiceStatus::Open.name()))
+        .filter(invoices::Column::TenantId.eq(tenant))
+        .filter(invoices::Column::Status.eq(InvoiceStatus::Open))
         .filter(invoices::Column::SuspendedAt.is_not_null());
     if causes.count(transaction).await? > 0 {
         return Ok(false);
@@ -132,7 +130,7 @@ async fn set_suspended(
 ) -> Result<(), StoreError> {
     let update = tenants::Entity::update_many()
         .col_expr(tenants::Column::Suspended, Expr::value(suspended))
-        .filter(tenants::Column::Id.eq(Uuid::from_u128(tenant.0)));
+        .filter(tenants::Column::Id.eq(tenant));
     update.exec(transaction).await?;
     record(transaction, NewChange::Tenant(tenant), now).await?;
     let action = if suspended { "tenant.suspended" } else { "tenant.reactivated" };
@@ -148,8 +146,8 @@ pub(super) async fn settle(
 ) -> Result<(), StoreError> {
     use invoices::Column;
     let update = invoices::Entity::update_many()
-        .col_expr(Column::Status, Expr::value(status.name()))
-        .col_expr(Column::SettledAt, Expr::value(moment(now)))
+        .col_expr(Column::Status, Expr::value(status))
+        .col_expr(Column::SettledAt, Expr::value(now))
         .col_expr(Column::Note, Expr::value(note.map(str::to_owned)))
         .filter(its.row());
     update.exec(transaction).await?;
@@ -186,12 +184,12 @@ async fn insert(transaction: &DatabaseTransaction, new: &NewInvoice) -> Result<I
     let row = invoices::ActiveModel {
         year: Set(year),
         serial: Set(serial),
-        tenant_id: Set(Uuid::from_u128(new.tenant.0)),
-        period: Set(moment(new.period.start)),
-        period_end: Set(moment(new.period.end)),
-        issued_at: Set(moment(new.issued_at)),
-        due_at: Set(moment(new.due_at)),
-        status: Set(status.name().into()),
+        tenant_id: Set(new.tenant),
+        period: Set(new.period.start),
+        period_end: Set(new.period.end),
+        issued_at: Set(new.issued_at),
+        due_at: Set(new.due_at),
+        status: Set(status),
         customer: Set(new.customer.clone()),
         customer_address: Set(address_text(&new.customer_address)),
         customer_tax_id: Set(new.customer_tax_id.clone()),
@@ -202,7 +200,7 @@ async fn insert(transaction: &DatabaseTransaction, new: &NewInvoice) -> Result<I
         tax_cents: Set(number("cents", amounts.tax)?),
         total_cents: Set(number("cents", amounts.total)?),
         credited_cents: Set(0),
-        settled_at: Set(is_paid.then(|| moment(new.issued_at))),
+        settled_at: Set(is_paid.then(|| new.issued_at)),
         note: Set(None),
         announced: Set(false),
         reminders: Set(0),
@@ -233,9 +231,9 @@ impl Store {
         }
         self.transact(async |transaction| {
             if let Some(row) = Entity::find_by_id(START).one(transaction).await? {
-                return Ok(time(row.month));
+                return Ok(row.month);
             }
-            let row = ActiveModel { id: Set(START), month: Set(moment(month)) };
+            let row = ActiveModel { id: Set(START), month: Set(month) };
             Entity::insert(row).exec_without_returning(transaction).await?;
             Ok(month)
         })
@@ -249,7 +247,7 @@ impl Store {
     pub async fn billing_begun(&self) -> Result<Option<Time>, StoreError> {
         self.read(async |database| {
             let row = billing_start::Entity::find_by_id(START).one(database).await?;
-            Ok(row.map(|row| time(row.month)))
+            Ok(row.map(|row| row.month))
         })
         .await
     }
@@ -260,8 +258,8 @@ impl Store {
     /// [`StoreError::Unavailable`].
     pub async fn closed_until(&self, tenant: TenantId) -> Result<Option<Time>, StoreError> {
         self.read(async |database| {
-            let account = billing_accounts::Entity::find_by_id(Uuid::from_u128(tenant.0)).one(database);
-            Ok(account.await?.map(|account| time(account.closed_until)))
+            let account = billing_accounts::Entity::find_by_id(tenant).one(database);
+            Ok(account.await?.map(|account| account.closed_until))
         })
         .await
     }
@@ -282,12 +280,10 @@ impl Store {
         let closed = billing_accounts::Entity::find()
             .select_only()
             .column(Account::TenantId)
-            .filter(Account::ClosedUntil.gte(moment(end)))
+            .filter(Account::ClosedUntil.gte(end))
             .into_query();
-        let unclosed = live_tenants()
-            .filter(Column::CreatedAt.lt(moment(end)))
-            .filter(Column::Id.not_in_subquery(closed));
-        let after = after.map(|after| Uuid::from_u128(after.0));
+        let unclosed =
+            live_tenants().filter(Column::CreatedAt.lt(end)).filter(Column::Id.not_in_subquery(closed));
         self.read(async |database| {
             let rows = page(unclosed, Column::Id, after, limit).all(database).await?;
             let ids = rows.iter().map(|row| row.id);
@@ -295,10 +291,10 @@ impl Store {
             let accounts = accounts.all(database).await?;
             let of = |row: tenants::Model| {
                 let account = accounts.iter().find(|account| account.tenant_id == row.id);
-                let closed_until = account.map(|account| time(account.closed_until));
-                Ok(UnclosedTenant { tenant: row.try_into()?, closed_until })
+                let closed_until = account.map(|account| account.closed_until);
+                UnclosedTenant { tenant: row.into(), closed_until }
             };
-            rows.into_iter().map(of).collect()
+            Ok(rows.into_iter().map(of).collect())
         })
         .await
     }
@@ -317,15 +313,13 @@ impl Store {
         invoice: Option<&NewInvoice>,
     ) -> Result<PeriodClosed, StoreError> {
         use billing_accounts::{ActiveModel, Column, Entity};
-        let id = Uuid::from_u128(tenant.0);
         self.transact(async |transaction| {
             live_tenant(transaction, tenant).await?;
-            let account = Entity::find_by_id(id).one(transaction).await?;
-            if account.map(|account| account.closed_until) != since.map(moment) {
+            let account = Entity::find_by_id(tenant).one(transaction).await?;
+            if account.map(|account| account.closed_until) != since {
                 return Ok(PeriodClosed::Before);
             }
-            let row =
-                ActiveModel { tenant_id: Set(id), closed_until: Set(moment(end)), suspended_at: Set(None) };
+            let row = ActiveModel { tenant_id: Set(tenant), closed_until: Set(end), suspended_at: Set(None) };
             let upsert = OnConflict::column(Column::TenantId).update_column(Column::ClosedUntil).to_owned();
             Entity::insert(row).on_conflict(upsert).exec_without_returning(transaction).await?;
             let issued = match invoice {
@@ -382,16 +376,16 @@ impl Store {
                 return Ok(false);
             }
             let update = invoices::Entity::update_many()
-                .col_expr(invoices::Column::SuspendedAt, Expr::value(moment(now)))
+                .col_expr(invoices::Column::SuspendedAt, Expr::value(now))
                 .filter(its.row());
             update.exec(transaction).await?;
-            let id = Uuid::from_u128(invoice.tenant.0);
+            let id = invoice.tenant;
             let tenant = tenants::Entity::find_by_id(id).one(transaction).await?;
             if tenant.is_none_or(|tenant| tenant.suspended) {
                 return Ok(false);
             }
             let update = billing_accounts::Entity::update_many()
-                .col_expr(billing_accounts::Column::SuspendedAt, Expr::value(moment(now)))
+                .col_expr(billing_accounts::Column::SuspendedAt, Expr::value(now))
                 .filter(billing_accounts::Column::TenantId.eq(id));
             update.exec(transaction).await?;
             set_suspended(transaction, invoice.tenant, true, now).await?;

@@ -3,16 +3,16 @@
 use super::keys::scope;
 use super::quotas::quota;
 use super::terms::{self, Terms};
-use super::value::{names, tier, time};
+use super::value::names;
 use crate::entity::{keys, projects, quotas, tenants};
 use crate::{Store, StoreError};
 use rpcgate_config::Plans;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::caller::{Caller, CustomPlanId, KeyId, MethodLists, ProjectId, TenantId};
 use rpcgate_core::clock::Time;
+use rpcgate_core::plan::Tier;
 use rpcgate_core::secret::KeyHash;
 use sea_orm::{ColumnTrait, EntityTrait, FromQueryResult, JoinType, QueryFilter, QuerySelect, RelationTrait};
-use uuid::Uuid;
 
 /// A stored key.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -27,18 +27,18 @@ pub struct StoredKey {
 
 #[derive(Debug, FromQueryResult)]
 struct Row {
-    key: Uuid,
+    key: KeyId,
     prefix: String,
     chains: Option<String>,
-    expires_at: Option<i64>,
-    revoked_at: Option<i64>,
-    project: Uuid,
+    expires_at: Option<Time>,
+    revoked_at: Option<Time>,
+    project: ProjectId,
     allowed_methods: String,
     blocked_methods: String,
-    tenant: Uuid,
-    tier: String,
+    tenant: TenantId,
+    tier: Tier,
     suspended: bool,
-    custom_plan_id: Option<Uuid>,
+    custom_plan_id: Option<CustomPlanId>,
     cu_per_day: Option<i64>,
     cu_per_month: Option<i64>,
     rps_limit: Option<i64>,
@@ -87,9 +87,7 @@ impl Store {
                         .filter(keys::Column::Hash.eq(hash.0.to_vec()))
                         .filter(tenants::Column::DeletedAt.is_null());
                     let Some(row) = found.into_model::<Row>().one(database).await? else { return Ok(None) };
-                    let plan = row.custom_plan_id.map(|id| CustomPlanId(id.as_u128()));
-                    let tenant = TenantId(row.tenant.as_u128());
-                    let terms = terms::of_tenant_on(database, tenant, plan, now).await?;
+                    let terms = terms::of_tenant_on(database, row.tenant, row.custom_plan_id, now).await?;
                     Ok(Some((row, terms)))
                 })
                 .await?;
@@ -109,21 +107,16 @@ fn stored(row: Row, terms: Terms, plans: &Plans, now: Time) -> Result<StoredKey,
         cu_per_month: row.cu_per_month,
         rps_limit: row.rps_limit,
     });
-    let plan = terms.plan(plans.of_tenant(tier(&row.tier)?), now);
+    let plan = terms.plan(plans.of_tenant(row.tier), now);
     let quota = quota(figures.as_ref(), plan.quota);
     let lists =
         MethodLists { allowed: methods(&row.allowed_methods)?, blocked: methods(&row.blocked_methods)? };
-    let caller = Caller::new(
-        KeyId(row.key.as_u128()),
-        ProjectId(row.project.as_u128()),
-        TenantId(row.tenant.as_u128()),
-        plan,
-    )
-    .with_prefix(row.prefix)
-    .with_suspended(row.suspended)
-    .with_scope(scope(row.chains.as_deref())?)
-    .with_lists(lists)
-    .with_quota(quota)
-    .with_expiry(row.expires_at.map(time));
+    let caller = Caller::new(row.key, row.project, row.tenant, plan)
+        .with_prefix(row.prefix)
+        .with_suspended(row.suspended)
+        .with_scope(scope(row.chains.as_deref())?)
+        .with_lists(lists)
+        .with_quota(quota)
+        .with_expiry(row.expires_at);
     Ok(StoredKey { caller, terms, revoked: row.revoked_at.is_some() })
 }

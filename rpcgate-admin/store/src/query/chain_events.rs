@@ -107,14 +107,14 @@ fn entries(
     use project_events::Column::{CreatedAt, EventId, ProjectId};
     let mut its = project_events::Entity::find()
         .inner_join(projects::Entity)
-        .filter(projects::Column::TenantId.eq(Uuid::from_u128(tenant.0)))
+        .filter(projects::Column::TenantId.eq(tenant))
         .filter(projects::Column::DeletedAt.is_null())
-        .filter(ProjectId.eq(Uuid::from_u128(project.0)));
+        .filter(ProjectId.eq(project));
     if let Some(from) = filter.from {
-        its = its.filter(CreatedAt.gte(moment(from)));
+        its = its.filter(CreatedAt.gte(from));
     }
     if let Some(to) = filter.to {
-        its = its.filter(CreatedAt.lt(moment(to)));
+        its = its.filter(CreatedAt.lt(to));
     }
     its.order_by_desc(CreatedAt).order_by_desc(EventId)
 }
@@ -137,7 +137,7 @@ async fn finished(
             .column(EventId)
             .distinct()
             .inner_join(webhooks::Entity)
-            .filter(webhooks::Column::ProjectId.eq(Uuid::from_u128(project.0)))
+            .filter(webhooks::Column::ProjectId.eq(project))
             .filter(EventId.is_in(some.iter().map(|event| Uuid::from_u128(event.id.0))))
             .filter(Status.eq(WITHHELD))
             .into_tuple::<Uuid>();

@@ -33,7 +33,7 @@ impl ChainShares {
         leases: &[watched_chains::Model],
         now: Time,
     ) -> Result<Self, StoreError> {
-        let rows = Entity::find().filter(Column::SeenUntil.gt(moment(now))).all(database).await?;
+        let rows = Entity::find().filter(Column::SeenUntil.gt(now)).all(database).await?;
         let at_work = |row: Model| {
             let its = leases.iter().filter(|lease| lease.watcher == Some(row.id));
             WatcherAtWork {
@@ -80,7 +80,7 @@ impl Store {
         now: Time,
     ) -> Result<(), StoreError> {
         self.write(async |transaction| {
-            Entity::delete_many().filter(Column::SeenUntil.lte(moment(now))).exec(transaction).await?;
+            Entity::delete_many().filter(Column::SeenUntil.lte(now)).exec(transaction).await?;
             let row = ActiveModel {
                 id: Set(Uuid::from_u128(watcher)),
                 chains: Set(chains.join(",")),

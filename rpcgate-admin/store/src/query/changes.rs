@@ -1,6 +1,6 @@
 //! The change feed.
 
-use super::value::{moment, unreadable};
+use super::value::unreadable;
 use crate::entity::changes::{ActiveModel, Column, Entity, Model};
 use crate::{Store, StoreError, notify};
 use rpcgate_core::backend::changes::{AT_ONCE, Change, ChangeFeed, Numbered};
@@ -50,8 +50,7 @@ pub(super) async fn record(
         NewChange::Chain(name) => (CHAIN, name.to_owned()),
         NewChange::Cache(name) => (CACHE, name.to_owned()),
     };
-    let row =
-        ActiveModel { number: NotSet, kind: Set(kind.into()), subject: Set(subject), at: Set(moment(now)) };
+    let row = ActiveModel { number: NotSet, kind: Set(kind.into()), subject: Set(subject), at: Set(now) };
     Entity::insert(row).exec_without_returning(transaction).await?;
     notify::send(transaction).await?;
     Ok(())
@@ -108,11 +107,10 @@ impl Store {
     /// Selects the changes that may be removed: those before the first young one. The newest change always stays, so
     /// that a reader can see that it is behind.
     pub(super) async fn old_changes(&self, now: Time) -> Result<Condition, StoreError> {
-        let kept = i64::try_from(KEPT.as_micros()).unwrap_or(i64::MAX);
         self.read(async |database| {
             let numbers = || Entity::find().select_only().column(Column::Number);
             // By number rather than time, because clocks step back.
-            let young = numbers().filter(Column::At.gt(moment(now) - kept)).order_by_asc(Column::Number);
+            let young = numbers().filter(Column::At.gt(now.minus(KEPT))).order_by_asc(Column::Number);
             let first: Option<i64> = match young.into_tuple().one(database).await? {
                 Some(first) => Some(first),
                 None => numbers().order_by_desc(Column::Number).into_tuple().one(database).await?,

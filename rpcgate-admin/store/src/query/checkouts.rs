@@ -7,7 +7,7 @@ use super::id::{CheckoutId, UserId};
 use super::invoices::{InvoiceNumber, InvoiceStatus, find};
 use super::tier_changes::{TenantPlan, move_to};
 use super::unmatched_payments::{self, UnmatchedPayment};
-use super::value::{count, insert_error, moment, number, time, unreadable};
+use super::value::{count, insert_error, number, unreadable};
 use crate::entity::checkouts::{ActiveModel, Column, Entity, Model};
 use crate::{Store, StoreError, fresh_id};
 use rpcgate_core::caller::TenantId;
@@ -16,7 +16,6 @@ use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::{Condition, Expr};
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder};
 use std::time::Duration;
-use uuid::Uuid;
 
 const MAX_PER_DAY: u64 = 50;
 const DAY: Duration = Duration::from_secs(86_400);
@@ -154,21 +153,21 @@ impl TryFrom<Model> for Checkout {
     type Error = StoreError;
 
     fn try_from(row: Model) -> Result<Self, StoreError> {
-        let subject = match (row.invoice_year.zip(row.invoice_serial), &row.tier) {
+        let subject = match (row.invoice_year.zip(row.invoice_serial), row.tier) {
             (Some((year, serial)), None) => CheckoutSubject::Invoice(InvoiceNumber::stored(year, serial)?),
-            (None, Some(name)) => CheckoutSubject::Plan(TenantPlan::of(name, row.custom_plan_id)?),
+            (None, Some(tier)) => CheckoutSubject::Plan(TenantPlan { tier, custom: row.custom_plan_id }),
             _ => return Err(unreadable("checkout", row.id)),
         };
         Ok(Checkout {
-            id: CheckoutId(row.id.as_u128()),
-            tenant: TenantId(row.tenant_id.as_u128()),
-            user: row.user_id.map(|id| UserId(id.as_u128())),
+            id: row.id,
+            tenant: row.tenant_id,
+            user: row.user_id,
             subject,
             cents: count("amount", row.cents)?,
             url: row.url,
             session: row.session,
-            created_at: time(row.created_at),
-            completed_at: row.completed_at.map(time),
+            created_at: row.created_at,
+            completed_at: row.completed_at,
         })
     }
 }
@@ -179,48 +178,40 @@ fn row(checkout: &Checkout) -> Result<ActiveModel, StoreError> {
         CheckoutSubject::Plan(plan) => (None, Some(plan)),
     };
     Ok(ActiveModel {
-        id: Set(Uuid::from_u128(checkout.id.0)),
-        tenant_id: Set(Uuid::from_u128(checkout.tenant.0)),
-        user_id: Set(checkout.user.map(|id| Uuid::from_u128(id.0))),
+        id: Set(checkout.id),
+        tenant_id: Set(checkout.tenant),
+        user_id: Set(checkout.user),
         invoice_year: Set(invoice.map(|(year, _)| year)),
         invoice_serial: Set(invoice.map(|(_, serial)| serial)),
-        tier: Set(plan.map(|plan| plan.tier.name().into())),
-        custom_plan_id: Set(plan.and_then(TenantPlan::custom_column)),
+        tier: Set(plan.map(|plan| plan.tier)),
+        custom_plan_id: Set(plan.and_then(|plan| plan.custom)),
         cents: Set(number("cents", checkout.cents)?),
         url: Set(checkout.url.clone()),
         session: Set(checkout.session.clone()),
-        created_at: Set(moment(checkout.created_at)),
-        completed_at: Set(checkout.completed_at.map(moment)),
+        created_at: Set(checkout.created_at),
+        completed_at: Set(checkout.completed_at),
         is_over: Set(false),
     })
 }
 
-fn before(now: Time, by: Duration) -> i64 {
-    let by = u64::try_from(by.as_micros()).unwrap_or(u64::MAX);
-    moment(Time::from_micros(now.micros().saturating_sub(by)))
-}
-
 pub(super) fn are_old(now: Time) -> Condition {
-    Condition::all().add(Column::CreatedAt.lt(before(now, KEPT)))
+    Condition::all().add(Column::CreatedAt.lt(now.minus(KEPT)))
 }
 
 async fn one(transaction: &DatabaseTransaction, id: CheckoutId) -> Result<Option<Checkout>, StoreError> {
-    let found = Entity::find_by_id(Uuid::from_u128(id.0)).one(transaction).await?;
+    let found = Entity::find_by_id(id).one(transaction).await?;
     found.map(Checkout::try_from).transpose()
 }
 
 async fn mark(transaction: &DatabaseTransaction, id: CheckoutId, now: Time) -> Result<(), StoreError> {
-    let update = Entity::update_many()
-        .col_expr(Column::CompletedAt, Expr::value(moment(now)))
-        .filter(Column::Id.eq(Uuid::from_u128(id.0)));
+    let update =
+        Entity::update_many().col_expr(Column::CompletedAt, Expr::value(now)).filter(Column::Id.eq(id));
     update.exec(transaction).await?;
     Ok(())
 }
 
 async fn end(transaction: &DatabaseTransaction, id: CheckoutId) -> Result<(), StoreError> {
-    let update = Entity::update_many()
-        .col_expr(Column::IsOver, Expr::value(true))
-        .filter(Column::Id.eq(Uuid::from_u128(id.0)));
+    let update = Entity::update_many().col_expr(Column::IsOver, Expr::value(true)).filter(Column::Id.eq(id));
     update.exec(transaction).await?;
     Ok(())
 }
@@ -232,11 +223,11 @@ impl Store {
     /// [`StoreError::Full`] for too many in a day; [`StoreError::NotFound`] if the tenant does not exist;
     /// [`StoreError::Unavailable`].
     pub async fn begin_checkout(&self, new: &Checkout) -> Result<Checkout, StoreError> {
-        let its = Column::TenantId.eq(Uuid::from_u128(new.tenant.0));
+        let its = Column::TenantId.eq(new.tenant);
         self.transact(async |transaction| {
             let usable = Entity::find()
                 .filter(its.clone())
-                .filter(Column::CreatedAt.gt(before(new.created_at, REUSED)))
+                .filter(Column::CreatedAt.gt(new.created_at.minus(REUSED)))
                 .filter(Column::CompletedAt.is_null())
                 .filter(Column::IsOver.eq(false))
                 .order_by_desc(Column::CreatedAt)
@@ -248,7 +239,7 @@ impl Store {
                     return Ok(checkout);
                 }
             }
-            let recent = Entity::find().filter(its).filter(Column::CreatedAt.gt(before(new.created_at, DAY)));
+            let recent = Entity::find().filter(its).filter(Column::CreatedAt.gt(new.created_at.minus(DAY)));
             if recent.count(transaction).await? >= MAX_PER_DAY {
                 let why = format!("at most {MAX_PER_DAY} payments can be begun in a day");
                 return Err(StoreError::Full(why));
@@ -277,7 +268,7 @@ impl Store {
             let update = Entity::update_many()
                 .col_expr(Column::Url, Expr::value(url.to_owned()))
                 .col_expr(Column::Session, Expr::value(session.to_owned()))
-                .filter(Column::Id.eq(Uuid::from_u128(id.0)));
+                .filter(Column::Id.eq(id));
             update.exec(transaction).await?;
             Ok(())
         })

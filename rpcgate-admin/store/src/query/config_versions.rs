@@ -4,7 +4,7 @@
 use super::id::UserId;
 use super::keyset::page;
 use super::removal::remove;
-use super::value::{moment, time, unreadable};
+use super::value::unreadable;
 use crate::entity::config_versions::{ActiveModel, Column, Entity, Model};
 use crate::{Store, StoreError};
 use rpcgate_config::{Config, ConfigLines, SecretFingerprints};
@@ -19,7 +19,6 @@ use sea_orm::{
 };
 use std::fmt;
 use std::time::Duration;
-use uuid::Uuid;
 
 /// The number of versions kept of each program: with a reload a day, more than half a year.
 const KEPT_OF_PROGRAM: u64 = 200;
@@ -143,9 +142,9 @@ impl TryFrom<Model> for ConfigVersion {
         Ok(ConfigVersion {
             number: row.number.unsigned_abs(),
             scope,
-            at: time(row.at),
-            seen_at: time(row.seen_at),
-            user: row.user_id.map(|id| UserId(id.as_u128())),
+            at: row.at,
+            seen_at: row.seen_at,
+            user: row.user_id,
             lines,
             host: row.host,
             who: row.who,
@@ -222,7 +221,7 @@ pub(super) struct NewVersion<'n> {
 impl NewVersion<'_> {
     fn row(self) -> ActiveModel {
         let tenant = match self.scope {
-            ConfigScope::Tenant(tenant) => Some(Uuid::from_u128(tenant.0)),
+            ConfigScope::Tenant(tenant) => Some(*tenant),
             _ => None,
         };
         ActiveModel {
@@ -231,9 +230,9 @@ impl NewVersion<'_> {
             place: Set(self.scope.location()),
             host: Set(String::new()),
             tenant_id: Set(tenant),
-            at: Set(moment(self.at)),
-            seen_at: Set(moment(self.at)),
-            user_id: Set(self.user.map(|id| Uuid::from_u128(id.0))),
+            at: Set(self.at),
+            seen_at: Set(self.at),
+            user_id: Set(self.user),
             who: Set(self.who.to_owned()),
             text: Set(self.text),
             fingerprint_key: Set(String::new()),
@@ -275,8 +274,7 @@ async fn trim(transaction: &DatabaseTransaction, scope: &ConfigScope) -> Result<
 
 /// Selects versions that are too old: superseded ones, and all of programs that have been gone for that long.
 pub(super) fn are_old(now: Time) -> Condition {
-    let kept = i64::try_from(KEPT.as_micros()).unwrap_or(i64::MAX);
-    let then = moment(now).saturating_sub(kept);
+    let then = now.minus(KEPT);
     let newest = Entity::find()
         .select_only()
         .column_as(Column::Number.max(), "newest")
@@ -337,8 +335,7 @@ impl Store {
                     }
                 };
                 let its = Column::Number.eq(number);
-                let mut update =
-                    Entity::update_many().col_expr(Column::SeenAt, Expr::value(moment(now))).filter(its);
+                let mut update = Entity::update_many().col_expr(Column::SeenAt, Expr::value(now)).filter(its);
                 if accepted.is_start {
                     update = update.col_expr(Column::Started, Expr::value(Some(number)));
                 }
@@ -435,7 +432,7 @@ impl Store {
 
 pub(super) async fn remove_of_tenant(
     transaction: &DatabaseTransaction,
-    tenant: Uuid,
+    tenant: TenantId,
     limit: u64,
 ) -> Result<u64, StoreError> {
     let its = Condition::all().add(Column::TenantId.eq(tenant));

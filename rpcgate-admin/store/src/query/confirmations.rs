@@ -6,7 +6,7 @@ use super::id::UserId;
 use super::mail_tokens;
 use super::session_rows;
 use super::users::User;
-use super::value::{insert_error, moment};
+use super::value::insert_error;
 use crate::entity::confirmations::{ActiveModel, Column, Entity};
 use crate::entity::users;
 use crate::{Store, StoreError};
@@ -14,7 +14,6 @@ use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::{Expr, OnConflict};
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter};
-use uuid::Uuid;
 
 pub(super) async fn put(
     transaction: &DatabaseTransaction,
@@ -31,9 +30,9 @@ pub(super) async fn put_all(
     expires_at: Time,
 ) -> Result<(), StoreError> {
     let rows = tokens.iter().map(|(user, hash)| ActiveModel {
-        user_id: Set(Uuid::from_u128(user.0)),
+        user_id: Set(*user),
         hash: Set(hash.bytes()),
-        expires_at: Set(moment(expires_at)),
+        expires_at: Set(expires_at),
     });
     let upsert =
         OnConflict::column(Column::UserId).update_columns([Column::Hash, Column::ExpiresAt]).to_owned();
@@ -55,7 +54,7 @@ impl Store {
         expires_at: Time,
     ) -> Result<bool, StoreError> {
         self.transact(async |transaction| {
-            let waits = users::Entity::find_by_id(Uuid::from_u128(user.0))
+            let waits = users::Entity::find_by_id(user)
                 .filter(users::Column::ConfirmedAt.is_null())
                 .count(transaction);
             if waits.await? == 0 {
@@ -74,10 +73,9 @@ impl Store {
     /// [`StoreError::Unavailable`].
     pub async fn confirmation(&self, hash: &Digest, now: Time) -> Result<Option<UserId>, StoreError> {
         self.read(async |database| {
-            let alive = Entity::find()
-                .filter(Column::Hash.eq(hash.bytes()))
-                .filter(Column::ExpiresAt.gt(moment(now)));
-            Ok(alive.one(database).await?.map(|found| UserId(found.user_id.as_u128())))
+            let alive =
+                Entity::find().filter(Column::Hash.eq(hash.bytes())).filter(Column::ExpiresAt.gt(now));
+            Ok(alive.one(database).await?.map(|found| found.user_id))
         })
         .await
     }
@@ -96,7 +94,7 @@ impl Store {
         now: Time,
     ) -> Result<Option<UserId>, StoreError> {
         let is_it = Column::Hash.eq(hash.bytes());
-        let alive = Entity::find().filter(is_it.clone()).filter(Column::ExpiresAt.gt(moment(now)));
+        let alive = Entity::find().filter(is_it.clone()).filter(Column::ExpiresAt.gt(now));
         // Anyone can send any token, so an unknown one must not take a slot in the writers' queue.
         if self.confirmation(hash, now).await?.is_none() {
             return Ok(None);
@@ -108,7 +106,7 @@ impl Store {
                 return Ok(None);
             }
             let update = users::Entity::update_many()
-                .col_expr(users::Column::ConfirmedAt, Expr::value(moment(now)))
+                .col_expr(users::Column::ConfirmedAt, Expr::value(now))
                 .filter(users::Column::Id.eq(found.user_id))
                 .filter(users::Column::ConfirmedAt.is_null());
             update.exec(transaction).await?;
@@ -117,12 +115,12 @@ impl Store {
                     .col_expr(users::Column::Password, Expr::value(password))
                     .filter(users::Column::Id.eq(found.user_id));
                 update.exec(transaction).await?;
-                let user = UserId(found.user_id.as_u128());
+                let user = found.user_id;
                 session_rows::end_all(transaction, user, None).await?;
                 mail_tokens::withdraw(transaction, user).await?;
             }
             let user = users::Entity::find_by_id(found.user_id).one(transaction).await?;
-            let user = User::try_from(user.ok_or(StoreError::NotFound("user"))?)?;
+            let user = User::from(user.ok_or(StoreError::NotFound("user"))?);
             append(transaction, &Audit { user: Some(user.id), tenant: user.tenant, ..entry.clone() }).await?;
             Ok(Some(user.id))
         })

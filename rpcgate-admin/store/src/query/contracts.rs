@@ -1,46 +1,27 @@
 //! Contracts: figures that override those of a tenant's plan for a period.
 
 use super::changes::{NewChange, record};
-use super::figures::Figures;
 use super::id::ContractId;
 use super::live_tenants::live_tenant;
-use super::value::{insert_error, moment, time};
-use crate::entity::contracts::{ActiveModel, Column, Entity, Model};
+use super::value::insert_error;
+use crate::entity::contracts::{Column, Entity};
 use crate::{Store, StoreError};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
-use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::{Condition, Expr};
 use sea_orm::{
-    ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder,
+    ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, IntoActiveModel, PaginatorTrait,
+    QueryFilter, QueryOrder,
 };
 use std::time::Duration;
-use uuid::Uuid;
+
+pub use crate::entity::contracts::Model as TenantContract;
 
 /// The number of contracts that a tenant may have, including ended ones that are kept.
 pub const MAX_CONTRACTS: u64 = 100;
 
 /// The time that an ended contract is kept, the same as for the sums of usage: longer than any month stays unbilled.
 const ENDED_KEPT: Duration = Duration::from_secs(400 * 86_400);
-
-/// Figures that override those of a tenant's plan for a period.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct TenantContract {
-    /// Its identifier. The later of two contracts has the larger one.
-    pub id: ContractId,
-    /// The tenant.
-    pub tenant: TenantId,
-    /// The figures; the others are the plan's.
-    pub figures: Figures,
-    /// The start, inclusive.
-    pub from: Time,
-    /// The end, exclusive.
-    pub until: Option<Time>,
-    /// The operator's note, or empty.
-    pub note: String,
-    /// The creation time.
-    pub created_at: Time,
-}
 
 impl TenantContract {
     /// Reports whether its figures are in force.
@@ -54,50 +35,32 @@ impl TenantContract {
     }
 }
 
-impl TryFrom<Model> for TenantContract {
-    type Error = StoreError;
-
-    fn try_from(row: Model) -> Result<Self, StoreError> {
-        Ok(TenantContract {
-            id: ContractId(row.id.as_u128()),
-            tenant: TenantId(row.tenant_id.as_u128()),
-            figures: Figures::read(&row.figures)?,
-            from: time(row.starts_at),
-            until: row.ends_at.map(time),
-            note: row.note,
-            created_at: time(row.created_at),
-        })
-    }
-}
-
 pub(super) fn are_old(now: Time) -> Condition {
-    let kept = i64::try_from(ENDED_KEPT.as_micros()).unwrap_or(i64::MAX);
-    Condition::all().add(Column::EndsAt.lte(moment(now).saturating_sub(kept)))
+    Condition::all().add(Column::EndsAt.lte(now.minus(ENDED_KEPT)))
 }
 
 pub(super) async fn of_tenant(
     database: &impl ConnectionTrait,
     tenant: TenantId,
 ) -> Result<Vec<TenantContract>, StoreError> {
-    let its = Entity::find().filter(Column::TenantId.eq(Uuid::from_u128(tenant.0))).order_by_asc(Column::Id);
-    its.all(database).await?.into_iter().map(TenantContract::try_from).collect()
+    let its = Entity::find().filter(Column::TenantId.eq(tenant)).order_by_asc(Column::Id);
+    Ok(its.all(database).await?)
 }
 
 pub(super) async fn of_tenants(
     database: &impl ConnectionTrait,
-    tenants: &[Uuid],
+    tenants: &[TenantId],
 ) -> Result<Vec<TenantContract>, StoreError> {
     let all = Entity::find().filter(Column::TenantId.is_in(tenants.iter().copied())).order_by_asc(Column::Id);
-    all.all(database).await?.into_iter().map(TenantContract::try_from).collect()
+    Ok(all.all(database).await?)
 }
 
 pub(super) async fn open(
     database: &impl ConnectionTrait,
     now: Time,
 ) -> Result<Vec<TenantContract>, StoreError> {
-    let is_open = Condition::any().add(Column::EndsAt.is_null()).add(Column::EndsAt.gt(moment(now)));
-    let all = Entity::find().filter(is_open).order_by_asc(Column::Id).all(database).await?;
-    all.into_iter().map(TenantContract::try_from).collect()
+    let is_open = Condition::any().add(Column::EndsAt.is_null()).add(Column::EndsAt.gt(now));
+    Ok(Entity::find().filter(is_open).order_by_asc(Column::Id).all(database).await?)
 }
 
 async fn expect_open(
@@ -106,11 +69,8 @@ async fn expect_open(
     id: ContractId,
     now: Time,
 ) -> Result<TenantContract, StoreError> {
-    let found = Entity::find_by_id(Uuid::from_u128(id.0))
-        .filter(Column::TenantId.eq(Uuid::from_u128(tenant.0)))
-        .one(transaction)
-        .await?;
-    let contract = TenantContract::try_from(found.ok_or(StoreError::NotFound("contract"))?)?;
+    let found = Entity::find_by_id(id).filter(Column::TenantId.eq(tenant)).one(transaction).await?;
+    let contract = found.ok_or(StoreError::NotFound("contract"))?;
     if contract.has_ended(now) {
         return Err(StoreError::WrongState("the contract has ended"));
     }
@@ -122,9 +82,7 @@ async fn set_end(
     id: ContractId,
     until: Option<Time>,
 ) -> Result<(), StoreError> {
-    let update = Entity::update_many()
-        .col_expr(Column::EndsAt, Expr::value(until.map(moment)))
-        .filter(Column::Id.eq(Uuid::from_u128(id.0)));
+    let update = Entity::update_many().col_expr(Column::EndsAt, Expr::value(until)).filter(Column::Id.eq(id));
     update.exec(transaction).await?;
     Ok(())
 }
@@ -137,18 +95,10 @@ impl Store {
     /// [`StoreError::NotFound`] if the tenant does not exist, [`StoreError::Full`] if it has [`MAX_CONTRACTS`],
     /// [`StoreError::Unavailable`].
     pub async fn create_contract(&self, contract: &TenantContract, now: Time) -> Result<(), StoreError> {
-        let row = ActiveModel {
-            id: Set(Uuid::from_u128(contract.id.0)),
-            tenant_id: Set(Uuid::from_u128(contract.tenant.0)),
-            starts_at: Set(moment(contract.from)),
-            ends_at: Set(contract.until.map(moment)),
-            figures: Set(contract.figures.text()),
-            note: Set(contract.note.clone()),
-            created_at: Set(moment(contract.created_at)),
-        };
+        let row = contract.clone().into_active_model();
         self.write_settings(Some(contract.tenant), now, async |transaction| {
             live_tenant(transaction, contract.tenant).await?;
-            let its = Column::TenantId.eq(Uuid::from_u128(contract.tenant.0));
+            let its = Column::TenantId.eq(contract.tenant);
             if Entity::find().filter(its).count(transaction).await? >= MAX_CONTRACTS {
                 let why = format!(
                     "a tenant can have {MAX_CONTRACTS} contracts, including those that ended in the last 400 days"
@@ -179,9 +129,8 @@ impl Store {
         tenant: TenantId,
         id: ContractId,
     ) -> Result<Option<TenantContract>, StoreError> {
-        let its =
-            Entity::find_by_id(Uuid::from_u128(id.0)).filter(Column::TenantId.eq(Uuid::from_u128(tenant.0)));
-        self.read(async |database| its.one(database).await?.map(TenantContract::try_from).transpose()).await
+        let its = Entity::find_by_id(id).filter(Column::TenantId.eq(tenant));
+        self.read(async |database| Ok(its.one(database).await?)).await
     }
 
     /// Moves or removes the end of a tenant's contract, and notifies gateways.
@@ -219,7 +168,7 @@ impl Store {
             if contract.from < now {
                 set_end(transaction, id, Some(now)).await?;
             } else {
-                Entity::delete_by_id(Uuid::from_u128(id.0)).exec(transaction).await?;
+                Entity::delete_by_id(id).exec(transaction).await?;
             }
             record(transaction, NewChange::Tenant(tenant), now).await
         })

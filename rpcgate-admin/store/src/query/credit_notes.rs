@@ -3,7 +3,7 @@
 use super::billing::{SettledInvoice, next_number, reactivate};
 use super::id::UserId;
 use super::invoices::{InvoiceAmounts, InvoiceNumber, InvoiceStatus, NotInvoiceNumber, find};
-use super::value::{count, moment, number, time, unreadable};
+use super::value::{count, number, unreadable};
 use crate::entity::credit_notes::{ActiveModel, Column, Entity, Model};
 use crate::entity::invoices;
 use crate::{Store, StoreError};
@@ -13,7 +13,6 @@ use sea_orm::sea_query::{Condition, Expr};
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder};
 use std::fmt;
 use std::str::FromStr;
-use uuid::Uuid;
 
 pub(super) const MAX_CREDIT_NOTES: u64 = 100;
 
@@ -82,12 +81,12 @@ impl TryFrom<Model> for CreditNote {
         Ok(CreditNote {
             number: CreditNoteNumber(InvoiceNumber::stored(row.year, row.serial)?),
             invoice: InvoiceNumber::stored(row.invoice_year, row.invoice_serial)?,
-            issued_at: time(row.issued_at),
+            issued_at: row.issued_at,
             net: count("amount", row.net_cents)?,
             tax: count("amount", row.tax_cents)?,
             cents: count("amount", row.cents)?,
             reason: row.reason,
-            user: row.user_id.map(|id| UserId(id.as_u128())),
+            user: row.user_id,
         })
     }
 }
@@ -172,13 +171,13 @@ impl Store {
                 serial: Set(serial),
                 invoice_year: Set(invoice_year),
                 invoice_serial: Set(invoice_serial),
-                tenant_id: Set(Uuid::from_u128(invoice.tenant.0)),
-                issued_at: Set(moment(now)),
+                tenant_id: Set(invoice.tenant),
+                issued_at: Set(now),
                 net_cents: Set(number("cents", note.net)?),
                 tax_cents: Set(number("cents", note.tax)?),
                 cents: Set(number("cents", note.cents)?),
                 reason: Set(note.reason.clone()),
-                user_id: Set(new.user.map(|id| Uuid::from_u128(id.0))),
+                user_id: Set(new.user),
             };
             Entity::insert(row).exec_without_returning(transaction).await?;
             let credited = invoice.credited.saturating_add(new.cents);
@@ -187,8 +186,8 @@ impl Store {
                 .col_expr(invoices::Column::CreditedCents, Expr::value(number("cents", credited)?));
             if settles {
                 update = update
-                    .col_expr(invoices::Column::Status, Expr::value(InvoiceStatus::Paid.name()))
-                    .col_expr(invoices::Column::SettledAt, Expr::value(moment(now)));
+                    .col_expr(invoices::Column::Status, Expr::value(InvoiceStatus::Paid))
+                    .col_expr(invoices::Column::SettledAt, Expr::value(now));
             }
             update.filter(new.invoice.row()).exec(transaction).await?;
             let reactivates = settles && reactivate(transaction, invoice.tenant, now).await?;

@@ -5,7 +5,6 @@ use super::changes::{NewChange, record};
 use super::figures::Figures;
 use super::plan_fees::record_fee;
 use super::tier_changes::TenantPlan;
-use super::value::{moment, tier, time};
 use crate::entity::custom_plans::{ActiveModel, Column, Entity, Model};
 use crate::entity::{tenants, tier_changes};
 use crate::{Store, StoreError};
@@ -19,7 +18,6 @@ use sea_orm::{
     QuerySelect, QueryTrait,
 };
 use std::time::Duration;
-use uuid::Uuid;
 
 /// The number of custom plans, including deleted ones that are kept.
 pub const MAX_CUSTOM_PLANS: u64 = 100;
@@ -62,32 +60,29 @@ pub struct CustomPlanChange {
     pub figures: Option<Figures>,
 }
 
-impl TryFrom<Model> for CustomPlan {
-    type Error = StoreError;
-
-    fn try_from(row: Model) -> Result<Self, StoreError> {
-        Ok(CustomPlan {
-            id: CustomPlanId(row.id.as_u128()),
+impl From<Model> for CustomPlan {
+    fn from(row: Model) -> Self {
+        CustomPlan {
+            id: row.id,
             name: row.name,
-            base: tier(&row.base_tier)?,
+            base: row.base_tier,
             is_visible: row.visible,
-            figures: Figures::read(&row.figures)?,
-            created_at: time(row.created_at),
-        })
+            figures: row.figures,
+            created_at: row.created_at,
+        }
     }
 }
 
 pub(super) fn are_old(now: Time) -> Condition {
-    let kept = i64::try_from(DELETED_KEPT.as_micros()).unwrap_or(i64::MAX);
-    Condition::all().add(Column::DeletedAt.lte(moment(now).saturating_sub(kept)))
+    Condition::all().add(Column::DeletedAt.lte(now.minus(DELETED_KEPT)))
 }
 
 pub(super) async fn find(
     database: &impl ConnectionTrait,
     id: CustomPlanId,
 ) -> Result<Option<CustomPlan>, StoreError> {
-    let found = Entity::find_by_id(Uuid::from_u128(id.0)).filter(Column::DeletedAt.is_null());
-    found.one(database).await?.map(CustomPlan::try_from).transpose()
+    let found = Entity::find_by_id(id).filter(Column::DeletedAt.is_null());
+    Ok(found.one(database).await?.map(CustomPlan::from))
 }
 
 pub(super) async fn of_tenant(
@@ -97,14 +92,14 @@ pub(super) async fn of_tenant(
     let its = tenants::Entity::find()
         .select_only()
         .column(tenants::Column::CustomPlanId)
-        .filter(tenants::Column::Id.eq(Uuid::from_u128(tenant.0)));
+        .filter(tenants::Column::Id.eq(tenant));
     let plan = Entity::find().filter(Column::Id.in_subquery(its.into_query()));
-    plan.one(database).await?.map(CustomPlan::try_from).transpose()
+    Ok(plan.one(database).await?.map(CustomPlan::from))
 }
 
 pub(super) async fn all(database: &impl ConnectionTrait) -> Result<Vec<CustomPlan>, StoreError> {
     let rows = Entity::find().order_by_asc(Column::Id).all(database).await?;
-    rows.into_iter().map(CustomPlan::try_from).collect()
+    Ok(rows.into_iter().map(CustomPlan::from).collect())
 }
 
 /// Checks that no other custom plan has this name. Writes exclude each other, so the name stays free.
@@ -116,7 +111,7 @@ async fn expect_free(
     let others = Entity::find()
         .filter(Column::Name.eq(name))
         .filter(Column::DeletedAt.is_null())
-        .filter(Column::Id.ne(Uuid::from_u128(id.0)));
+        .filter(Column::Id.ne(id));
     if others.count(transaction).await? > 0 {
         return Err(StoreError::Taken { what: "plan", value: "name" });
     }
@@ -131,12 +126,12 @@ impl Store {
     /// [`StoreError::Unavailable`].
     pub async fn create_custom_plan(&self, plan: &CustomPlan) -> Result<(), StoreError> {
         let row = ActiveModel {
-            id: Set(Uuid::from_u128(plan.id.0)),
+            id: Set(plan.id),
             name: Set(plan.name.clone()),
-            base_tier: Set(plan.base.name().into()),
+            base_tier: Set(plan.base),
             visible: Set(plan.is_visible),
-            figures: Set(plan.figures.text()),
-            created_at: Set(moment(plan.created_at)),
+            figures: Set(plan.figures),
+            created_at: Set(plan.created_at),
             deleted_at: Set(None),
         };
         self.write_settings(None, plan.created_at, async |transaction| {
@@ -161,7 +156,7 @@ impl Store {
     pub async fn custom_plans(&self) -> Result<Vec<CustomPlan>, StoreError> {
         self.read(async |database| {
             let rows = Entity::find().filter(Column::DeletedAt.is_null()).order_by_asc(Column::Id);
-            rows.all(database).await?.into_iter().map(CustomPlan::try_from).collect()
+            Ok(rows.all(database).await?.into_iter().map(CustomPlan::from).collect())
         })
         .await
     }
@@ -195,7 +190,7 @@ impl Store {
         let row = ActiveModel {
             name: change.name.clone().map_or(NotSet, Set),
             visible: change.is_visible.map_or(NotSet, Set),
-            figures: change.figures.map_or(NotSet, |figures| Set(figures.text())),
+            figures: change.figures.map_or(NotSet, Set),
             ..Default::default()
         };
         self.write_settings(None, now, async |transaction| {
@@ -204,7 +199,7 @@ impl Store {
                 expect_free(transaction, id, name).await?;
             }
             if *change != CustomPlanChange::default() {
-                let its = Column::Id.eq(Uuid::from_u128(id.0));
+                let its = Column::Id.eq(id);
                 Entity::update_many().set(row).filter(its).exec(transaction).await?;
             }
             if let Some(figures) = &change.figures {
@@ -227,23 +222,22 @@ impl Store {
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::WrongState`] if a tenant is on it, [`StoreError::Unavailable`].
     pub async fn delete_custom_plan(&self, id: CustomPlanId, now: Time) -> Result<(), StoreError> {
-        let uuid = Uuid::from_u128(id.0);
         self.write_settings(None, now, async |transaction| {
             find(transaction, id).await?.ok_or(StoreError::NotFound("plan"))?;
-            let on_it = tenants::Entity::find().filter(tenants::Column::CustomPlanId.eq(uuid));
+            let on_it = tenants::Entity::find().filter(tenants::Column::CustomPlanId.eq(id));
             if on_it.count(transaction).await? > 0 {
                 return Err(StoreError::WrongState(
                     "tenants are on this plan: move them to another one before you delete it",
                 ));
             }
-            let were_on_it = tier_changes::Entity::find().filter(tier_changes::Column::CustomBefore.eq(uuid));
+            let were_on_it = tier_changes::Entity::find().filter(tier_changes::Column::CustomBefore.eq(id));
             if were_on_it.count(transaction).await? > 0 {
                 let update = Entity::update_many()
-                    .col_expr(Column::DeletedAt, Expr::value(Some(moment(now))))
-                    .filter(Column::Id.eq(uuid));
+                    .col_expr(Column::DeletedAt, Expr::value(Some(now)))
+                    .filter(Column::Id.eq(id));
                 update.exec(transaction).await?;
             } else {
-                Entity::delete_by_id(uuid).exec(transaction).await?;
+                Entity::delete_by_id(id).exec(transaction).await?;
             }
             Ok(())
         })

@@ -11,14 +11,13 @@ use super::invoices::InvoiceStatus;
 use super::live_tenants::live_tenant;
 use super::projects;
 use super::removal::{RemovalBatch, remove, remove_pairs};
-use super::value::moment;
 use crate::entity::tenants::{Column, Entity};
 use crate::entity::{
     checkouts, contracts, deliveries, invitations, invoices, keys, limit_requests, notices, project_events,
     projects as stored_projects, subscriptions, tickets, tier_changes, users, webhooks,
 };
 use crate::{Store, StoreError};
-use rpcgate_core::caller::TenantId;
+use rpcgate_core::caller::{CustomPlanId, ProjectId, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Tier;
 use sea_orm::sea_query::{Condition, Expr};
@@ -26,7 +25,6 @@ use sea_orm::{
     ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
     QueryTrait, Select,
 };
-use uuid::Uuid;
 
 /// The number of tickets removed in one step, together with their files.
 const TICKETS: u64 = 2;
@@ -54,7 +52,7 @@ pub(super) async fn remove_some(
         .order_by_asc(Column::Id)
         .offset(batch.skip)
         .limit(1);
-    let Some(id) = deleted.into_tuple::<Uuid>().one(transaction).await? else {
+    let Some(id) = deleted.into_tuple::<TenantId>().one(transaction).await? else {
         return Ok(RemovalStep::Nothing);
     };
     if remove_some_of(transaction, id, batch.limit).await? > 0 {
@@ -73,16 +71,16 @@ pub(super) async fn remove_some(
     Ok(RemovalStep::Last)
 }
 
-fn its_projects(id: Uuid) -> Select<stored_projects::Entity> {
+fn its_projects(id: TenantId) -> Select<stored_projects::Entity> {
     let its = stored_projects::Column::TenantId.eq(id);
     stored_projects::Entity::find().select_only().column(stored_projects::Column::Id).filter(its)
 }
 
-fn of_projects(project: impl ColumnTrait, id: Uuid) -> Condition {
+fn of_projects(project: impl ColumnTrait, id: TenantId) -> Condition {
     Condition::all().add(project.in_subquery(its_projects(id).into_query()))
 }
 
-fn of_webhooks(webhook: impl ColumnTrait, id: Uuid) -> Condition {
+fn of_webhooks(webhook: impl ColumnTrait, id: TenantId) -> Condition {
     use webhooks::{Column, Entity};
     let its = Entity::find().select_only().column(Column::Id).filter(of_projects(Column::ProjectId, id));
     Condition::all().add(webhook.in_subquery(its.into_query()))
@@ -93,7 +91,7 @@ fn of_webhooks(webhook: impl ColumnTrait, id: Uuid) -> Condition {
 /// deliveries.
 async fn remove_some_of_webhooks(
     transaction: &DatabaseTransaction,
-    id: Uuid,
+    id: TenantId,
     limit: u64,
 ) -> Result<u64, StoreError> {
     let its = of_webhooks(deliveries::Column::WebhookId, id);
@@ -121,21 +119,25 @@ async fn remove_some_of_webhooks(
 async fn remove_own<E: EntityTrait>(
     transaction: &DatabaseTransaction,
     [id, tenant]: [E::Column; 2],
-    of: Uuid,
+    of: TenantId,
     limit: u64,
 ) -> Result<u64, StoreError> {
     remove::<E>(transaction, id, Condition::all().add(tenant.eq(of)), limit).await
 }
 
 /// Removes up to `limit` rows of one kind that belong to a tenant, and returns their number.
-async fn remove_some_of(transaction: &DatabaseTransaction, id: Uuid, limit: u64) -> Result<u64, StoreError> {
+async fn remove_some_of(
+    transaction: &DatabaseTransaction,
+    id: TenantId,
+    limit: u64,
+) -> Result<u64, StoreError> {
     let its = of_projects(keys::Column::ProjectId, id);
     let mut removed = remove::<keys::Entity>(transaction, keys::Column::Id, its, limit).await?;
     if removed == 0 {
         removed = remove_some_of_webhooks(transaction, id, limit).await?;
     }
     if removed == 0 {
-        let some: Vec<Uuid> = its_projects(id).limit(limit).into_tuple().all(transaction).await?;
+        let some: Vec<ProjectId> = its_projects(id).limit(limit).into_tuple().all(transaction).await?;
         removed = projects::remove(transaction, some).await?;
     }
     if removed == 0 {
@@ -176,35 +178,34 @@ impl Store {
     /// [`StoreError::NotFound`], [`StoreError::WrongState`] while an invoice of it is open,
     /// [`StoreError::Unavailable`].
     pub async fn delete_tenant(&self, tenant: TenantId, now: Time) -> Result<(), StoreError> {
-        let id = Uuid::from_u128(tenant.0);
         self.write(async |transaction| {
             live_tenant(transaction, tenant).await?;
             let open = invoices::Entity::find()
-                .filter(invoices::Column::TenantId.eq(id))
-                .filter(invoices::Column::Status.eq(InvoiceStatus::Open.name()));
+                .filter(invoices::Column::TenantId.eq(tenant))
+                .filter(invoices::Column::Status.eq(InvoiceStatus::Open));
             if open.count(transaction).await? > 0 {
                 return Err(StoreError::WrongState(
                     "an invoice of this tenant is open: let it be paid, or cancel it, first",
                 ));
             }
-            users::Entity::delete_many().filter(users::Column::TenantId.eq(id)).exec(transaction).await?;
-            let invited = invitations::Entity::delete_many().filter(invitations::Column::TenantId.eq(id));
+            users::Entity::delete_many().filter(users::Column::TenantId.eq(tenant)).exec(transaction).await?;
+            let invited = invitations::Entity::delete_many().filter(invitations::Column::TenantId.eq(tenant));
             invited.exec(transaction).await?;
             // No delivery is sent for it any more, not even one that already waits.
             let its_webhooks = webhooks::Entity::update_many()
                 .col_expr(webhooks::Column::Active, Expr::value(false))
-                .col_expr(webhooks::Column::DeletedAt, Expr::value(moment(now)))
-                .filter(webhooks::Column::ProjectId.in_subquery(its_projects(id).into_query()))
+                .col_expr(webhooks::Column::DeletedAt, Expr::value(now))
+                .filter(webhooks::Column::ProjectId.in_subquery(its_projects(tenant).into_query()))
                 .filter(webhooks::Column::DeletedAt.is_null());
             its_webhooks.exec(transaction).await?;
             forget_suspension(transaction, tenant).await?;
             // The row drops its custom plan, which could not be deleted otherwise.
             let update = Entity::update_many()
-                .col_expr(Column::DeletedAt, Expr::value(moment(now)))
+                .col_expr(Column::DeletedAt, Expr::value(now))
                 .col_expr(Column::Suspended, Expr::value(true))
-                .col_expr(Column::Tier, Expr::value(Tier::Free.name()))
-                .col_expr(Column::CustomPlanId, Expr::value(None::<Uuid>))
-                .filter(Column::Id.eq(id));
+                .col_expr(Column::Tier, Expr::value(Tier::Free))
+                .col_expr(Column::CustomPlanId, Expr::value(None::<CustomPlanId>))
+                .filter(Column::Id.eq(tenant));
             update.exec(transaction).await?;
             record(transaction, NewChange::Tenant(tenant), now).await
         })

@@ -7,7 +7,7 @@ use super::value::{moment, time};
 use crate::entity::{deliveries, delivery_attempts, projects, webhook_notices, webhooks};
 use crate::{Store, StoreError};
 use deliveries::Column;
-use rpcgate_core::caller::{ProjectId, TenantId};
+use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::{Expr, LockType, OnConflict, SimpleExpr};
@@ -206,12 +206,12 @@ async fn mark(
                 delivered.entry((of.attempts, code(end.status))).or_default().push(id);
                 continue;
             }
-            AfterAttempt::Again(at) => pending.col_expr(Column::DueAt, Expr::value(moment(at))),
+            AfterAttempt::Again(at) => pending.col_expr(Column::DueAt, Expr::value(at)),
             AfterAttempt::Failed => {
                 of.status = FAILED.into();
                 pending
                     .col_expr(Column::Status, Expr::value(FAILED))
-                    .col_expr(Column::FinishedAt, Expr::value(moment(now)))
+                    .col_expr(Column::FinishedAt, Expr::value(now))
             }
         };
         failed.exec(transaction).await?;
@@ -222,7 +222,7 @@ async fn mark(
             .col_expr(Column::Attempts, Expr::value(attempts))
             .col_expr(Column::LastStatus, Expr::value(status))
             .col_expr(Column::LastError, Expr::value(None::<String>))
-            .col_expr(Column::FinishedAt, Expr::value(moment(now)))
+            .col_expr(Column::FinishedAt, Expr::value(now))
             .filter(Column::Id.is_in(ids))
             .exec(transaction)
             .await?;
@@ -409,7 +409,7 @@ impl Store {
             let insert = webhook_notices::Entity::insert(row).on_conflict(upsert);
             insert.exec_without_returning(transaction).await?;
             tracing::debug!(webhook = %webhook, at = ?now, "users are told of an endpoint");
-            Ok(Some((TenantId(project.tenant_id.as_u128()), endpoint.url)))
+            Ok(Some((project.tenant_id, endpoint.url)))
         })
         .await
     }
@@ -425,7 +425,7 @@ impl Store {
         failing_since: Time,
         now: Time,
     ) -> Result<Option<(TenantId, String)>, StoreError> {
-        let fails = webhooks::Column::FailingSince.lte(moment(failing_since));
+        let fails = webhooks::Column::FailingSince.lte(failing_since);
         self.disable_webhook_if(webhook, fails, now).await
     }
 
@@ -456,8 +456,8 @@ impl Store {
             let Some((endpoint, project)) = with_project(transaction, id).await? else { return Ok(None) };
             let done = webhooks::Entity::update_many()
                 .col_expr(Active, Expr::value(false))
-                .col_expr(DisabledAt, Expr::value(moment(now)))
-                .col_expr(UpdatedAt, Expr::value(moment(now)))
+                .col_expr(DisabledAt, Expr::value(now))
+                .col_expr(UpdatedAt, Expr::value(now))
                 .filter(Id.eq(id))
                 .filter(Active.eq(true))
                 .filter(condition.clone())
@@ -466,9 +466,9 @@ impl Store {
             if done.rows_affected == 0 {
                 return Ok(None);
             }
-            let its = ProjectId(project.id.as_u128());
+            let its = project.id;
             record(transaction, NewChange::Project(its), now).await?;
-            Ok(Some((TenantId(project.tenant_id.as_u128()), endpoint.url)))
+            Ok(Some((project.tenant_id, endpoint.url)))
         })
         .await
     }

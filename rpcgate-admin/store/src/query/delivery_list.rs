@@ -190,7 +190,7 @@ impl Store {
         before: Option<(Time, DeliveryId)>,
         limit: u64,
     ) -> Result<Vec<Delivery>, StoreError> {
-        let mut its = of_tenant(tenant).filter(Column::WebhookId.eq(Uuid::from_u128(webhook.0)));
+        let mut its = of_tenant(tenant).filter(Column::WebhookId.eq(webhook));
         if let Some(status) = filter.status {
             its = its.filter(Column::Status.eq(status.name()));
         }
@@ -222,7 +222,7 @@ impl Store {
         id: DeliveryId,
     ) -> Result<Option<WholeDelivery>, StoreError> {
         self.read(async |database| {
-            let found = of_tenant(tenant).filter(Column::Id.eq(Uuid::from_u128(id.0)));
+            let found = of_tenant(tenant).filter(Column::Id.eq(id));
             let Some(row) = found.one(database).await? else { return Ok(None) };
             let webhook = webhooks::Entity::find_by_id(row.webhook_id).one(database).await?;
             let event = chain_events::Entity::find_by_id(row.event_id).one(database).await?;
@@ -251,7 +251,7 @@ impl Store {
     ) -> Result<Delivery, StoreError> {
         const UNKNOWN: StoreError = StoreError::NotFound("delivery");
         self.write(async |transaction| {
-            let found = of_tenant(tenant).filter(Column::Id.eq(Uuid::from_u128(id.0)));
+            let found = of_tenant(tenant).filter(Column::Id.eq(id));
             let row = found.one(transaction).await?.ok_or(UNKNOWN)?;
             if !row.status.parse::<DeliveryStatus>()?.is_final() {
                 return Err(StoreError::WrongState("the delivery has not ended yet"));

@@ -1,7 +1,6 @@
 //! Nodes that operators have drained.
 
 use super::changes::{NewChange, record};
-use super::value::moment;
 use crate::entity::drained_nodes::{ActiveModel, Column, Entity};
 use crate::{Store, StoreError};
 use rpcgate_core::clock::Time;
@@ -41,11 +40,7 @@ impl Store {
             if !remaining.iter().all(|nodes| nodes.iter().any(is_usable)) {
                 return Err(StoreError::WrongState("this is the last usable node of the chain"));
             }
-            let row = ActiveModel {
-                chain: Set(chain.into()),
-                node: Set(node.into()),
-                drained_at: Set(moment(now)),
-            };
+            let row = ActiveModel { chain: Set(chain.into()), node: Set(node.into()), drained_at: Set(now) };
             let again = OnConflict::columns([Column::Chain, Column::Node])
                 .update_column(Column::DrainedAt)
                 .to_owned();

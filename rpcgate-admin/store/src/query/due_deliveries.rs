@@ -100,7 +100,7 @@ fn come_due(now: Time) -> Select<Entity> {
         .column(Column::Id)
         .filter(Column::Status.eq(PENDING))
         .filter(Column::Ready.eq(false))
-        .filter(Column::DueAt.lte(moment(now)))
+        .filter(Column::DueAt.lte(now))
         .order_by_asc(Column::DueAt)
 }
 
@@ -159,7 +159,7 @@ async fn candidates(
 ) -> Result<Vec<Uuid>, StoreError> {
     let due = || {
         let due = Entity::find().select_only().filter(Column::Status.eq(PENDING));
-        due.filter(Column::Ready.eq(true)).filter(Column::DueAt.lte(moment(now)))
+        due.filter(Column::Ready.eq(true)).filter(Column::DueAt.lte(now))
     };
     let window = (most as u64).saturating_mul(LOOKED_AT);
     let oldest = due().columns([Column::Id, Column::WebhookId]).order_by_asc(Column::DueAt).limit(window);
@@ -258,7 +258,7 @@ async fn claim(
     let due = Entity::find()
         .filter(Column::Id.is_in(chosen))
         .filter(Column::Status.eq(PENDING))
-        .filter(Column::DueAt.lte(moment(now)))
+        .filter(Column::DueAt.lte(now))
         .order_by_asc(Column::DueAt)
         .order_by_asc(Column::Id)
         .lock_with_behavior(LockType::Update, LockBehavior::SkipLocked);
@@ -266,8 +266,7 @@ async fn claim(
     let ids: HashSet<Uuid> = due.iter().map(|row| row.webhook_id).collect();
     let endpoints = served().filter(webhooks::Column::Id.is_in(ids)).select_also(projects::Entity);
     let endpoint = |(row, project): (webhooks::Model, Option<projects::Model>)| {
-        let tenant = TenantId(project?.tenant_id.as_u128());
-        Some((row.id, (Arc::new(Webhook::from(row)), tenant)))
+        Some((row.id, (Arc::new(Webhook::from(row)), project?.tenant_id)))
     };
     let endpoints: HashMap<Uuid, (Arc<Webhook>, TenantId)> =
         endpoints.all(transaction).await?.into_iter().filter_map(endpoint).collect();
@@ -278,7 +277,7 @@ async fn claim(
     let due = fitting(transaction, due, bytes).await?;
     let leased_until = now.plus(lease);
     Entity::update_many()
-        .col_expr(Column::DueAt, Expr::value(moment(leased_until)))
+        .col_expr(Column::DueAt, Expr::value(leased_until))
         .col_expr(Column::Ready, Expr::value(false))
         .filter(Column::Id.is_in(due.iter().map(|row| row.id)))
         .exec(transaction)
@@ -411,8 +410,8 @@ impl Store {
                 .filter(Column::Status.eq(PENDING))
                 .filter(any_position())
                 .filter(Column::WebhookId.is_in(page.iter().copied()))
-                .filter(Column::DueAt.lte(moment(now)))
-                .filter(Column::CreatedAt.lt(moment(made_before)))
+                .filter(Column::DueAt.lte(now))
+                .filter(Column::CreatedAt.lt(made_before))
                 .limit(left);
             let its = self.read(async |database| Ok(its.into_tuple::<Uuid>().all(database).await?));
             old.extend(its.await?);
@@ -429,10 +428,10 @@ impl Store {
                 let done = Entity::update_many()
                     .col_expr(Column::Status, Expr::value(FAILED))
                     .col_expr(Column::LastError, Expr::value(why))
-                    .col_expr(Column::FinishedAt, Expr::value(moment(now)))
+                    .col_expr(Column::FinishedAt, Expr::value(now))
                     .filter(Column::Id.is_in(old))
                     .filter(Column::Status.eq(PENDING))
-                    .filter(Column::DueAt.lte(moment(now)))
+                    .filter(Column::DueAt.lte(now))
                     .exec(transaction)
                     .await?;
                 Ok(done.rows_affected)
@@ -451,7 +450,7 @@ impl Store {
                 .column(Column::DueAt)
                 .filter(Column::Status.eq(PENDING))
                 .filter(Column::Ready.eq(ready))
-                .filter(Column::DueAt.lte(moment(now)))
+                .filter(Column::DueAt.lte(now))
                 .order_by_asc(Column::DueAt)
                 .into_tuple::<i64>()
         };

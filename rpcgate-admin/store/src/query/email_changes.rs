@@ -6,14 +6,13 @@ use super::id::UserId;
 use super::mail_tokens::{self, Purpose};
 use super::registrations::remove_unconfirmed_account;
 use super::users::{User, stored_email};
-use super::value::{insert_error, moment};
+use super::value::insert_error;
 use crate::entity::confirmations;
 use crate::entity::users::{Column, Entity};
 use crate::{Store, StoreError};
 use rpcgate_core::clock::Time;
 use sea_orm::sea_query::{Condition, Expr};
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter};
-use uuid::Uuid;
 
 const EMAIL: (&str, &str) = ("email", "e-mail address");
 
@@ -98,15 +97,15 @@ impl Store {
             let Some((id, Some(email))) = taken else { return Ok(None) };
             let found = Entity::find_by_id(id).filter(Column::DisabledAt.is_null()).one(transaction).await?;
             let Some(found) = found else { return Ok(None) };
-            let user = User::try_from(found)?;
+            let user = User::from(found);
             if is_taken(transaction, &email).await? {
                 return Err(StoreError::Taken { what: "user", value: EMAIL.1 });
             }
             remove_unconfirmed_account(transaction, &email).await?;
             let update = Entity::update_many()
                 .col_expr(Column::Email, Expr::value(email.as_str()))
-                .col_expr(Column::ConfirmedAt, Expr::value(moment(now)))
-                .filter(Column::Id.eq(Uuid::from_u128(user.id.0)));
+                .col_expr(Column::ConfirmedAt, Expr::value(now))
+                .filter(Column::Id.eq(user.id));
             let updated = update.exec(transaction).await;
             updated.map_err(|error| insert_error(error, "user", "tenant", Some(EMAIL)))?;
             confirmations::Entity::delete_by_id(id).exec(transaction).await?;

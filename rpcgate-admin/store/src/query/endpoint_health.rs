@@ -3,7 +3,7 @@
 use super::delivery_status::DeliveryStatus;
 use super::due_deliveries::any_position;
 use super::id::WebhookId;
-use super::value::{moment, time};
+use super::value::time;
 use super::webhooks::{Webhook, of_tenant};
 use crate::entity::{deliveries, delivery_attempts, webhooks};
 use crate::{Store, StoreError};
@@ -65,7 +65,7 @@ async fn read_health(
         .column(Status)
         .column_as(WebhookId.count(), "number")
         .filter(WebhookId.eq(webhook))
-        .filter(CreatedAt.gte(moment(since)))
+        .filter(CreatedAt.gte(since))
         .group_by(Status)
         .into_tuple::<(String, i64)>();
     for (status, number) in ended.all(database).await? {
@@ -100,7 +100,7 @@ async fn read_health(
         .column_as(delivery_attempts::Column::DurationMs.sum().cast_as("bigint"), "took")
         .join(JoinType::InnerJoin, delivery_attempts::Relation::Delivery.def())
         .filter(WebhookId.eq(webhook))
-        .filter(CreatedAt.gte(moment(since)))
+        .filter(CreatedAt.gte(since))
         .group_by(Expr::cust(HOUR_OF_START))
         .into_tuple::<(i64, i64, i64, Option<i64>)>();
     let mut hours = hours.all(database).await?;

@@ -33,10 +33,10 @@ impl UsageStore {
                     .select_only()
                     .column(Column::Block)
                     .distinct()
-                    .filter(Column::Tenant.eq(Uuid::from_u128(tenant.0)))
-                    .filter(Column::Last.gte(moment(from)))
-                    .filter(Column::Last.lt(moment(hour_end)))
-                    .filter(Column::First.lt(moment(to)));
+                    .filter(Column::Tenant.eq(tenant))
+                    .filter(Column::Last.gte(from))
+                    .filter(Column::Last.lt(hour_end))
+                    .filter(Column::First.lt(to));
                 Ok(covering.into_tuple().all(database).await?)
             })
             .await?;
@@ -73,8 +73,8 @@ impl UsageStore {
                 let newest = Entity::find()
                     .select_only()
                     .columns([Column::Block, Column::Last])
-                    .filter(Column::Tenant.eq(Uuid::from_u128(tenant.0)))
-                    .filter(Column::Key.eq(Uuid::from_u128(key.0)))
+                    .filter(Column::Tenant.eq(tenant))
+                    .filter(Column::Key.eq(key))
                     .order_by_desc(Column::Last)
                     .order_by_desc(Column::Block)
                     .limit(limit);

@@ -63,7 +63,7 @@ impl Store {
         self.write(async |transaction| {
             remove::<Entity>(transaction, Column::Id, are_over(now), STEP).await?;
             let own = match tenant {
-                Some(tenant) => Column::TenantId.eq(Uuid::from_u128(tenant.0)),
+                Some(tenant) => Column::TenantId.eq(tenant),
                 None => Column::TenantId.is_null(),
             };
             // One write may leave some expired rows.
@@ -108,10 +108,10 @@ impl Store {
         self.read(async |database| {
             let mut rows = Entity::find()
                 .filter(Column::AskedAt.gt(oldest(now)))
-                .filter(Column::Request.eq(Uuid::from_u128(request.0)))
+                .filter(Column::Request.eq(request))
                 .filter(Column::OwnerId.is_not_null());
             if let Some(tenant) = tenant {
-                rows = rows.filter(Column::OwnerId.eq(Uuid::from_u128(tenant.0)));
+                rows = rows.filter(Column::OwnerId.eq(tenant));
             }
             let row = rows.order_by_desc(Column::AskedAt).one(database).await?;
             row.and_then(|row| row.answer).map(read).transpose()
@@ -142,7 +142,7 @@ impl Store {
     /// [`StoreError::Unavailable`].
     pub async fn has_gateway(&self, since: Time) -> Result<bool, StoreError> {
         self.read(async |database| {
-            let seen = gateways::Entity::find().filter(gateways::Column::SeenAt.gt(moment(since)));
+            let seen = gateways::Entity::find().filter(gateways::Column::SeenAt.gt(since));
             Ok(seen.count(database).await? > 0)
         })
         .await

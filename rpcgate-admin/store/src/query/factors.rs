@@ -5,8 +5,7 @@ use super::digest::Digest;
 use super::id::{PasskeyId, SessionId, UserId};
 use super::session_rows;
 use super::session_rows::end_all;
-use super::users::UnknownName;
-use super::value::{moment, number};
+use super::value::number;
 use crate::entity::{passkeys, pending_log_ins, recovery_codes, sessions, totp};
 use crate::{Store, StoreError};
 use rpcgate_core::clock::Time;
@@ -15,61 +14,8 @@ use sea_orm::{
     ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, QuerySelect,
 };
 use std::collections::BTreeSet;
-use std::str::FromStr;
-use uuid::Uuid;
 
-/// The credentials of a log-in.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum LogInMethod {
-    /// A password alone, because the user had no second factor.
-    Password,
-    /// A password and a code of an authenticator app.
-    PasswordAndCode,
-    /// A password and a recovery code.
-    PasswordAndRecoveryCode,
-    /// A password and a passkey.
-    PasswordAndPasskey,
-    /// A passkey alone, which is two factors: the device and its unlock method.
-    Passkey,
-}
-
-impl LogInMethod {
-    /// All methods.
-    pub const ALL: [LogInMethod; 5] = [
-        LogInMethod::Password,
-        LogInMethod::PasswordAndCode,
-        LogInMethod::PasswordAndRecoveryCode,
-        LogInMethod::PasswordAndPasskey,
-        LogInMethod::Passkey,
-    ];
-
-    /// Returns its name in the API and in the database.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            LogInMethod::Password => "password",
-            LogInMethod::PasswordAndCode => "password+totp",
-            LogInMethod::PasswordAndRecoveryCode => "password+recovery_code",
-            LogInMethod::PasswordAndPasskey => "password+passkey",
-            LogInMethod::Passkey => "passkey",
-        }
-    }
-
-    /// Reports whether it includes a second factor.
-    pub const fn has_second_factor(self) -> bool {
-        !matches!(self, LogInMethod::Password)
-    }
-}
-
-impl FromStr for LogInMethod {
-    type Err = UnknownName;
-
-    fn from_str(text: &str) -> Result<Self, UnknownName> {
-        LogInMethod::ALL
-            .into_iter()
-            .find(|method| method.as_str() == text)
-            .ok_or(UnknownName("log-in method"))
-    }
-}
+pub use crate::entity::sessions::LogInMethod;
 
 /// A factor whose secret was verified. It is valid once: the store consumes it in the transaction that it permits.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -123,7 +69,7 @@ impl Factors {
     }
 }
 
-pub(super) async fn of_user(database: &impl ConnectionTrait, user: Uuid) -> Result<Factors, StoreError> {
+pub(super) async fn of_user(database: &impl ConnectionTrait, user: UserId) -> Result<Factors, StoreError> {
     let totp = totp::Entity::find_by_id(user).filter(totp::Column::ActivatedAt.is_not_null());
     let passkeys = passkeys::Entity::find().filter(passkeys::Column::UserId.eq(user));
     let codes = recovery_codes::Entity::find().filter(recovery_codes::Column::UserId.eq(user));
@@ -136,19 +82,19 @@ pub(super) async fn of_user(database: &impl ConnectionTrait, user: Uuid) -> Resu
 
 pub(super) async fn was_added_since(
     database: &impl ConnectionTrait,
-    user: Uuid,
+    user: UserId,
     since: Time,
 ) -> Result<bool, StoreError> {
-    let app = totp::Entity::find_by_id(user).filter(totp::Column::ActivatedAt.gt(moment(since)));
+    let app = totp::Entity::find_by_id(user).filter(totp::Column::ActivatedAt.gt(since));
     let passkey = passkeys::Entity::find().filter(passkeys::Column::UserId.eq(user));
-    let passkey = passkey.filter(passkeys::Column::CreatedAt.gt(moment(since)));
+    let passkey = passkey.filter(passkeys::Column::CreatedAt.gt(since));
     Ok(app.count(database).await? > 0 || passkey.count(database).await? > 0)
 }
 
 pub(super) async fn having_any(
     database: &impl ConnectionTrait,
-    users: &[Uuid],
-) -> Result<BTreeSet<Uuid>, StoreError> {
+    users: &[UserId],
+) -> Result<BTreeSet<UserId>, StoreError> {
     let with_app = totp::Entity::find()
         .select_only()
         .column(totp::Column::UserId)
@@ -158,14 +104,15 @@ pub(super) async fn having_any(
         .select_only()
         .column(passkeys::Column::UserId)
         .filter(passkeys::Column::UserId.is_in(users.iter().copied()));
-    let mut having: BTreeSet<Uuid> = with_app.into_tuple::<Uuid>().all(database).await?.into_iter().collect();
-    having.extend(with_passkey.into_tuple::<Uuid>().all(database).await?);
+    let mut having: BTreeSet<UserId> =
+        with_app.into_tuple::<UserId>().all(database).await?.into_iter().collect();
+    having.extend(with_passkey.into_tuple::<UserId>().all(database).await?);
     Ok(having)
 }
 
 /// Removes all second factors of a user, the recovery codes, and the log-ins that wait for a factor. Returns false if
 /// the user has none.
-pub(super) async fn remove_all(transaction: &DatabaseTransaction, user: Uuid) -> Result<bool, StoreError> {
+pub(super) async fn remove_all(transaction: &DatabaseTransaction, user: UserId) -> Result<bool, StoreError> {
     if !of_user(transaction, user).await?.any() {
         return Ok(false);
     }
@@ -184,18 +131,18 @@ pub(super) async fn remove_all(transaction: &DatabaseTransaction, user: Uuid) ->
 /// was removed.
 pub(super) async fn remove_younger(
     transaction: &DatabaseTransaction,
-    user: Uuid,
+    user: UserId,
     then: Time,
 ) -> Result<bool, StoreError> {
     let offers = totp::Entity::delete_many().filter(totp::Column::UserId.eq(user));
     offers.filter(totp::Column::ActivatedAt.is_null()).exec(transaction).await?;
     let apps = totp::Entity::delete_many()
         .filter(totp::Column::UserId.eq(user))
-        .filter(totp::Column::ActivatedAt.gt(moment(then)));
+        .filter(totp::Column::ActivatedAt.gt(then));
     let mut removed = apps.exec(transaction).await?.rows_affected;
     let young = passkeys::Entity::delete_many()
         .filter(passkeys::Column::UserId.eq(user))
-        .filter(passkeys::Column::CreatedAt.gt(moment(then)));
+        .filter(passkeys::Column::CreatedAt.gt(then));
     removed += young.exec(transaction).await?.rows_affected;
     if removed == 0 {
         return Ok(false);
@@ -209,7 +156,7 @@ pub(super) async fn remove_younger(
 /// succeeds.
 pub(super) async fn consume(
     transaction: &DatabaseTransaction,
-    user: Uuid,
+    user: UserId,
     used: &FactorUse,
 ) -> Result<bool, StoreError> {
     let rows = match used {
@@ -231,8 +178,8 @@ pub(super) async fn consume(
             let as_verified = passkeys::Entity::update_many()
                 .col_expr(passkeys::Column::Passkey, Expr::value(passkey.as_str()))
                 .col_expr(passkeys::Column::Uses, Expr::value(uses.saturating_add(1)))
-                .col_expr(passkeys::Column::UsedAt, Expr::value(moment(*used_at)))
-                .filter(passkeys::Column::Id.eq(Uuid::from_u128(id.0)))
+                .col_expr(passkeys::Column::UsedAt, Expr::value(*used_at))
+                .filter(passkeys::Column::Id.eq(*id))
                 .filter(passkeys::Column::UserId.eq(user))
                 .filter(passkeys::Column::Uses.eq(uses));
             as_verified.exec(transaction).await?.rows_affected
@@ -247,10 +194,10 @@ async fn record_use(
     at: Time,
 ) -> Result<bool, StoreError> {
     let update = sessions::Entity::update_many()
-        .col_expr(sessions::Column::FactorAt, Expr::value(moment(at)))
-        .col_expr(sessions::Column::ProvedAt, Expr::value(moment(at)))
-        .filter(sessions::Column::Id.eq(Uuid::from_u128(session.0)))
-        .filter(sessions::Column::UserId.eq(Uuid::from_u128(user.0)));
+        .col_expr(sessions::Column::FactorAt, Expr::value(at))
+        .col_expr(sessions::Column::ProvedAt, Expr::value(at))
+        .filter(sessions::Column::Id.eq(session))
+        .filter(sessions::Column::UserId.eq(user));
     Ok(update.exec(transaction).await?.rows_affected > 0)
 }
 
@@ -260,8 +207,8 @@ async fn set_method(
     method: LogInMethod,
 ) -> Result<(), StoreError> {
     let update = sessions::Entity::update_many()
-        .col_expr(sessions::Column::Method, Expr::value(method.as_str()))
-        .filter(sessions::Column::Id.eq(Uuid::from_u128(session.0)));
+        .col_expr(sessions::Column::Method, Expr::value(method))
+        .filter(sessions::Column::Id.eq(session));
     update.exec(transaction).await?;
     Ok(())
 }
@@ -278,8 +225,8 @@ pub(super) async fn added(
     end_all(transaction, user, Some(keep)).await?;
     record_use(transaction, (user, keep), now).await?;
     session_rows::end_access_tokens(transaction, user).await?;
-    let session = sessions::Entity::find_by_id(Uuid::from_u128(keep.0));
-    let by_password = session.filter(sessions::Column::Method.eq(LogInMethod::Password.as_str()));
+    let session = sessions::Entity::find_by_id(keep);
+    let by_password = session.filter(sessions::Column::Method.eq(LogInMethod::Password));
     match by_password.one(transaction).await? {
         Some(_) => set_method(transaction, keep, method).await,
         None => Ok(()),
@@ -293,11 +240,10 @@ pub(super) async fn removed(
     (user, keep): (UserId, SessionId),
 ) -> Result<(), StoreError> {
     end_all(transaction, user, Some(keep)).await?;
-    let id = Uuid::from_u128(user.0);
-    if of_user(transaction, id).await?.any() {
+    if of_user(transaction, user).await?.any() {
         return Ok(());
     }
-    let codes = recovery_codes::Entity::delete_many().filter(recovery_codes::Column::UserId.eq(id));
+    let codes = recovery_codes::Entity::delete_many().filter(recovery_codes::Column::UserId.eq(user));
     codes.exec(transaction).await?;
     set_method(transaction, keep, LogInMethod::Password).await
 }
@@ -315,7 +261,7 @@ impl Store {
         entry: &Audit,
     ) -> Result<bool, StoreError> {
         let done = self.transact(async |transaction| {
-            if !consume(transaction, Uuid::from_u128(whose.0.0), used).await? {
+            if !consume(transaction, whose.0, used).await? {
                 return Ok(false);
             }
             if !record_use(transaction, whose, entry.at).await? {
@@ -336,6 +282,6 @@ impl Store {
     /// # Errors
     /// [`StoreError::Unavailable`].
     pub async fn factors(&self, user: UserId) -> Result<Factors, StoreError> {
-        self.read(async |database| of_user(database, Uuid::from_u128(user.0)).await).await
+        self.read(async |database| of_user(database, user).await).await
     }
 }

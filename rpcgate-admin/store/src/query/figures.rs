@@ -1,7 +1,5 @@
 //! Figures that override others: those of a contract or of a custom plan.
 
-use super::value::unreadable;
-use crate::StoreError;
 use rpcgate_config::PlanChange;
 use rpcgate_core::plan::{FigureUnit, Plan, PlanFigure, Price};
 use std::collections::BTreeMap;
@@ -76,24 +74,27 @@ impl Figures {
     }
 
     /// Returns the stored form: a JSON object with the given figures.
-    pub(super) fn text(&self) -> String {
+    fn text(&self) -> String {
         let given: BTreeMap<&str, u64> =
             self.list().into_iter().filter_map(|figure| Some((figure.of.name, figure.value?))).collect();
         serde_json::json!(given).to_string()
     }
 
     /// Reads the form that [`text`](Figures::text) returns.
-    pub(super) fn read(stored: &str) -> Result<Self, StoreError> {
-        let wrong = || unreadable("list of figures", stored);
-        let given: BTreeMap<String, u64> = serde_json::from_str(stored).map_err(|_| wrong())?;
+    fn read(stored: &str) -> Option<Self> {
+        let given: BTreeMap<String, u64> = serde_json::from_str(stored).ok()?;
         let mut figures = Figures::default();
         for (name, value) in given {
             if !figures.set(&name, value) {
-                return Err(wrong());
+                return None;
             }
         }
-        Ok(figures)
+        Some(figures)
     }
+}
+
+rpcgate_core::sql_value! {
+    Figures, "list of figures", String, |figures| figures.text(), |stored| Figures::read(stored)
 }
 
 #[cfg(test)]
@@ -135,7 +136,7 @@ pub(super) mod tests {
     #[test]
     fn stored_text_that_this_program_cannot_have_written_is_unreadable() {
         for text in ["", "[]", "{\"gold\":1}", "{\"per_minute\":-1}", "{\"members\":99999999999}"] {
-            assert!(Figures::read(text).is_err(), "{text}");
+            assert!(Figures::read(text).is_none(), "{text}");
         }
         assert_eq!(Figures::read("{}").unwrap(), Figures::default());
     }

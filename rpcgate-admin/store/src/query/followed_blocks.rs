@@ -321,7 +321,7 @@ async fn release(
         .into_query();
     let released = deliveries::Entity::update_many()
         .col_expr(Delivery::Status, Expr::value(PENDING))
-        .col_expr(Delivery::DueAt, Expr::value(moment(now)))
+        .col_expr(Delivery::DueAt, Expr::value(now))
         .col_expr(Delivery::HeldChain, Expr::value(None::<String>))
         .col_expr(Delivery::HeldUntil, Expr::value(None::<i64>))
         .filter(Delivery::Id.in_subquery(reached))

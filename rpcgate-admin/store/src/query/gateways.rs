@@ -127,7 +127,7 @@ impl Store {
     /// [`StoreError::Unavailable`].
     pub async fn reports(&self, since: Time) -> Result<Vec<GatewayReport>, StoreError> {
         self.read(async |database| {
-            let rows = Entity::find().filter(Column::SeenAt.gt(moment(since))).order_by_asc(Column::Id);
+            let rows = Entity::find().filter(Column::SeenAt.gt(since)).order_by_asc(Column::Id);
             let rows = rows.all(database).await?;
             let report = |row: crate::entity::gateways::Model| {
                 let nodes = serde_json::from_str(&row.nodes)
@@ -153,10 +153,10 @@ impl Store {
         use throttled_keys::Column as Cooling;
         self.read(async |database| {
             let reporting = Entity::find().select_only().column(Column::Id);
-            let reporting = reporting.filter(Column::SeenAt.gt(moment(since))).into_query();
+            let reporting = reporting.filter(Column::SeenAt.gt(since)).into_query();
             let rows = throttled_keys::Entity::find()
-                .filter(Cooling::Tenant.eq(Uuid::from_u128(tenant.0)))
-                .filter(Cooling::EndsAt.gt(moment(now)))
+                .filter(Cooling::Tenant.eq(tenant))
+                .filter(Cooling::EndsAt.gt(now))
                 .filter(Cooling::Gateway.in_subquery(reporting))
                 .order_by_asc(Cooling::Key)
                 .order_by_asc(Cooling::Gateway);

@@ -95,3 +95,7 @@ id! {
     /// The identifier of a delivery, a UUID: the value of `X-Delivery-Id`.
     DeliveryId
 }
+
+rpcgate_core::sql_ids! {
+    UserId, SessionId, ScheduledChangeId, LimitRequestId, InvitationId, NotificationId, TicketId, TicketCommentId, TicketAttachmentId, ContractId, AccessTokenId, CheckoutId, PasskeyId, WebhookId, SubscriptionId, ChainEventId, DeliveryId
+}

@@ -136,8 +136,7 @@ impl Store {
                 }
                 Entity::delete_by_id((owner, key.bytes())).exec(transaction).await?;
             }
-            let valid =
-                Entity::find().filter(Column::Owner.eq(owner)).filter(Column::ExpiresAt.gt(moment(now)));
+            let valid = Entity::find().filter(Column::Owner.eq(owner)).filter(Column::ExpiresAt.gt(now));
             if valid.count(transaction).await? >= MAX_KEYS {
                 let text = format!("at most {MAX_KEYS} idempotency keys can be used in 24 hours");
                 return Err(StoreError::Full(text));

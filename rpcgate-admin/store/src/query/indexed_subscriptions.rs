@@ -65,9 +65,8 @@ impl Store {
                 .filter(projects::Column::DeletedAt.is_null())
                 .filter(tenants::Column::Suspended.eq(false));
             if let Some(project) = project {
-                some = some.filter(webhooks::Column::ProjectId.eq(Uuid::from_u128(project.0)));
+                some = some.filter(webhooks::Column::ProjectId.eq(project));
             }
-            let after = after.map(|after| Uuid::from_u128(after.0));
             let mut some = page(some, Column::Id, after, limit).into_model::<Row>();
             let rows = some.all(database).await?;
             rows.into_iter().map(subscription).collect()
@@ -86,7 +85,7 @@ impl Store {
                 .column(webhooks::Column::ProjectId)
                 .distinct()
                 .join(JoinType::InnerJoin, webhooks::Relation::Project.def())
-                .filter(projects::Column::TenantId.eq(Uuid::from_u128(tenant.0)));
+                .filter(projects::Column::TenantId.eq(tenant));
             let found = found.into_tuple::<Uuid>().all(database).await?;
             Ok(found.into_iter().map(|id| ProjectId(id.as_u128())).collect())
         })
@@ -104,7 +103,7 @@ impl Store {
         use deliveries::Column;
         let mut waiting = HashMap::with_capacity(endpoints.len());
         for some in endpoints.chunks(ENDPOINTS) {
-            let ids = some.iter().map(|id| Uuid::from_u128(id.0));
+            let ids = some.iter().map(|id| id);
             let counted: Vec<(Uuid, i64)> = self
                 .read(async |database| {
                     let counted = deliveries::Entity::find()

@@ -7,7 +7,7 @@ use super::members;
 use super::plans::{counts, full};
 use super::registrations;
 use super::users::{self, Role, User, stored_email};
-use super::value::{insert_error, moment, time, unreadable};
+use super::value::insert_error;
 use crate::entity::invitations::{ActiveModel, Column, Entity, Model};
 use crate::entity::users as user_rows;
 use crate::{Store, StoreError};
@@ -19,7 +19,6 @@ use sea_orm::sea_query::Condition;
 use sea_orm::{
     ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, Select,
 };
-use uuid::Uuid;
 
 pub(super) const MAX_OPEN: u64 = 100;
 const FULL: &str = "a tenant may have 100 open invitations: withdraw one, or wait until one expires";
@@ -43,19 +42,17 @@ pub struct Invitation {
     pub expires_at: Time,
 }
 
-impl TryFrom<Model> for Invitation {
-    type Error = StoreError;
-
-    fn try_from(row: Model) -> Result<Self, StoreError> {
-        Ok(Invitation {
-            id: InvitationId(row.id.as_u128()),
-            tenant: TenantId(row.tenant_id.as_u128()),
-            by: UserId(row.user_id.as_u128()),
+impl From<Model> for Invitation {
+    fn from(row: Model) -> Self {
+        Invitation {
+            id: row.id,
+            tenant: row.tenant_id,
+            by: row.user_id,
             email: row.email,
-            role: row.role.parse().map_err(|_| unreadable("role", row.role))?,
-            created_at: time(row.created_at),
-            expires_at: time(row.expires_at),
-        })
+            role: row.role,
+            created_at: row.created_at,
+            expires_at: row.expires_at,
+        }
     }
 }
 
@@ -95,15 +92,15 @@ impl std::fmt::Debug for InvitationAcceptance<'_> {
 }
 
 pub(super) fn is_over(now: Time) -> Condition {
-    Condition::all().add(Column::ExpiresAt.lte(moment(now)))
+    Condition::all().add(Column::ExpiresAt.lte(now))
 }
 
 fn open(now: Time) -> Select<Entity> {
-    Entity::find().filter(Column::ExpiresAt.gt(moment(now)))
+    Entity::find().filter(Column::ExpiresAt.gt(now))
 }
 
 fn of(tenant: TenantId, now: Time) -> Select<Entity> {
-    open(now).filter(Column::TenantId.eq(Uuid::from_u128(tenant.0)))
+    open(now).filter(Column::TenantId.eq(tenant))
 }
 
 async fn check_member_limit(
@@ -150,7 +147,7 @@ impl Store {
                 return Err(StoreError::Full(FULL.into()));
             }
             let before = Entity::delete_many()
-                .filter(Column::TenantId.eq(Uuid::from_u128(tenant.0)))
+                .filter(Column::TenantId.eq(tenant))
                 .filter(Column::Email.eq(email.as_str()));
             before.exec(transaction).await?;
             let known = user_rows::Entity::find()
@@ -158,14 +155,14 @@ impl Store {
                 .filter(user_rows::Column::ConfirmedAt.is_not_null());
             let is_known = known.count(transaction).await? > 0;
             let row = ActiveModel {
-                id: Set(Uuid::from_u128(id.0)),
-                tenant_id: Set(Uuid::from_u128(tenant.0)),
-                user_id: Set(Uuid::from_u128(by.0)),
+                id: Set(*id),
+                tenant_id: Set(tenant),
+                user_id: Set(*by),
                 email: Set(email),
-                role: Set(role.as_str().into()),
+                role: Set(*role),
                 hash: Set(token.bytes()),
-                created_at: Set(moment(now)),
-                expires_at: Set(moment(*expires_at)),
+                created_at: Set(now),
+                expires_at: Set(*expires_at),
             };
             let done = Entity::insert(row).exec_without_returning(transaction).await;
             let unique = Some(("hash", "text"));
@@ -183,7 +180,7 @@ impl Store {
     pub async fn invitations(&self, tenant: TenantId, now: Time) -> Result<Vec<Invitation>, StoreError> {
         self.read(async |database| {
             let all = of(tenant, now).order_by_asc(Column::CreatedAt).order_by_asc(Column::Id);
-            all.all(database).await?.into_iter().map(Invitation::try_from).collect()
+            Ok(all.all(database).await?.into_iter().map(Invitation::from).collect())
         })
         .await
     }
@@ -199,8 +196,8 @@ impl Store {
         now: Time,
     ) -> Result<Option<Invitation>, StoreError> {
         self.read(async |database| {
-            let found = of(tenant, now).filter(Column::Id.eq(Uuid::from_u128(id.0))).one(database).await?;
-            found.map(Invitation::try_from).transpose()
+            let found = of(tenant, now).filter(Column::Id.eq(id)).one(database).await?;
+            Ok(found.map(Invitation::from))
         })
         .await
     }
@@ -217,7 +214,7 @@ impl Store {
     ) -> Result<Option<Invitation>, StoreError> {
         self.read(async |database| {
             let found = open(now).filter(Column::Hash.eq(token.bytes())).one(database).await?;
-            found.map(Invitation::try_from).transpose()
+            Ok(found.map(Invitation::from))
         })
         .await
     }
@@ -235,9 +232,9 @@ impl Store {
     ) -> Result<(), StoreError> {
         self.write(async |transaction| {
             let deletion = Entity::delete_many()
-                .filter(Column::Id.eq(Uuid::from_u128(id.0)))
-                .filter(Column::TenantId.eq(Uuid::from_u128(tenant.0)))
-                .filter(Column::ExpiresAt.gt(moment(now)));
+                .filter(Column::Id.eq(id))
+                .filter(Column::TenantId.eq(tenant))
+                .filter(Column::ExpiresAt.gt(now));
             if deletion.exec(transaction).await?.rows_affected == 0 {
                 return Err(StoreError::NotFound("invitation"));
             }
@@ -262,9 +259,9 @@ impl Store {
         let InvitationAcceptance { token, user: id, name, password } = *acceptance;
         self.transact(async |transaction| {
             let found = open(now).filter(Column::Hash.eq(token.bytes())).one(transaction).await?;
-            let Some(invitation) = found.map(Invitation::try_from).transpose()? else { return Ok(None) };
+            let Some(invitation) = found.map(Invitation::from) else { return Ok(None) };
             check_member_limit(transaction, &self.plans, invitation.tenant, now).await?;
-            let deletion = Entity::delete_by_id(Uuid::from_u128(invitation.id.0));
+            let deletion = Entity::delete_by_id(invitation.id);
             if deletion.exec(transaction).await?.rows_affected == 0 {
                 return Ok(None);
             }

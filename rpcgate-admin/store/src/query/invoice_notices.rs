@@ -3,7 +3,6 @@
 use super::invoices::{InvoiceNumber, InvoiceStatus};
 use super::notices::{MailedNotice, put_mailed};
 use super::outgoing_mails::MailStored;
-use super::value::moment;
 use crate::entity::invoices::{Column, Entity};
 use crate::{Store, StoreError};
 use rpcgate_core::clock::Time;
@@ -51,10 +50,10 @@ impl Store {
             InvoiceEvent::Reminder { sent, now, suspends_at } => {
                 let mut update = update.col_expr(Column::Reminders, Expr::value(small(now)));
                 if let Some(at) = suspends_at {
-                    update = update.col_expr(Column::SuspendsAt, Expr::value(moment(at)));
+                    update = update.col_expr(Column::SuspendsAt, Expr::value(at));
                     update = update.filter(Column::SuspendsAt.is_null());
                 }
-                let is_open = Column::Status.eq(InvoiceStatus::Open.name());
+                let is_open = Column::Status.eq(InvoiceStatus::Open);
                 update.filter(Column::Reminders.eq(small(sent))).filter(is_open)
             }
         };
@@ -77,7 +76,7 @@ impl Store {
     /// [`StoreError::Unavailable`].
     pub async fn withdraw_suspension(&self, number: InvoiceNumber) -> Result<(), StoreError> {
         self.transact(async |transaction| {
-            let update = Entity::update_many().col_expr(Column::SuspendsAt, Expr::value(None::<i64>));
+            let update = Entity::update_many().col_expr(Column::SuspendsAt, Expr::value(None::<Time>));
             update.filter(number.row()).exec(transaction).await?;
             Ok(())
         })

@@ -17,7 +17,9 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
-use uuid::Uuid;
+
+pub use crate::entity::invoice_lines::LineKind;
+pub use crate::entity::invoices::InvoiceStatus;
 
 const MAX_RETURNED: u64 = 1_000;
 
@@ -102,39 +104,6 @@ pub(super) fn read_address(stored: &str) -> Result<Vec<String>, StoreError> {
     serde_json::from_str(stored).map_err(|_| unreadable("address", stored))
 }
 
-/// The stored status of an invoice.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum InvoiceStatus {
-    /// Not paid.
-    Open,
-    /// Paid, or nothing is owed any more.
-    Paid,
-    /// Cancelled.
-    Void,
-}
-
-impl InvoiceStatus {
-    const ALL: [InvoiceStatus; 3] = [InvoiceStatus::Open, InvoiceStatus::Paid, InvoiceStatus::Void];
-
-    /// Returns its name in the database and in texts.
-    pub const fn name(self) -> &'static str {
-        match self {
-            InvoiceStatus::Open => "open",
-            InvoiceStatus::Paid => "paid",
-            InvoiceStatus::Void => "void",
-        }
-    }
-}
-
-impl FromStr for InvoiceStatus {
-    type Err = UnknownName;
-
-    fn from_str(text: &str) -> Result<Self, UnknownName> {
-        let found = InvoiceStatus::ALL.into_iter().find(|status| status.name() == text);
-        found.ok_or(UnknownName("status"))
-    }
-}
-
 /// The amounts of an invoice, in cents of a US dollar.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct InvoiceAmounts {
@@ -148,27 +117,6 @@ pub struct InvoiceAmounts {
     pub tax: u64,
     /// The sum of both.
     pub total: u64,
-}
-
-/// The kind of an invoice line.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
-pub enum LineKind {
-    /// The fee of a plan.
-    Plan,
-    /// Compute Units.
-    Usage,
-}
-
-impl LineKind {
-    const ALL: [LineKind; 2] = [LineKind::Plan, LineKind::Usage];
-
-    /// Returns its name in the database and on the wire.
-    pub const fn name(self) -> &'static str {
-        match self {
-            LineKind::Plan => "plan",
-            LineKind::Usage => "usage",
-        }
-    }
 }
 
 /// A line of an invoice.
@@ -256,11 +204,11 @@ impl TryFrom<Model> for Invoice {
         let small = |stored: i32| u32::try_from(stored).map_err(|_| unreadable("count", stored));
         Ok(Invoice {
             number: InvoiceNumber::stored(row.year, row.serial)?,
-            tenant: TenantId(row.tenant_id.as_u128()),
-            period: time(row.period)..time(row.period_end),
-            issued_at: time(row.issued_at),
-            due_at: time(row.due_at),
-            status: row.status.parse().map_err(|_| unreadable("status", row.status))?,
+            tenant: row.tenant_id,
+            period: row.period..row.period_end,
+            issued_at: row.issued_at,
+            due_at: row.due_at,
+            status: row.status,
             customer: row.customer,
             customer_address: read_address(&row.customer_address)?,
             customer_tax_id: row.customer_tax_id,
@@ -273,11 +221,11 @@ impl TryFrom<Model> for Invoice {
                 total: cents(row.total_cents)?,
             },
             credited: cents(row.credited_cents)?,
-            settled_at: row.settled_at.map(time),
+            settled_at: row.settled_at,
             note: row.note,
             reminders: small(row.reminders)?,
-            suspended_at: row.suspended_at.map(time),
-            suspends_at: row.suspends_at.map(time),
+            suspended_at: row.suspended_at,
+            suspends_at: row.suspends_at,
         })
     }
 }
@@ -286,12 +234,11 @@ impl TryFrom<invoice_lines::Model> for InvoiceLine {
     type Error = StoreError;
 
     fn try_from(row: invoice_lines::Model) -> Result<Self, StoreError> {
-        let kind = LineKind::ALL.into_iter().find(|kind| kind.name() == row.kind);
         Ok(InvoiceLine {
-            month: time(row.month),
-            kind: kind.ok_or_else(|| unreadable("line of an invoice", row.kind))?,
+            month: row.month,
+            kind: row.kind,
             chain: row.chain,
-            tier: tier(&row.tier)?,
+            tier: row.tier,
             price: Price(count("price", row.price)?),
             calls: count("number of calls", row.calls)?,
             units: count("number of units", row.units)?,
@@ -311,11 +258,11 @@ pub(super) fn line_row(
         year: Set(year),
         serial: Set(serial),
         position: Set(i32::try_from(position).unwrap_or(i32::MAX)),
-        tenant_id: Set(Uuid::from_u128(tenant.0)),
-        month: Set(moment(line.month)),
-        kind: Set(line.kind.name().into()),
+        tenant_id: Set(tenant),
+        month: Set(line.month),
+        kind: Set(line.kind),
         chain: Set(line.chain.clone()),
-        tier: Set(line.tier.name().into()),
+        tier: Set(line.tier),
         price: Set(number("price", line.price.0)?),
         calls: Set(number("calls", line.calls)?),
         units: Set(number("units", line.units)?),
@@ -350,12 +297,12 @@ pub struct InvoiceFilter {
 impl InvoiceFilter {
     fn condition(self) -> Condition {
         Condition::all()
-            .add_option(self.tenant.map(|tenant| Column::TenantId.eq(Uuid::from_u128(tenant.0))))
-            .add_option(self.status.map(|status| Column::Status.eq(status.name())))
-            .add_option(self.due_by.map(|by| Column::DueAt.lte(moment(by))))
-            .add_option(self.due_after.map(|after| Column::DueAt.gt(moment(after))))
-            .add_option(self.period.map(|(from, _)| Column::Period.gte(moment(from))))
-            .add_option(self.period.map(|(_, to)| Column::Period.lt(moment(to))))
+            .add_option(self.tenant.map(|tenant| Column::TenantId.eq(tenant)))
+            .add_option(self.status.map(|status| Column::Status.eq(status)))
+            .add_option(self.due_by.map(|by| Column::DueAt.lte(by)))
+            .add_option(self.due_after.map(|after| Column::DueAt.gt(after)))
+            .add_option(self.period.map(|(from, _)| Column::Period.gte(from)))
+            .add_option(self.period.map(|(_, to)| Column::Period.lt(to)))
     }
 }
 
@@ -391,10 +338,10 @@ impl Store {
     ) -> Result<Vec<InvoiceLine>, StoreError> {
         use invoice_lines::Column;
         let lines = invoice_lines::Entity::find()
-            .filter(Column::TenantId.eq(Uuid::from_u128(tenant.0)))
-            .filter(Column::Kind.eq(LineKind::Usage.name()))
-            .filter(Column::Month.gte(moment(months.start)))
-            .filter(Column::Month.lt(moment(months.end)));
+            .filter(Column::TenantId.eq(tenant))
+            .filter(Column::Kind.eq(LineKind::Usage))
+            .filter(Column::Month.gte(months.start))
+            .filter(Column::Month.lt(months.end));
         self.read(async |database| {
             lines.all(database).await?.into_iter().map(InvoiceLine::try_from).collect()
         })

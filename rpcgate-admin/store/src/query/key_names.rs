@@ -5,7 +5,6 @@ use crate::entity::{keys, projects};
 use crate::{Store, StoreError};
 use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Select};
-use uuid::Uuid;
 
 const MAX_IDS: usize = 1_000;
 
@@ -27,8 +26,8 @@ pub struct KeyName {
 impl From<keys::Model> for KeyName {
     fn from(row: keys::Model) -> Self {
         KeyName {
-            id: KeyId(row.id.as_u128()),
-            project: ProjectId(row.project_id.as_u128()),
+            id: row.id,
+            project: row.project_id,
             description: row.description,
             prefix: row.prefix,
             is_revoked: row.revoked_at.is_some(),
@@ -37,9 +36,7 @@ impl From<keys::Model> for KeyName {
 }
 
 fn of_tenant(tenant: TenantId) -> Select<keys::Entity> {
-    keys::Entity::find()
-        .inner_join(projects::Entity)
-        .filter(projects::Column::TenantId.eq(Uuid::from_u128(tenant.0)))
+    keys::Entity::find().inner_join(projects::Entity).filter(projects::Column::TenantId.eq(tenant))
 }
 
 impl Store {
@@ -56,7 +53,7 @@ impl Store {
     ) -> Result<Vec<KeyName>, StoreError> {
         let mut its = of_tenant(tenant);
         if let Some(project) = project {
-            its = its.filter(Column::ProjectId.eq(Uuid::from_u128(project.0)));
+            its = its.filter(Column::ProjectId.eq(project));
         }
         let newest = its.order_by_desc(Column::CreatedAt).order_by_desc(Column::Id).limit(limit);
         self.read(async |database| Ok(newest.all(database).await?.into_iter().map(KeyName::from).collect()))
@@ -71,7 +68,7 @@ impl Store {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
-        let ids = keys.iter().take(MAX_IDS).map(|key| Uuid::from_u128(key.0));
+        let ids = keys.iter().copied().take(MAX_IDS);
         let named = of_tenant(tenant).filter(Column::Id.is_in(ids));
         self.read(async |database| Ok(named.all(database).await?.into_iter().map(KeyName::from).collect()))
             .await

@@ -3,7 +3,7 @@
 use super::changes::{NewChange, record};
 use super::plans::{counts, full};
 use super::projects::expect_live;
-use super::value::{insert_error, list, moment, names, time, unreadable};
+use super::value::{insert_error, list, names, unreadable};
 use crate::entity::keys::{ActiveModel, Column, Entity, Model};
 use crate::entity::projects;
 use crate::{Store, StoreError};
@@ -67,15 +67,15 @@ impl TryFrom<Model> for Key {
     fn try_from(row: Model) -> Result<Self, StoreError> {
         let hash = <[u8; 32]>::try_from(row.hash.as_slice());
         Ok(Key {
-            id: KeyId(row.id.as_u128()),
-            project: ProjectId(row.project_id.as_u128()),
+            id: row.id,
+            project: row.project_id,
             description: row.description,
             prefix: row.prefix,
             hash: KeyHash(hash.map_err(|_| unreadable("hash of a key", row.id))?),
             scope: scope(row.chains.as_deref())?,
-            expires_at: row.expires_at.map(time),
-            revoked_at: row.revoked_at.map(time),
-            created_at: time(row.created_at),
+            expires_at: row.expires_at,
+            revoked_at: row.revoked_at,
+            created_at: row.created_at,
         })
     }
 }
@@ -86,23 +86,25 @@ pub(super) fn scope(chains: Option<&str>) -> Result<Scope, StoreError> {
 }
 
 fn of_tenant(tenant: TenantId, id: KeyId) -> Select<Entity> {
-    Entity::find_by_id(Uuid::from_u128(id.0))
-        .inner_join(projects::Entity)
-        .filter(projects::Column::TenantId.eq(Uuid::from_u128(tenant.0)))
+    Entity::find_by_id(id).inner_join(projects::Entity).filter(projects::Column::TenantId.eq(tenant))
 }
 
 pub(super) fn active(now: Time) -> Condition {
-    let in_time = Condition::any().add(Column::ExpiresAt.is_null()).add(Column::ExpiresAt.gt(moment(now)));
+    let in_time = Condition::any().add(Column::ExpiresAt.is_null()).add(Column::ExpiresAt.gt(now));
     Condition::all().add(Column::RevokedAt.is_null()).add(in_time)
 }
 
 pub(super) fn ended(then: Time) -> Condition {
-    Condition::any().add(Column::RevokedAt.lte(moment(then))).add(Column::ExpiresAt.lte(moment(then)))
+    Condition::any().add(Column::RevokedAt.lte(then)).add(Column::ExpiresAt.lte(then))
 }
 
 /// Removes the unusable keys of a project except the newest. Usage refers to them by identifier, and gateways refuse
 /// them like any unknown key.
-async fn remove_ended(transaction: &DatabaseTransaction, project: Uuid, now: Time) -> Result<(), StoreError> {
+async fn remove_ended(
+    transaction: &DatabaseTransaction,
+    project: ProjectId,
+    now: Time,
+) -> Result<(), StoreError> {
     let too_many = Entity::find()
         .select_only()
         .column(Column::Id)
@@ -130,7 +132,7 @@ impl Store {
             self.write(async |transaction| {
                 let tenant = expect_live(transaction, key.project).await?;
                 let max = counts(transaction, &self.plans, tenant, now).await?.keys_per_project;
-                let project = Uuid::from_u128(key.project.0);
+                let project = key.project;
                 let others = Entity::find().filter(Column::ProjectId.eq(project)).filter(active(now));
                 if others.count(transaction).await? >= max.into() {
                     return Err(full(
@@ -145,15 +147,15 @@ impl Store {
                     Scope::Only(chains) => Some(list(chains.iter().map(|chain| &**chain))),
                 };
                 let row = ActiveModel {
-                    id: Set(Uuid::from_u128(key.id.0)),
+                    id: Set(key.id),
                     project_id: Set(project),
                     description: Set(key.description.clone()),
                     prefix: Set(key.prefix.clone()),
                     hash: Set(key.hash.0.to_vec()),
                     chains: Set(chains),
-                    expires_at: Set(key.expires_at.map(moment)),
-                    revoked_at: Set(key.revoked_at.map(moment)),
-                    created_at: Set(moment(key.created_at)),
+                    expires_at: Set(key.expires_at),
+                    revoked_at: Set(key.revoked_at),
+                    created_at: Set(key.created_at),
                 };
                 let done = Entity::insert(row).exec_without_returning(transaction).await;
                 done.map_err(|error| insert_error(error, "key", "project", Some(("hash", "text"))))?;
@@ -185,8 +187,8 @@ impl Store {
         self.read(async |database| {
             let oldest = Entity::find()
                 .inner_join(projects::Entity)
-                .filter(projects::Column::TenantId.eq(Uuid::from_u128(tenant.0)))
-                .filter(Column::ProjectId.eq(Uuid::from_u128(project.0)))
+                .filter(projects::Column::TenantId.eq(tenant))
+                .filter(Column::ProjectId.eq(project))
                 .order_by_asc(Column::CreatedAt)
                 .order_by_asc(Column::Id);
             oldest.all(database).await?.into_iter().map(Key::try_from).collect()
@@ -207,10 +209,10 @@ impl Store {
         self.read(async |database| {
             let mut its = Entity::find()
                 .inner_join(projects::Entity)
-                .filter(projects::Column::TenantId.eq(Uuid::from_u128(tenant.0)))
+                .filter(projects::Column::TenantId.eq(tenant))
                 .filter(active(now));
             if let Some(project) = project {
-                its = its.filter(Column::ProjectId.eq(Uuid::from_u128(project.0)));
+                its = its.filter(Column::ProjectId.eq(project));
             }
             Ok(its.count(database).await?)
         })
@@ -231,7 +233,7 @@ impl Store {
             self.write(async |transaction| {
                 let key = of_tenant(tenant, id).one(transaction).await?.ok_or(StoreError::NotFound("key"))?;
                 let update = Entity::update_many()
-                    .col_expr(Column::RevokedAt, Expr::value(moment(now)))
+                    .col_expr(Column::RevokedAt, Expr::value(now))
                     .filter(Column::Id.eq(key.id))
                     .filter(Column::RevokedAt.is_null());
                 if update.exec(transaction).await?.rows_affected == 0 {

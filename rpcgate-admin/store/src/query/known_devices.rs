@@ -3,7 +3,7 @@
 
 use super::digest::Digest;
 use super::id::UserId;
-use super::value::{insert_error, moment};
+use super::value::insert_error;
 use crate::entity::known_devices::{ActiveModel, Column, Entity};
 use crate::{Store, StoreError};
 use rpcgate_core::clock::Time;
@@ -11,7 +11,6 @@ use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::{Condition, Expr};
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use std::time::Duration;
-use uuid::Uuid;
 
 /// The number of devices remembered per user. Beyond it, the least recently used one is removed.
 const MAX_DEVICES: u64 = 50;
@@ -30,8 +29,7 @@ pub enum DeviceFamiliarity {
 }
 
 pub(super) fn is_forgotten(now: Time) -> Condition {
-    let kept = i64::try_from(DEVICE_KEPT.as_micros()).unwrap_or(i64::MAX);
-    Condition::all().add(Column::SeenAt.lte(moment(now).saturating_sub(kept)))
+    Condition::all().add(Column::SeenAt.lte(now.minus(DEVICE_KEPT)))
 }
 
 impl Store {
@@ -45,12 +43,12 @@ impl Store {
         device: &str,
         now: Time,
     ) -> Result<DeviceFamiliarity, StoreError> {
-        let (id, digest) = (Uuid::from_u128(user.0), Digest::of(&format!("{user}\n{device}")).bytes());
+        let (id, digest) = (user, Digest::of(&format!("{user}\n{device}")).bytes());
         self.transact(async |transaction| {
             let mine = Column::UserId.eq(id);
             Entity::delete_many().filter(mine.clone()).filter(is_forgotten(now)).exec(transaction).await?;
             let seen = Entity::update_many()
-                .col_expr(Column::SeenAt, Expr::value(moment(now)))
+                .col_expr(Column::SeenAt, Expr::value(now))
                 .filter(Column::Digest.eq(digest.clone()));
             if seen.exec(transaction).await?.rows_affected > 0 {
                 return Ok(DeviceFamiliarity::Known);
@@ -61,7 +59,7 @@ impl Store {
             let kept = usize::try_from(MAX_DEVICES).unwrap_or(usize::MAX) - 1;
             let surplus: Vec<_> = others.iter().skip(kept).cloned().collect();
             Entity::delete_many().filter(Column::Digest.is_in(surplus)).exec(transaction).await?;
-            let row = ActiveModel { digest: Set(digest), user_id: Set(id), seen_at: Set(moment(now)) };
+            let row = ActiveModel { digest: Set(digest), user_id: Set(id), seen_at: Set(now) };
             let inserted = Entity::insert(row).exec_without_returning(transaction).await;
             inserted.map_err(|error| insert_error(error, "device", "user", None))?;
             Ok(if others.is_empty() { DeviceFamiliarity::First } else { DeviceFamiliarity::New })

@@ -1,12 +1,12 @@
 //! The billing ledger.
 
 use super::usage_rows::{ROWS, statement_error, stored};
-use super::value::{count, tier};
+use super::value::count;
 use crate::entity::ledger::{Column, Entity};
 use crate::{StoreError, UsageStore};
 use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_core::clock::Time;
-use rpcgate_core::plan::Price;
+use rpcgate_core::plan::{Price, Tier};
 use rpcgate_core::usage::{Amount, Charge, Charged};
 use sea_orm::sea_query::{Alias, Condition, Expr, ExprTrait, OnConflict, Query};
 use sea_orm::{
@@ -59,7 +59,7 @@ pub(super) async fn charged_to_all(
         .column_as(Column::Units.sum().cast_as("bigint"), "all_units")
         .filter(Column::Hour.gte(stored(hours.start)))
         .filter(Column::Hour.lt(stored(hours.end)))
-        .filter(Condition::all().add_option(only.map(|tenant| Column::Tenant.eq(Uuid::from_u128(tenant.0)))))
+        .filter(Condition::all().add_option(only.map(|tenant| Column::Tenant.eq(tenant))))
         .group_by(Column::Tenant)
         .group_by(Column::Price);
     let rows: Vec<(Uuid, i64, i64)> = sums.into_tuple().all(database).await?;
@@ -87,7 +87,7 @@ impl UsageStore {
                 // PostgreSQL's sum of bigints is a numeric.
                 .column_as(Column::Calls.sum().cast_as("bigint"), "all_calls")
                 .column_as(Column::Units.sum().cast_as("bigint"), "all_units")
-                .filter(Column::Tenant.eq(Uuid::from_u128(tenant.0)))
+                .filter(Column::Tenant.eq(tenant))
                 .filter(Column::Hour.gte(stored(hours.start)))
                 .filter(Column::Hour.lt(stored(hours.end)))
                 .group_by(Column::Project)
@@ -98,13 +98,13 @@ impl UsageStore {
                 .order_by_asc(Column::Chain)
                 .order_by_asc(Column::Tier)
                 .order_by_asc(Column::Price);
-            let rows: Vec<(Uuid, String, String, i64, i64, i64)> = sums.into_tuple().all(database).await?;
+            let rows: Vec<(ProjectId, String, Tier, i64, i64, i64)> = sums.into_tuple().all(database).await?;
             let read =
-                |(project, chain, name, price, calls, units): (Uuid, String, String, i64, i64, i64)| {
+                |(project, chain, tier, price, calls, units): (ProjectId, String, Tier, i64, i64, i64)| {
                     Ok(Charged {
-                        project: ProjectId(project.as_u128()),
+                        project,
                         chain,
-                        tier: tier(&name)?,
+                        tier,
                         price: Price(count("price", price)?),
                         calls: count("number of calls", calls)?,
                         units: count("number of Compute Units", units)?,

@@ -7,14 +7,12 @@ use super::notices::{MailedNotice, put_mailed};
 use super::outgoing_mails::MailStored;
 use super::ticket_comments;
 use super::tier_changes::move_to;
-use super::value::{moment, tier};
 use crate::entity::limit_requests::{Column, Entity};
 use crate::entity::tenants;
 use crate::{Store, StoreError};
 use rpcgate_core::clock::Time;
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
-use uuid::Uuid;
 
 impl Store {
     /// Decides a request. Approval gives the tenant the requested plan, unless it already has a larger one, because the
@@ -32,26 +30,25 @@ impl Store {
         told: Option<MailedNotice<'_>>,
         now: Time,
     ) -> Result<(LimitRequest, Vec<MailStored>), StoreError> {
-        let id = Uuid::from_u128(id.0);
         self.write(async |transaction| {
             let update = Entity::update_many()
                 .col_expr(Column::Status, Expr::value(verdict.status().name()))
                 .col_expr(Column::Note, Expr::value(note.map(str::to_owned)))
-                .col_expr(Column::ReviewedAt, Expr::value(moment(now)))
-                .col_expr(Column::ReviewerId, Expr::value(Uuid::from_u128(reviewer.0)))
+                .col_expr(Column::ReviewedAt, Expr::value(now))
+                .col_expr(Column::ReviewerId, Expr::value(reviewer))
                 .filter(Column::Id.eq(id))
-                .filter(Column::Status.eq(RequestStatus::Pending.name()));
+                .filter(Column::Status.eq(RequestStatus::Pending));
             let is_decided = update.exec(transaction).await?.rows_affected > 0;
             let found = Entity::find_by_id(id).one(transaction).await?;
-            let request = LimitRequest::try_from(found.ok_or(StoreError::NotFound("limit request"))?)?;
+            let request = found.ok_or(StoreError::NotFound("limit request"))?;
             if !is_decided {
                 return Err(StoreError::Decided("limit request"));
             }
             ticket_comments::answer_linked(transaction, &request, reviewer, now).await?;
             if verdict == Verdict::Approved {
-                let its = Uuid::from_u128(request.tenant.0);
+                let its = request.tenant;
                 let tenant = tenants::Entity::find_by_id(its).one(transaction).await?;
-                let before = tier(&tenant.ok_or(StoreError::NotFound("tenant"))?.tier)?;
+                let before = tenant.ok_or(StoreError::NotFound("tenant"))?.tier;
                 if let Some(custom) = request.custom_plan {
                     let plan = custom_plans::find(transaction, custom).await?;
                     let gone = StoreError::WrongState("the requested plan does not exist any more");

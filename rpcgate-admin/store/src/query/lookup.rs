@@ -8,13 +8,12 @@ use crate::entity::{keys, projects, tenants};
 use crate::{Store, StoreError};
 use rpcgate_core::caller::{KeyId, TenantId};
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
-use uuid::Uuid;
 
 type KeyRow = (keys::Model, Option<projects::Model>);
 
 fn of_tenant((key, project): KeyRow) -> Result<(TenantId, Key), StoreError> {
     let project = project.ok_or(StoreError::NotFound("project"))?;
-    Ok((TenantId(project.tenant_id.as_u128()), key.try_into()?))
+    Ok((project.tenant_id, key.try_into()?))
 }
 
 impl Store {
@@ -28,7 +27,7 @@ impl Store {
                 .filter(tenants::Column::Name.eq(name))
                 .order_by_asc(tenants::Column::Id)
                 .limit(limit);
-            found.all(database).await?.into_iter().map(Tenant::try_from).collect()
+            Ok(found.all(database).await?.into_iter().map(Tenant::from).collect())
         })
         .await
     }
@@ -47,7 +46,7 @@ impl Store {
         self.read(async |database| {
             let mut found = live().filter(projects::Column::Name.eq(name));
             if let Some(tenant) = tenant {
-                found = found.filter(projects::Column::TenantId.eq(Uuid::from_u128(tenant.0)));
+                found = found.filter(projects::Column::TenantId.eq(tenant));
             }
             let found = found.order_by_asc(projects::Column::Id).limit(limit);
             found.all(database).await?.into_iter().map(Project::try_from).collect()
@@ -61,7 +60,7 @@ impl Store {
     /// [`StoreError::Unavailable`].
     pub async fn any_key(&self, id: KeyId) -> Result<Option<(TenantId, Key)>, StoreError> {
         self.read(async |database| {
-            let found = keys::Entity::find_by_id(Uuid::from_u128(id.0)).find_also_related(projects::Entity);
+            let found = keys::Entity::find_by_id(id).find_also_related(projects::Entity);
             found.one(database).await?.map(of_tenant).transpose()
         })
         .await

@@ -3,13 +3,12 @@
 
 use super::digest::Digest;
 use super::id::UserId;
-use super::value::{insert_error, moment};
+use super::value::insert_error;
 use crate::entity::mail_tokens::{ActiveModel, Column, Entity, Model};
 use crate::{Store, StoreError};
 use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::Set;
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, Select};
-use uuid::Uuid;
 
 /// The purpose of a token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,7 +31,7 @@ impl Purpose {
 fn alive(purpose: Purpose, hash: &Digest, now: Time) -> Select<Entity> {
     Entity::find_by_id(hash.bytes())
         .filter(Column::Purpose.eq(purpose.name()))
-        .filter(Column::ExpiresAt.gt(moment(now)))
+        .filter(Column::ExpiresAt.gt(now))
 }
 
 /// Stores a user's token, replacing its previous one for this purpose; `email` is the new address.
@@ -43,7 +42,6 @@ pub(super) async fn put(
     hash: &Digest,
     expires_at: Time,
 ) -> Result<(), StoreError> {
-    let user = Uuid::from_u128(user.0);
     let before = Entity::delete_many().filter(Column::UserId.eq(user));
     before.filter(Column::Purpose.eq(purpose.name())).exec(transaction).await?;
     let row = ActiveModel {
@@ -51,7 +49,7 @@ pub(super) async fn put(
         user_id: Set(user),
         purpose: Set(purpose.name().into()),
         email: Set(email.map(str::to_owned)),
-        expires_at: Set(moment(expires_at)),
+        expires_at: Set(expires_at),
     };
     let done = Entity::insert(row).exec_without_returning(transaction).await;
     done.map(drop).map_err(|error| insert_error(error, "token", "user", None))
@@ -63,7 +61,7 @@ pub(super) async fn take(
     purpose: Purpose,
     hash: &Digest,
     now: Time,
-) -> Result<Option<(Uuid, Option<String>)>, StoreError> {
+) -> Result<Option<(UserId, Option<String>)>, StoreError> {
     let found = alive(purpose, hash, now).one(transaction).await?;
     let Some(Model { user_id, email, .. }) = found else { return Ok(None) };
     let taken = Entity::delete_by_id(hash.bytes()).exec(transaction).await?.rows_affected > 0;
@@ -72,7 +70,7 @@ pub(super) async fn take(
 
 /// Invalidates all tokens of a user: another account may have requested them before the password or address changed.
 pub(super) async fn withdraw(transaction: &DatabaseTransaction, user: UserId) -> Result<(), StoreError> {
-    let its = Entity::delete_many().filter(Column::UserId.eq(Uuid::from_u128(user.0)));
+    let its = Entity::delete_many().filter(Column::UserId.eq(user));
     its.exec(transaction).await?;
     Ok(())
 }

@@ -13,7 +13,6 @@ use sea_orm::{
     ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder,
     Select,
 };
-use uuid::Uuid;
 
 /// A change to a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,7 +41,7 @@ pub enum MemberChangeOutcome {
 }
 
 fn of(tenant: TenantId) -> Select<Entity> {
-    Entity::find().filter(Column::TenantId.eq(Uuid::from_u128(tenant.0)))
+    Entity::find().filter(Column::TenantId.eq(tenant))
 }
 
 pub(super) async fn one(
@@ -50,8 +49,8 @@ pub(super) async fn one(
     tenant: TenantId,
     member: UserId,
 ) -> Result<Option<User>, StoreError> {
-    let found = of(tenant).filter(Column::Id.eq(Uuid::from_u128(member.0))).one(database).await?;
-    found.map(User::try_from).transpose()
+    let found = of(tenant).filter(Column::Id.eq(member)).one(database).await?;
+    Ok(found.map(User::from))
 }
 
 pub(super) async fn count(transaction: &DatabaseTransaction, tenant: TenantId) -> Result<u64, StoreError> {
@@ -73,8 +72,8 @@ pub(super) async fn withdraw_invitations(
     kept: &[Role],
 ) -> Result<bool, StoreError> {
     let theirs = invitations::Entity::delete_many()
-        .filter(invitations::Column::UserId.eq(Uuid::from_u128(user.0)))
-        .filter(invitations::Column::Role.is_not_in(kept.iter().map(|role| role.as_str())));
+        .filter(invitations::Column::UserId.eq(user))
+        .filter(invitations::Column::Role.is_not_in(kept.iter().copied()));
     Ok(theirs.exec(transaction).await?.rows_affected > 0)
 }
 
@@ -86,7 +85,7 @@ impl Store {
     pub async fn members(&self, tenant: TenantId) -> Result<Vec<User>, StoreError> {
         self.read(async |database| {
             let all = of(tenant).order_by_asc(Column::CreatedAt).order_by_asc(Column::Id);
-            all.all(database).await?.into_iter().map(User::try_from).collect()
+            Ok(all.all(database).await?.into_iter().map(User::from).collect())
         })
         .await
     }
@@ -125,22 +124,20 @@ impl Store {
                 return Ok(MemberChangeOutcome::Unchanged(member));
             }
             if member.role == Role::Owner {
-                let owners = of(tenant).filter(Column::Role.eq(Role::Owner.as_str())).count(transaction);
+                let owners = of(tenant).filter(Column::Role.eq(Role::Owner)).count(transaction);
                 if owners.await? <= 1 {
                     return Ok(MemberChangeOutcome::LastOwner);
                 }
             }
             withdraw_invitations(transaction, id, may_give).await?;
-            let uuid = Uuid::from_u128(id.0);
             let Some(role) = role else {
                 session_rows::end_all(transaction, id, None).await?;
-                Entity::delete_by_id(uuid).exec(transaction).await?;
+                Entity::delete_by_id(id).exec(transaction).await?;
                 append(transaction, entry).await?;
                 return Ok(MemberChangeOutcome::Done(member));
             };
-            let update = Entity::update_many()
-                .col_expr(Column::Role, Expr::value(role.as_str()))
-                .filter(Column::Id.eq(uuid));
+            let update =
+                Entity::update_many().col_expr(Column::Role, Expr::value(role)).filter(Column::Id.eq(id));
             update.exec(transaction).await?;
             append(transaction, entry).await?;
             Ok(MemberChangeOutcome::Done(User { role, ..member }))

@@ -12,7 +12,6 @@ use rpcgate_core::caller::TenantId;
 use sea_orm::sea_query::{Expr, OnConflict, Query};
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder};
 use std::collections::BTreeMap;
-use uuid::Uuid;
 
 /// A user's delivery channels for notifications of one kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,12 +32,11 @@ impl Store {
         user: UserId,
     ) -> Result<BTreeMap<NotificationKind, NotificationPreference>, StoreError> {
         self.read(async |database| {
-            let rows =
-                Entity::find().filter(Column::UserId.eq(Uuid::from_u128(user.0))).all(database).await?;
-            let chosen = rows.into_iter().map(|row| {
-                Ok((row.kind.parse()?, NotificationPreference { shown: row.shown, mail: row.mail }))
-            });
-            chosen.collect()
+            let rows = Entity::find().filter(Column::UserId.eq(user)).all(database).await?;
+            let chosen = rows
+                .into_iter()
+                .map(|row| (row.kind, NotificationPreference { shown: row.shown, mail: row.mail }));
+            Ok(chosen.collect())
         })
         .await
     }
@@ -56,12 +54,8 @@ impl Store {
         self.write(async |transaction| {
             let mut insert = Query::insert();
             insert.into_table(Entity).columns([Column::UserId, Column::Kind, Column::Shown, Column::Mail]);
-            let row: [Expr; 4] = [
-                Uuid::from_u128(user.0).into(),
-                kind.name().into(),
-                preference.shown.into(),
-                preference.mail.into(),
-            ];
+            let row: [Expr; 4] =
+                [user.into(), kind.name().into(), preference.shown.into(), preference.mail.into()];
             insert.values(row).map_err(statement_error)?;
             let chosen = OnConflict::columns([Column::UserId, Column::Kind])
                 .update_columns([Column::Shown, Column::Mail])
@@ -84,7 +78,7 @@ impl Store {
     ) -> Result<Vec<(User, Option<NotificationPreference>)>, StoreError> {
         self.read(async |database| {
             let members = users::Entity::find()
-                .filter(users::Column::TenantId.eq(Uuid::from_u128(tenant.0)))
+                .filter(users::Column::TenantId.eq(tenant))
                 .filter(users::Column::ConfirmedAt.is_not_null())
                 .filter(users::Column::DisabledAt.is_null())
                 .order_by_asc(users::Column::CreatedAt)
@@ -92,21 +86,19 @@ impl Store {
                 .all(database)
                 .await?;
             let chosen = Entity::find()
-                .filter(Column::Kind.eq(kind.name()))
+                .filter(Column::Kind.eq(kind))
                 .filter(Column::UserId.is_in(members.iter().map(|member| member.id)))
                 .all(database)
                 .await?;
-            let chosen: BTreeMap<Uuid, _> = chosen
+            let chosen: BTreeMap<UserId, _> = chosen
                 .into_iter()
                 .map(|row| (row.user_id, NotificationPreference { shown: row.shown, mail: row.mail }))
                 .collect();
-            members
-                .into_iter()
-                .map(|member| {
-                    let preference = chosen.get(&member.id).copied();
-                    Ok((User::try_from(member)?, preference))
-                })
-                .collect()
+            let with_preference = |member: users::Model| {
+                let preference = chosen.get(&member.id).copied();
+                (User::from(member), preference)
+            };
+            Ok(members.into_iter().map(with_preference).collect())
         })
         .await
     }

@@ -3,7 +3,7 @@
 use super::id::{NotificationId, UserId};
 use super::notices::{NotificationKind, visible};
 use super::usage_rows::statement_error;
-use super::value::{insert_error, moment, time};
+use super::value::insert_error;
 use crate::entity::notices;
 use crate::entity::notification_reads::{Column, Entity};
 use crate::{Store, StoreError};
@@ -27,12 +27,9 @@ impl Store {
         user: UserId,
     ) -> Result<BTreeMap<NotificationId, Time>, StoreError> {
         self.read(async |database| {
-            let its = Entity::find().filter(Column::UserId.eq(Uuid::from_u128(user.0)));
+            let its = Entity::find().filter(Column::UserId.eq(user));
             let rows = its.all(database).await?;
-            Ok(rows
-                .into_iter()
-                .map(|row| (NotificationId(row.notification.as_u128()), time(row.read_at)))
-                .collect())
+            Ok(rows.into_iter().map(|row| (row.notification, row.read_at)).collect())
         })
         .await
     }
@@ -49,8 +46,8 @@ impl Store {
         others: &[NotificationId],
         limit: u64,
     ) -> Result<u64, StoreError> {
-        let its = Column::UserId.eq(Uuid::from_u128(user.0));
-        let others: Vec<_> = others.iter().map(|id| Uuid::from_u128(id.0)).collect();
+        let its = Column::UserId.eq(user);
+        let others = others.to_vec();
         self.read(async |database| {
             let mut read = Query::select();
             read.expr(Expr::val(1)).from(Entity).and_where(its.clone()).and_where(
@@ -60,7 +57,7 @@ impl Store {
                 .select_only()
                 .column(notices::Column::Id)
                 .filter(visible(tenant, user))
-                .filter(notices::Column::Kind.is_in(kinds.iter().map(|kind| kind.name())))
+                .filter(notices::Column::Kind.is_in(kinds.iter().copied()))
                 .filter(Expr::not_exists(read))
                 .limit(limit);
             let unread: Vec<Uuid> = unread.into_tuple().all(database).await?;
@@ -87,17 +84,16 @@ impl Store {
         notification: NotificationId,
         now: Time,
     ) -> Result<Time, StoreError> {
-        let key = [Uuid::from_u128(user.0), Uuid::from_u128(notification.0)];
         self.transact(async |transaction| {
             let mut insert = Query::insert();
             insert.into_table(Entity).columns([Column::UserId, Column::Notification, Column::ReadAt]);
-            let row: [Expr; 3] = [key[0].into(), key[1].into(), moment(now).into()];
+            let row: [Expr; 3] = [user.into(), notification.into(), now.into()];
             insert.values(row).map_err(statement_error)?;
             let once = OnConflict::columns([Column::UserId, Column::Notification]).do_nothing().to_owned();
             let done = transaction.execute(insert.on_conflict(once)).await;
             done.map_err(|error| insert_error(error, "notification that was read", "user", None))?;
-            let row = Entity::find_by_id((key[0], key[1])).one(transaction).await?;
-            Ok(row.map_or(now, |row| time(row.read_at)))
+            let row = Entity::find_by_id((user, notification)).one(transaction).await?;
+            Ok(row.map_or(now, |row| row.read_at))
         })
         .await
     }
@@ -117,8 +113,7 @@ impl Store {
                 let mut insert = Query::insert();
                 insert.into_table(Entity).columns([Column::UserId, Column::Notification, Column::ReadAt]);
                 for one in some {
-                    let row: [Expr; 3] =
-                        [Uuid::from_u128(user.0).into(), Uuid::from_u128(one.0).into(), moment(now).into()];
+                    let row: [Expr; 3] = [user.into(), (*one).into(), now.into()];
                     insert.values(row).map_err(statement_error)?;
                 }
                 let once =

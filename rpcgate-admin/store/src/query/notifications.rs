@@ -3,7 +3,7 @@
 
 use super::id::NotificationId;
 use super::usage_rows::{ROWS, statement_error, stored};
-use super::value::{count, moment, time, unreadable};
+use super::value::count;
 use crate::entity::notifications::{Column, Entity, Model};
 use crate::entity::{daily_requests, minute_refusals, spikes};
 use crate::{StoreError, UsageStore, fresh_id};
@@ -18,7 +18,6 @@ use sea_orm::{
 };
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-use uuid::Uuid;
 
 const MAX_RETURNED: u64 = 1_000;
 const MAX_UNMAILED: u64 = 100;
@@ -67,11 +66,11 @@ impl TryFrom<Model> for Notification {
 
     fn try_from(row: Model) -> Result<Self, StoreError> {
         Ok(Notification {
-            id: NotificationId(row.id.as_u128()),
-            tenant: TenantId(row.tenant.as_u128()),
-            notice: row.notice.parse().map_err(|_| unreadable("notification", row.notice))?,
-            since: time(row.since),
-            at: time(row.at),
+            id: row.id,
+            tenant: row.tenant,
+            notice: row.notice,
+            since: row.since,
+            at: row.at,
             counted: count("number of requests", row.counted)?,
             allowed: row.allowed.map(|allowed| count("number of requests", allowed)).transpose()?,
         })
@@ -151,15 +150,14 @@ async fn add<E: EntityTrait>(
         let mut insert = Query::insert();
         insert.into_table(E::default()).columns([period, tenant, sum]);
         for ((owner, number), value) in chunk {
-            let row: [Expr; 3] =
-                [stored(*number).into(), Uuid::from_u128(owner.0).into(), stored(**value).into()];
+            let row: [Expr; 3] = [stored(*number).into(), (*owner).into(), stored(**value).into()];
             insert.values(row).map_err(statement_error)?;
         }
         let total = Expr::col((E::default(), sum)).add(Expr::col((Alias::new("excluded"), sum)));
         insert.on_conflict(OnConflict::columns([period, tenant]).value(sum, total).to_owned());
         insert.returning(Query::returning().columns([tenant, period, sum]));
         for row in transaction.query_all(&insert).await? {
-            let owner = TenantId(row.try_get_by_index::<Uuid>(0)?.as_u128());
+            let owner = row.try_get_by_index(0)?;
             let [number, value] = [row.try_get_by_index::<i64>(1)?, row.try_get_by_index::<i64>(2)?];
             totals.push((owner, number.unsigned_abs(), value.unsigned_abs()));
         }
@@ -177,7 +175,7 @@ async fn claim(transaction: &DatabaseTransaction, tenant: TenantId, minute: u64)
         .to_owned();
     let mut insert = Query::insert();
     insert.into_table(Entity).columns([Column::Tenant, Column::Minute]).on_conflict(later);
-    let row: [Expr; 2] = [Uuid::from_u128(tenant.0).into(), stored(minute).into()];
+    let row: [Expr; 2] = [tenant.into(), stored(minute).into()];
     insert.values(row).map_err(statement_error)?;
     Ok(transaction.execute(&insert).await?.rows_affected() == 1)
 }
@@ -196,11 +194,11 @@ async fn raise(transaction: &DatabaseTransaction, due: &[Notification]) -> Resul
         ]);
         for notification in chunk {
             let row: [Expr; 7] = [
-                Uuid::from_u128(notification.id.0).into(),
-                Uuid::from_u128(notification.tenant.0).into(),
+                notification.id.into(),
+                notification.tenant.into(),
                 notification.notice.name().into(),
-                moment(notification.since).into(),
-                moment(notification.at).into(),
+                notification.since.into(),
+                notification.at.into(),
                 stored(notification.counted).into(),
                 notification.allowed.map(stored).into(),
             ];
@@ -256,16 +254,16 @@ impl UsageStore {
             if due.is_empty() {
                 return Ok(());
             }
-            let since = moment(Time::from_secs(day.saturating_mul(DAY)));
-            let known: BTreeSet<(u128, String)> = self
+            let since = Time::from_secs(day.saturating_mul(DAY));
+            let known: BTreeSet<(TenantId, Notice)> = self
                 .read(async |database| {
                     let known = Entity::find().select_only().columns([Column::Tenant, Column::Notice]);
                     let known = known.filter(Column::Since.eq(since)).filter(Column::At.gte(since));
-                    let rows: Vec<(Uuid, String)> = known.into_tuple().all(database).await?;
-                    Ok(rows.into_iter().map(|(tenant, notice)| (tenant.as_u128(), notice)).collect())
+                    let rows: Vec<(TenantId, Notice)> = known.into_tuple().all(database).await?;
+                    Ok(rows.into_iter().collect())
                 })
                 .await?;
-            due.retain(|due| !known.contains(&(due.tenant.0, due.notice.name().to_owned())));
+            due.retain(|due| !known.contains(&(due.tenant, due.notice)));
             if due.is_empty() {
                 return Ok(());
             }
@@ -281,7 +279,7 @@ impl UsageStore {
         let rows = self
             .read(async |database| {
                 let newest = Entity::find()
-                    .filter(Column::Tenant.eq(Uuid::from_u128(tenant.0)))
+                    .filter(Column::Tenant.eq(tenant))
                     .order_by_desc(Column::At)
                     .order_by_desc(Column::Id)
                     .limit(MAX_RETURNED);
@@ -309,15 +307,15 @@ impl UsageStore {
             let mut newest = Entity::find()
                 .select_only()
                 .column(Column::Id)
-                .filter(Column::Tenant.eq(Uuid::from_u128(tenant.0)))
+                .filter(Column::Tenant.eq(tenant))
                 .order_by_desc(Column::At)
                 .limit(limit);
             // Without this condition, only the index of the tenant's newest fits.
             if Notice::ALL.iter().any(|notice| !kinds.contains(notice)) {
                 newest = newest.filter(Column::Notice.is_in(kinds.iter().map(|kind| kind.name())));
             }
-            let ids: Vec<Uuid> = newest.into_tuple().all(database).await?;
-            Ok(ids.into_iter().map(|id| NotificationId(id.as_u128())).collect())
+            let ids: Vec<NotificationId> = newest.into_tuple().all(database).await?;
+            Ok(ids)
         })
         .await
     }
@@ -332,8 +330,7 @@ impl UsageStore {
         id: NotificationId,
     ) -> Result<Option<Notification>, StoreError> {
         self.read(async |database| {
-            let found = Entity::find_by_id(Uuid::from_u128(id.0))
-                .filter(Column::Tenant.eq(Uuid::from_u128(tenant.0)));
+            let found = Entity::find_by_id(id).filter(Column::Tenant.eq(tenant));
             found.one(database).await?.map(Notification::try_from).transpose()
         })
         .await
@@ -354,9 +351,9 @@ impl UsageStore {
     /// # Errors
     /// [`StoreError::Unavailable`].
     pub async fn mark_mailed(&self, ids: &[NotificationId], now: Time) -> Result<(), StoreError> {
-        let ids: Vec<_> = ids.iter().map(|id| Uuid::from_u128(id.0)).collect();
+        let ids: Vec<_> = ids.iter().copied().collect();
         self.write(async |transaction| {
-            let mark = Entity::update_many().col_expr(Column::MailedAt, Expr::value(moment(now)));
+            let mark = Entity::update_many().col_expr(Column::MailedAt, Expr::value(now));
             mark.filter(Column::Id.is_in(ids)).exec(transaction).await?;
             Ok::<_, StoreError>(())
         })
@@ -376,7 +373,7 @@ impl UsageStore {
             }
             let old = daily_requests::Column::Day.lt(stored(before.day()));
             daily_requests::Entity::delete_many().filter(old).exec(transaction).await?;
-            let old = Entity::delete_many().filter(Column::At.lt(moment(before)));
+            let old = Entity::delete_many().filter(Column::At.lt(before));
             Ok(old.exec(transaction).await?.rows_affected)
         })
         .await

@@ -6,12 +6,10 @@ use super::keyset::page;
 use super::limit_requests::{LimitRequest, RequestStatus};
 use super::ticket_status::TicketStatus;
 use super::tickets::SupportTicket;
-use super::value::moment;
 use crate::entity::{invoices, limit_requests, tickets};
 use crate::{Store, StoreError};
 use rpcgate_core::clock::Time;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
-use uuid::Uuid;
 
 const MAX_OLDEST: u64 = 1_000;
 
@@ -27,8 +25,7 @@ impl Store {
         limit: u64,
     ) -> Result<Vec<LimitRequest>, StoreError> {
         use limit_requests::{Column, Entity};
-        let its = Entity::find().filter(Column::Status.eq(RequestStatus::Pending.name()));
-        let after = after.map(|(at, id)| (moment(at), Uuid::from_u128(id.0)));
+        let its = Entity::find().filter(Column::Status.eq(RequestStatus::Pending));
         let mut oldest = page(its, (Column::CreatedAt, Column::Id), after, limit.min(MAX_OLDEST));
         self.read(async |database| {
             oldest.all(database).await?.into_iter().map(LimitRequest::try_from).collect()
@@ -47,8 +44,7 @@ impl Store {
         limit: u64,
     ) -> Result<Vec<SupportTicket>, StoreError> {
         use tickets::{Column, Entity};
-        let its = Entity::find().filter(Column::Status.eq(TicketStatus::Open.name()));
-        let after = after.map(|(at, id)| (moment(at), Uuid::from_u128(id.0)));
+        let its = Entity::find().filter(Column::Status.eq(TicketStatus::Open));
         let mut oldest = page(its, (Column::CreatedAt, Column::Id), after, limit.min(MAX_OLDEST));
         self.read(async |database| {
             oldest.all(database).await?.into_iter().map(SupportTicket::try_from).collect()
@@ -70,7 +66,7 @@ impl Store {
         use invoices::{Column, Entity};
         let its = Entity::find()
             .filter(Column::Status.eq(InvoiceStatus::Open.name()))
-            .filter(Column::DueAt.lte(moment(now)));
+            .filter(Column::DueAt.lte(now));
         let after = after.map(InvoiceNumber::columns);
         let mut oldest = page(its, (Column::Year, Column::Serial), after, limit.min(MAX_OLDEST));
         self.read(async |database| oldest.all(database).await?.into_iter().map(Invoice::try_from).collect())

@@ -6,7 +6,6 @@ use crate::entity::{limit_requests, tickets};
 use crate::{Store, StoreError};
 use rpcgate_core::caller::TenantId;
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
-use uuid::Uuid;
 
 /// Work that waits for operators.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -25,8 +24,8 @@ impl Store {
     pub async fn open_work(&self) -> Result<OpenWork, StoreError> {
         self.read(async |database| {
             let pending = limit_requests::Entity::find()
-                .filter(limit_requests::Column::Status.eq(RequestStatus::Pending.name()));
-            let open = tickets::Entity::find().filter(tickets::Column::Status.eq(TicketStatus::Open.name()));
+                .filter(limit_requests::Column::Status.eq(RequestStatus::Pending));
+            let open = tickets::Entity::find().filter(tickets::Column::Status.eq(TicketStatus::Open));
             Ok(OpenWork {
                 limit_requests: pending.count(database).await?,
                 tickets: open.count(database).await?,
@@ -42,8 +41,8 @@ impl Store {
     pub async fn answered_tickets(&self, tenant: TenantId) -> Result<u64, StoreError> {
         self.read(async |database| {
             let answered = tickets::Entity::find()
-                .filter(tickets::Column::TenantId.eq(Uuid::from_u128(tenant.0)))
-                .filter(tickets::Column::Status.eq(TicketStatus::Answered.name()));
+                .filter(tickets::Column::TenantId.eq(tenant))
+                .filter(tickets::Column::Status.eq(TicketStatus::Answered));
             Ok(answered.count(database).await?)
         })
         .await

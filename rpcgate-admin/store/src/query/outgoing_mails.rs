@@ -3,7 +3,7 @@
 
 use super::digest::Digest;
 use super::id::NotificationId;
-use super::value::{moment, time, unreadable};
+use super::value::unreadable;
 use crate::entity::mailed_notifications;
 use crate::entity::outgoing_mails::{ActiveModel, Column, Entity, Model};
 use crate::{Store, StoreError};
@@ -119,17 +119,16 @@ pub(super) async fn put(
         recipient: Set(mail.recipient.bytes()),
         content: Set(mail.content.clone()),
         tries: Set(0),
-        created_at: Set(moment(mail.created_at)),
-        due_at: Set(moment(mail.created_at)),
-        expires_at: Set(moment(mail.expires_at)),
+        created_at: Set(mail.created_at),
+        due_at: Set(mail.created_at),
+        expires_at: Set(mail.expires_at),
     };
     Entity::insert(row).exec_without_returning(transaction).await?;
     Ok(room)
 }
 
 pub(super) fn is_mailed_long_ago(now: Time) -> Condition {
-    let kept = i64::try_from(MAILED_KEPT.as_micros()).unwrap_or(i64::MAX);
-    Condition::all().add(mailed_notifications::Column::At.lte(moment(now).saturating_sub(kept)))
+    Condition::all().add(mailed_notifications::Column::At.lte(now.minus(MAILED_KEPT)))
 }
 
 impl Store {
@@ -151,12 +150,11 @@ impl Store {
         mails: &[OutgoingMail],
         now: Time,
     ) -> Result<Vec<MailStored>, StoreError> {
-        let id = Uuid::from_u128(notification.0);
         self.transact(async |transaction| {
-            if mailed_notifications::Entity::find_by_id(id).count(transaction).await? > 0 {
+            if mailed_notifications::Entity::find_by_id(notification).count(transaction).await? > 0 {
                 return Ok(Vec::new());
             }
-            let row = mailed_notifications::ActiveModel { notification: Set(id), at: Set(moment(now)) };
+            let row = mailed_notifications::ActiveModel { notification: Set(notification), at: Set(now) };
             mailed_notifications::Entity::insert(row).exec_without_returning(transaction).await?;
             let mut rooms = Vec::with_capacity(mails.len());
             for mail in mails {
@@ -172,7 +170,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Unavailable`].
     pub async fn are_mails_due(&self, now: Time) -> Result<bool, StoreError> {
-        let due = Entity::find().select_only().column(Column::Id).filter(Column::DueAt.lte(moment(now)));
+        let due = Entity::find().select_only().column(Column::Id).filter(Column::DueAt.lte(now));
         self.read(async |database| Ok(due.into_tuple::<Uuid>().one(database).await?.is_some())).await
     }
 
@@ -196,16 +194,16 @@ impl Store {
         now: Time,
     ) -> Result<ClaimedMails, StoreError> {
         self.transact(async |transaction| {
-            let due = Entity::find().filter(Column::DueAt.lte(moment(now)));
+            let due = Entity::find().filter(Column::DueAt.lte(now));
             let due = due.order_by_asc(Column::DueAt).order_by_asc(Column::Id).limit(limit);
             let (expired, alive): (Vec<_>, Vec<_>) =
-                due.all(transaction).await?.into_iter().partition(|mail| mail.expires_at <= moment(now));
+                due.all(transaction).await?.into_iter().partition(|mail| mail.expires_at <= now);
             let ids =
                 |mails: &[Model]| Column::Id.is_in(mails.iter().map(|mail| mail.id).collect::<Vec<_>>());
             let gone = Entity::delete_many().filter(ids(&expired)).exec(transaction).await?;
             Entity::update_many()
                 .col_expr(Column::Tries, Expr::col(Column::Tries).add(1))
-                .col_expr(Column::DueAt, Expr::value(moment(now.plus(lease))))
+                .col_expr(Column::DueAt, Expr::value(now.plus(lease)))
                 .filter(ids(&alive))
                 .exec(transaction)
                 .await?;
@@ -215,7 +213,7 @@ impl Store {
                 Ok(ClaimedMail {
                     id: mail.id.as_u128(),
                     content: mail.content,
-                    created_at: time(mail.created_at),
+                    created_at: mail.created_at,
                     tries: tries.saturating_add(1),
                 })
             });
@@ -235,7 +233,7 @@ impl Store {
         self.transact(async |transaction| {
             let this = Entity::find_by_id(Uuid::from_u128(mail.id)).filter(Column::Tries.eq(tries));
             let Some(row) = this.one(transaction).await? else { return Ok(()) };
-            let due_at = Ord::min(moment(due_at), row.expires_at);
+            let due_at = Ord::min(due_at, row.expires_at);
             let due = Entity::update_many().col_expr(Column::DueAt, Expr::value(due_at));
             due.filter(Column::Id.eq(row.id)).exec(transaction).await?;
             Ok(())
@@ -250,7 +248,7 @@ impl Store {
     pub async fn renew_mail(&self, mail: &ClaimedMail, due_at: Time) -> Result<(), StoreError> {
         let tries = i32::try_from(mail.tries).unwrap_or(i32::MAX);
         self.transact(async |transaction| {
-            let due = Entity::update_many().col_expr(Column::DueAt, Expr::value(moment(due_at)));
+            let due = Entity::update_many().col_expr(Column::DueAt, Expr::value(due_at));
             let this = due.filter(Column::Id.eq(Uuid::from_u128(mail.id))).filter(Column::Tries.eq(tries));
             this.exec(transaction).await?;
             Ok(())

@@ -2,7 +2,6 @@
 
 use super::plan_figures::plan;
 use super::scheduled_changes;
-use super::value::tier;
 use super::weights::weight;
 use crate::entity::{chain_switches, drained_nodes, plans, weights};
 use crate::{Store, StoreError};
@@ -13,7 +12,7 @@ use sea_orm::{ConnectionTrait, EntityTrait};
 pub(super) async fn read(database: &impl ConnectionTrait) -> Result<Overlay, StoreError> {
     let mut overlay = Overlay::default();
     for row in plans::Entity::find().all(database).await? {
-        overlay.plans.insert(tier(&row.tier)?, plan(&row)?);
+        overlay.plans.insert(row.tier, plan(&row)?);
     }
     for row in weights::Entity::find().all(database).await? {
         overlay.weights.entry(row.chain).or_default().insert(row.method, weight(row.cu)?);

@@ -5,7 +5,7 @@ use super::digest::Digest;
 use super::factors::{FactorUse, LogInMethod, added, consume, of_user, removed, was_added_since};
 use super::id::{PasskeyId, SessionId, UserId};
 use super::sessions::{self, Session};
-use super::value::{count, insert_error, moment, time};
+use super::value::{count, insert_error};
 use super::{recovery_codes, registrations};
 use crate::entity::passkeys::{ActiveModel, Column, Entity, Model};
 use crate::entity::users;
@@ -13,7 +13,6 @@ use crate::{Store, StoreError};
 use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::Set;
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder};
-use uuid::Uuid;
 
 /// The number of passkeys that a user may have.
 pub const MAX_PASSKEYS: u64 = 20;
@@ -44,14 +43,14 @@ impl TryFrom<Model> for StoredPasskey {
 
     fn try_from(row: Model) -> Result<Self, StoreError> {
         Ok(StoredPasskey {
-            id: PasskeyId(row.id.as_u128()),
-            user: UserId(row.user_id.as_u128()),
+            id: row.id,
+            user: row.user_id,
             credential: row.credential,
             name: row.name,
             passkey: row.passkey,
             uses: count("uses of a passkey", row.uses)?,
-            created_at: time(row.created_at),
-            used_at: row.used_at.map(time),
+            created_at: row.created_at,
+            used_at: row.used_at,
         })
     }
 }
@@ -77,7 +76,7 @@ impl Store {
         entry: &Audit,
     ) -> Result<bool, StoreError> {
         self.transact(async |transaction| {
-            if !consume(transaction, Uuid::from_u128(user.0), used).await? {
+            if !consume(transaction, user, used).await? {
                 return Ok(false);
             }
             append(transaction, entry).await?;
@@ -92,7 +91,7 @@ impl Store {
     /// [`StoreError::Unavailable`].
     pub async fn passkeys(&self, user: UserId) -> Result<Vec<StoredPasskey>, StoreError> {
         self.read(async |database| {
-            let its = Entity::find().filter(Column::UserId.eq(Uuid::from_u128(user.0)));
+            let its = Entity::find().filter(Column::UserId.eq(user));
             let its = its.order_by_asc(Column::CreatedAt).order_by_asc(Column::Id).all(database).await?;
             its.into_iter().map(StoredPasskey::try_from).collect()
         })
@@ -127,7 +126,7 @@ impl Store {
         codes: &[Digest],
         entry: &Audit,
     ) -> Result<Option<bool>, StoreError> {
-        let user = Uuid::from_u128(passkey.user.0);
+        let user = passkey.user;
         self.transact(async |transaction| {
             if Entity::find().filter(Column::UserId.eq(user)).count(transaction).await? >= MAX_PASSKEYS {
                 return Err(StoreError::Full(format!("a user may have at most {MAX_PASSKEYS} passkeys")));
@@ -137,13 +136,13 @@ impl Store {
             }
             let is_first = !of_user(transaction, user).await?.any();
             let row = ActiveModel {
-                id: Set(Uuid::from_u128(passkey.id.0)),
+                id: Set(passkey.id),
                 user_id: Set(user),
                 credential: Set(passkey.credential.clone()),
                 name: Set(passkey.name.clone()),
                 passkey: Set(passkey.passkey.clone()),
                 uses: Set(0),
-                created_at: Set(moment(passkey.created_at)),
+                created_at: Set(passkey.created_at),
                 used_at: Set(None),
             };
             let done = Entity::insert(row).exec_without_returning(transaction).await;
@@ -171,16 +170,16 @@ impl Store {
         used: &FactorUse,
         entry: &Audit,
     ) -> Result<bool, StoreError> {
-        let owner = Uuid::from_u128(user.0);
+        let owner = user;
         self.transact(async |transaction| {
-            let its = Entity::find_by_id(Uuid::from_u128(id.0)).filter(Column::UserId.eq(owner));
+            let its = Entity::find_by_id(id).filter(Column::UserId.eq(owner));
             if its.one(transaction).await?.is_none() {
                 return Err(StoreError::NotFound("passkey"));
             }
             if !consume(transaction, owner, used).await? {
                 return Ok(false);
             }
-            Entity::delete_by_id(Uuid::from_u128(id.0)).exec(transaction).await?;
+            Entity::delete_by_id(id).exec(transaction).await?;
             removed(transaction, (user, keep)).await?;
             append(transaction, entry).await?;
             Ok(true)
@@ -200,7 +199,7 @@ impl Store {
         used: &FactorUse,
         entry: &Audit,
     ) -> Result<bool, StoreError> {
-        let user = Uuid::from_u128(session.user.0);
+        let user = session.user;
         self.transact(async |transaction| {
             let is_open = users::Column::DisabledAt.is_null();
             let found = users::Entity::find_by_id(user).filter(is_open).one(transaction).await?;

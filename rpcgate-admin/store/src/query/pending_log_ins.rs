@@ -6,7 +6,7 @@ use super::factors::{FactorUse, consume};
 use super::id::UserId;
 use super::sessions::{self, Session};
 use super::users::User;
-use super::value::{insert_error, moment};
+use super::value::insert_error;
 use crate::entity::pending_log_ins::{ActiveModel, Column, Entity};
 use crate::entity::users;
 use crate::{Store, StoreError};
@@ -18,7 +18,6 @@ use sea_orm::{
     QueryOrder, QuerySelect,
 };
 use std::time::Duration;
-use uuid::Uuid;
 
 /// The time that a log-in waits for its second factor.
 pub const PENDING_LOG_IN_LIFE: Duration = Duration::from_secs(300);
@@ -29,7 +28,7 @@ pub const FACTOR_TRIES: u64 = 5;
 /// The number of log-ins of one user that may wait at once; a new one removes the oldest.
 pub const MAX_PENDING_LOG_INS: u64 = 10;
 
-pub(super) async fn end_all(transaction: &DatabaseTransaction, user: Uuid) -> Result<(), StoreError> {
+pub(super) async fn end_all(transaction: &DatabaseTransaction, user: UserId) -> Result<(), StoreError> {
     Entity::delete_many().filter(Column::UserId.eq(user)).exec(transaction).await?;
     Ok(())
 }
@@ -47,7 +46,7 @@ impl Store {
         verified: &str,
         entry: &Audit,
     ) -> Result<bool, StoreError> {
-        let (user, now) = (Uuid::from_u128(user.0), entry.at);
+        let (user, now) = (user, entry.at);
         self.transact(async |transaction| {
             if sessions::log_in_of(transaction, user, &Digest::of(verified)).await?.is_none() {
                 return Ok(false);
@@ -57,8 +56,8 @@ impl Store {
                 user_id: Set(user),
                 password: Set(Digest::of(verified).bytes()),
                 tries: Set(0),
-                created_at: Set(moment(now)),
-                expires_at: Set(moment(now.plus(PENDING_LOG_IN_LIFE))),
+                created_at: Set(now),
+                expires_at: Set(now.plus(PENDING_LOG_IN_LIFE)),
             };
             let done = Entity::insert(row).exec_without_returning(transaction).await;
             done.map_err(|error| insert_error(error, "log-in", "user", Some(("hash", "token"))))?;
@@ -85,7 +84,7 @@ impl Store {
     pub async fn pending_log_in(&self, token: &Digest, now: Time) -> Result<Option<User>, StoreError> {
         self.read(async |database| {
             let found = alive(token, now).find_also_related(users::Entity).one(database).await?;
-            found.and_then(|(_, user)| user).map(User::try_from).transpose()
+            Ok(found.and_then(|(_, user)| user).map(User::from))
         })
         .await
     }
@@ -104,7 +103,7 @@ impl Store {
             let counted = Entity::update_many()
                 .col_expr(Column::Tries, Expr::col(Column::Tries).add(1))
                 .filter(Column::Hash.eq(token.bytes()))
-                .filter(Column::ExpiresAt.gt(moment(now)))
+                .filter(Column::ExpiresAt.gt(now))
                 .filter(Column::Tries.lt(FACTOR_TRIES as i64));
             Ok(counted.exec(transaction).await?.rows_affected > 0)
         })
@@ -127,8 +126,8 @@ impl Store {
     ) -> Result<bool, StoreError> {
         self.transact(async |transaction| {
             let found = Entity::find_by_id(token.bytes())
-                .filter(Column::ExpiresAt.gt(moment(entry.at)))
-                .filter(Column::UserId.eq(Uuid::from_u128(session.user.0)));
+                .filter(Column::ExpiresAt.gt(entry.at))
+                .filter(Column::UserId.eq(session.user));
             let Some(pending) = found.one(transaction).await? else { return Ok(false) };
             let Ok(password) = <[u8; 32]>::try_from(pending.password.as_slice()) else { return Ok(false) };
             if sessions::log_in_of(transaction, pending.user_id, &Digest(password)).await?.is_none()
@@ -152,6 +151,6 @@ impl Store {
 
 fn alive(token: &Digest, now: Time) -> sea_orm::Select<Entity> {
     Entity::find_by_id(token.bytes())
-        .filter(Column::ExpiresAt.gt(moment(now)))
+        .filter(Column::ExpiresAt.gt(now))
         .filter(Column::Tries.lt(FACTOR_TRIES as i64))
 }

@@ -1,7 +1,7 @@
 //! The fees of plans with the days from which they apply, so that a month is billed by the fees of its days.
 
 use super::tier_changes::TenantPlan;
-use super::value::{count, moment, number, time};
+use super::value::{count, number};
 use crate::entity::plan_fees::{ActiveModel, Column, Entity, Model};
 use crate::{Store, StoreError};
 use rpcgate_core::clock::Time;
@@ -34,23 +34,27 @@ impl TryFrom<Model> for PlanFee {
 
     fn try_from(row: Model) -> Result<Self, StoreError> {
         let cents = row.cents.map(|cents| count("fee", cents)).transpose()?;
-        Ok(PlanFee { plan: TenantPlan::of(&row.tier, row.custom_plan_id)?, since: time(row.since), cents })
+        Ok(PlanFee {
+            plan: TenantPlan { tier: row.tier, custom: row.custom_plan_id },
+            since: row.since,
+            cents,
+        })
     }
 }
 
 fn of(plan: TenantPlan) -> Condition {
-    match plan.custom_column() {
+    match plan.custom {
         Some(custom) => Condition::all().add(Column::CustomPlanId.eq(custom)),
-        None => Condition::all().add(Column::Tier.eq(plan.tier.name())).add(Column::CustomPlanId.is_null()),
+        None => Condition::all().add(Column::Tier.eq(plan.tier)).add(Column::CustomPlanId.is_null()),
     }
 }
 
 async fn insert(transaction: &DatabaseTransaction, fee: PlanFee) -> Result<(), StoreError> {
     let row = ActiveModel {
         number: NotSet,
-        tier: Set(fee.plan.tier.name().into()),
-        custom_plan_id: Set(fee.plan.custom_column()),
-        since: Set(moment(fee.since)),
+        tier: Set(fee.plan.tier),
+        custom_plan_id: Set(fee.plan.custom),
+        since: Set(fee.since),
         cents: Set(fee.cents.map(|cents| number("fee", cents)).transpose()?),
     };
     Entity::insert(row).exec_without_returning(transaction).await?;
@@ -58,8 +62,7 @@ async fn insert(transaction: &DatabaseTransaction, fee: PlanFee) -> Result<(), S
 }
 
 async fn prune(transaction: &DatabaseTransaction, plan: TenantPlan, now: Time) -> Result<(), StoreError> {
-    let kept = u64::try_from(KEPT.as_micros()).unwrap_or(u64::MAX);
-    let oldest = moment(Time::from_micros(now.micros().saturating_sub(kept)));
+    let oldest = now.minus(KEPT);
     let held_then = Entity::find().filter(of(plan)).filter(Column::Since.lte(oldest));
     if let Some(row) = held_then.order_by_desc(Column::Since).one(transaction).await? {
         let before = Entity::delete_many().filter(of(plan)).filter(Column::Since.lt(row.since));
@@ -83,13 +86,13 @@ pub(super) async fn record_fee(
         None => {
             let always = Time::from_secs(0);
             insert(transaction, PlanFee { plan, since: always, cents: before }).await?;
-            (moment(always), before)
+            (always, before)
         }
     };
     if current == after {
         return Ok(());
     }
-    if newest >= moment(since) {
+    if newest >= since {
         let cents = after.map(|cents| number("fee", cents)).transpose()?;
         let update = Entity::update_many().col_expr(Column::Cents, Expr::value(cents));
         update.filter(of(plan)).filter(Column::Since.eq(newest)).exec(transaction).await?;

@@ -52,7 +52,7 @@ pub(super) async fn replace_figures(
 ) -> Result<(), StoreError> {
     let (row, given) = row(tier, change)?;
     let fee = fee_of(transaction, tier).await?;
-    Entity::delete_by_id(tier.name()).exec(transaction).await?;
+    Entity::delete_by_id(tier).exec(transaction).await?;
     if !given.is_empty() {
         Entity::insert(row).exec_without_returning(transaction).await?;
     }
@@ -63,12 +63,12 @@ pub(super) async fn replace_figures(
 }
 
 async fn fee_of(transaction: &DatabaseTransaction, tier: Tier) -> Result<Option<u64>, StoreError> {
-    let row = Entity::find_by_id(tier.name()).one(transaction).await?;
+    let row = Entity::find_by_id(tier).one(transaction).await?;
     Ok(row.map(|row| plan(&row)).transpose()?.and_then(|plan| plan.monthly_fee))
 }
 
 fn row(tier: Tier, change: &PlanChange) -> Result<(ActiveModel, Vec<Column>), StoreError> {
-    let mut row = ActiveModel { tier: Set(tier.name().into()), ..Default::default() };
+    let mut row = ActiveModel { tier: Set(tier), ..Default::default() };
     let mut given = Vec::new();
     let columns = Column::iter().filter(|column| !matches!(column, Column::Tier));
     for ((column, name), value) in columns.zip(PlanFigure::NAMES).zip(change.values()) {

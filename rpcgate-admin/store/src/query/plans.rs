@@ -5,7 +5,6 @@ use super::live_tenants::live_tenant;
 use super::plan_figures::{check_figures, plan, replace_figures, set_figures};
 use super::scheduled_changes::{self, settle};
 use super::terms;
-use super::value::tier;
 use crate::entity::plans::Entity;
 use crate::{Store, StoreError};
 use rpcgate_config::{PlanChange, Plans};
@@ -23,9 +22,9 @@ pub(super) async fn counts(
     tenant: TenantId,
     now: Time,
 ) -> Result<Counts, StoreError> {
-    let tenant_tier = tier(&live_tenant(transaction, tenant).await?.tier)?;
+    let tenant_tier = live_tenant(transaction, tenant).await?.tier;
     let mut plan_of_tenant = configured.of_tenant(tenant_tier);
-    if let Some(row) = Entity::find_by_id(tenant_tier.name()).one(transaction).await? {
+    if let Some(row) = Entity::find_by_id(tenant_tier).one(transaction).await? {
         plan(&row)?.apply(&mut plan_of_tenant);
     }
     for due in scheduled_changes::due(transaction, tenant_tier, now).await? {
@@ -46,7 +45,7 @@ impl Store {
     pub async fn plan_changes(&self) -> Result<BTreeMap<Tier, PlanChange>, StoreError> {
         self.read(async |database| {
             let rows = Entity::find().all(database).await?;
-            rows.iter().map(|row| Ok((tier(&row.tier)?, plan(row)?))).collect()
+            rows.iter().map(|row| Ok((row.tier, plan(row)?))).collect()
         })
         .await
     }

@@ -7,7 +7,6 @@ use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_core::clock::Time;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QuerySelect};
 use std::collections::BTreeMap;
-use uuid::Uuid;
 
 /// The counts of a project.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -33,8 +32,8 @@ impl Store {
         if projects.is_empty() {
             return Ok(counts);
         }
-        let ids = || projects.iter().map(|project| Uuid::from_u128(project.0));
-        let owned = projects::Column::TenantId.eq(Uuid::from_u128(tenant.0));
+        let ids = || projects.iter().copied();
+        let owned = projects::Column::TenantId.eq(tenant);
         let usable = keys::Entity::find()
             .select_only()
             .column(keys::Column::ProjectId)
@@ -44,7 +43,7 @@ impl Store {
             .filter(keys::Column::ProjectId.is_in(ids()))
             .filter(active(now))
             .group_by(keys::Column::ProjectId)
-            .into_tuple::<(Uuid, i64)>();
+            .into_tuple::<(ProjectId, i64)>();
         let endpoints = webhooks::Entity::find()
             .select_only()
             .column(webhooks::Column::ProjectId)
@@ -54,13 +53,13 @@ impl Store {
             .filter(webhooks::Column::ProjectId.is_in(ids()))
             .filter(webhooks::Column::DeletedAt.is_null())
             .group_by(webhooks::Column::ProjectId)
-            .into_tuple::<(Uuid, i64)>();
+            .into_tuple::<(ProjectId, i64)>();
         self.read(async |database| {
             for (project, number) in usable.all(database).await? {
-                counts.entry(ProjectId(project.as_u128())).or_default().keys = number.unsigned_abs();
+                counts.entry(project).or_default().keys = number.unsigned_abs();
             }
             for (project, number) in endpoints.all(database).await? {
-                counts.entry(ProjectId(project.as_u128())).or_default().webhooks = number.unsigned_abs();
+                counts.entry(project).or_default().webhooks = number.unsigned_abs();
             }
             Ok(counts)
         })

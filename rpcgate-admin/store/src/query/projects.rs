@@ -2,7 +2,7 @@
 
 use super::changes::{NewChange, record};
 use super::plans::{counts, full};
-use super::value::{insert_error, list, moment, names, time};
+use super::value::{insert_error, list, names};
 use crate::entity::projects::{ActiveModel, Column, Entity, Model};
 use crate::entity::{keys, quotas, webhooks};
 use crate::{Store, StoreError};
@@ -15,7 +15,6 @@ use sea_orm::{
     ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
     Select,
 };
-use uuid::Uuid;
 
 const DELETED_KEPT: u64 = 1_000;
 
@@ -60,12 +59,12 @@ impl TryFrom<Model> for Project {
 
     fn try_from(row: Model) -> Result<Self, StoreError> {
         Ok(Project {
-            id: ProjectId(row.id.as_u128()),
-            tenant: TenantId(row.tenant_id.as_u128()),
+            id: row.id,
+            tenant: row.tenant_id,
             name: row.name,
             allowed_methods: names("method list", &row.allowed_methods)?,
             blocked_methods: names("method list", &row.blocked_methods)?,
-            created_at: time(row.created_at),
+            created_at: row.created_at,
         })
     }
 }
@@ -90,14 +89,14 @@ pub(super) async fn expect_live(
     transaction: &DatabaseTransaction,
     project: ProjectId,
 ) -> Result<TenantId, StoreError> {
-    let found = live().filter(Column::Id.eq(Uuid::from_u128(project.0))).one(transaction).await?;
-    found.map(|row| TenantId(row.tenant_id.as_u128())).ok_or(StoreError::NotFound("project"))
+    let found = live().filter(Column::Id.eq(project)).one(transaction).await?;
+    found.map(|row| row.tenant_id).ok_or(StoreError::NotFound("project"))
 }
 
 /// Removes deleted projects and their dependent rows. Their usage stays and refers to them by identifier.
 pub(super) async fn remove(
     transaction: &DatabaseTransaction,
-    projects: Vec<Uuid>,
+    projects: Vec<ProjectId>,
 ) -> Result<u64, StoreError> {
     if projects.is_empty() {
         return Ok(0);
@@ -127,7 +126,7 @@ impl Store {
             self.write(async |transaction| {
                 let max =
                     counts(transaction, &self.plans, project.tenant, project.created_at).await?.projects;
-                let its = Column::TenantId.eq(Uuid::from_u128(project.tenant.0));
+                let its = Column::TenantId.eq(project.tenant);
                 if live().filter(its.clone()).count(transaction).await? >= max.into() {
                     return Err(full(max, "projects", "delete one that is not needed"));
                 }
@@ -144,12 +143,12 @@ impl Store {
                     .limit(DELETED_KEPT);
                 remove(transaction, surplus.into_tuple().all(transaction).await?).await?;
                 let row = ActiveModel {
-                    id: Set(Uuid::from_u128(project.id.0)),
-                    tenant_id: Set(Uuid::from_u128(project.tenant.0)),
+                    id: Set(project.id),
+                    tenant_id: Set(project.tenant),
                     name: Set(project.name.clone()),
                     allowed_methods: Set(methods(&project.allowed_methods)),
                     blocked_methods: Set(methods(&project.blocked_methods)),
-                    created_at: Set(moment(project.created_at)),
+                    created_at: Set(project.created_at),
                     deleted_at: Set(None),
                 };
                 let done = Entity::insert(row).exec_without_returning(transaction).await;
@@ -165,9 +164,7 @@ impl Store {
     /// [`StoreError::Unavailable`].
     pub async fn project(&self, tenant: TenantId, project: ProjectId) -> Result<Option<Project>, StoreError> {
         self.read(async |database| {
-            let found = live()
-                .filter(Column::Id.eq(Uuid::from_u128(project.0)))
-                .filter(Column::TenantId.eq(Uuid::from_u128(tenant.0)));
+            let found = live().filter(Column::Id.eq(project)).filter(Column::TenantId.eq(tenant));
             found.one(database).await?.map(Project::try_from).transpose()
         })
         .await
@@ -179,8 +176,8 @@ impl Store {
     /// [`StoreError::Unavailable`].
     pub async fn tenant_of(&self, project: ProjectId) -> Result<Option<TenantId>, StoreError> {
         self.read(async |database| {
-            let found = live().filter(Column::Id.eq(Uuid::from_u128(project.0))).one(database).await?;
-            Ok(found.map(|row| TenantId(row.tenant_id.as_u128())))
+            let found = live().filter(Column::Id.eq(project)).one(database).await?;
+            Ok(found.map(|row| row.tenant_id))
         })
         .await
     }
@@ -193,7 +190,7 @@ impl Store {
         Box::pin(async move {
             self.read(async |database| {
                 let rows = live()
-                    .filter(Column::TenantId.eq(Uuid::from_u128(tenant.0)))
+                    .filter(Column::TenantId.eq(tenant))
                     .order_by_asc(Column::CreatedAt)
                     .order_by_asc(Column::Id)
                     .all(database)
@@ -223,8 +220,8 @@ impl Store {
             ..Default::default()
         };
         let is_it = Condition::all()
-            .add(Column::Id.eq(Uuid::from_u128(project.0)))
-            .add(Column::TenantId.eq(Uuid::from_u128(tenant.0)))
+            .add(Column::Id.eq(project))
+            .add(Column::TenantId.eq(tenant))
             .add(Column::DeletedAt.is_null());
         self.write(async |transaction| {
             if *change != ProjectChange::default() {
@@ -271,26 +268,25 @@ impl Store {
         project: ProjectId,
         now: Time,
     ) -> Result<(), StoreError> {
-        let id = Uuid::from_u128(project.0);
         self.write(async |transaction| {
             let update = Entity::update_many()
-                .col_expr(Column::DeletedAt, Expr::value(moment(now)))
-                .filter(Column::Id.eq(id))
-                .filter(Column::TenantId.eq(Uuid::from_u128(tenant.0)))
+                .col_expr(Column::DeletedAt, Expr::value(now))
+                .filter(Column::Id.eq(project))
+                .filter(Column::TenantId.eq(tenant))
                 .filter(Column::DeletedAt.is_null());
             if update.exec(transaction).await?.rows_affected == 0 {
                 return Err(StoreError::NotFound("project"));
             }
             let its_keys = keys::Entity::update_many()
-                .col_expr(keys::Column::RevokedAt, Expr::value(moment(now)))
-                .filter(keys::Column::ProjectId.eq(id))
+                .col_expr(keys::Column::RevokedAt, Expr::value(now))
+                .filter(keys::Column::ProjectId.eq(project))
                 .filter(keys::Column::RevokedAt.is_null());
             its_keys.exec(transaction).await?;
             // The sweep removes their rows, because there may be many.
             let its_webhooks = webhooks::Entity::update_many()
                 .col_expr(webhooks::Column::Active, Expr::value(false))
-                .col_expr(webhooks::Column::DeletedAt, Expr::value(moment(now)))
-                .filter(webhooks::Column::ProjectId.eq(id))
+                .col_expr(webhooks::Column::DeletedAt, Expr::value(now))
+                .filter(webhooks::Column::ProjectId.eq(project))
                 .filter(webhooks::Column::DeletedAt.is_null());
             its_webhooks.exec(transaction).await?;
             // A change of a project makes gateways look up each of its keys again.

@@ -4,7 +4,7 @@ use super::changes::{NewChange, record};
 use super::live_tenants::live_tenants;
 use super::projects::{expect_live, live};
 use super::terms;
-use super::value::{insert_error, tier};
+use super::value::insert_error;
 use crate::entity::quotas::{ActiveModel, Column, Entity, Model};
 use crate::entity::{projects, tenants};
 use crate::{Store, StoreError};
@@ -16,7 +16,6 @@ use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::OnConflict;
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use std::collections::BTreeMap;
-use uuid::Uuid;
 
 const MOST_QUOTAS: u64 = 200_000;
 
@@ -44,10 +43,10 @@ async fn plan_quota(
     plans: &Plans,
     now: Time,
 ) -> Result<PlanQuota, StoreError> {
-    let found = live_tenants().filter(tenants::Column::Id.eq(Uuid::from_u128(tenant.0)));
+    let found = live_tenants().filter(tenants::Column::Id.eq(tenant));
     let Some(row) = found.one(database).await? else { return Ok(PlanQuota::DEFAULT) };
     let terms = terms::of_tenant(database, tenant, now).await?;
-    Ok(terms.plan(plans.of_tenant(tier(&row.tier)?), now).quota)
+    Ok(terms.plan(plans.of_tenant(row.tier), now).quota)
 }
 
 impl Store {
@@ -65,8 +64,8 @@ impl Store {
     ) -> Result<Option<ProjectQuota>, StoreError> {
         self.read(async |database| {
             let found = live()
-                .filter(projects::Column::Id.eq(Uuid::from_u128(project.0)))
-                .filter(projects::Column::TenantId.eq(Uuid::from_u128(tenant.0)))
+                .filter(projects::Column::Id.eq(project))
+                .filter(projects::Column::TenantId.eq(tenant))
                 .find_also_related(Entity);
             let Some((_, row)) = found.one(database).await? else { return Ok(None) };
             let plan = plan_quota(database, tenant, plans, now).await?;
@@ -87,15 +86,14 @@ impl Store {
     ) -> Result<Vec<(ProjectId, ProjectQuota)>, StoreError> {
         self.read(async |database| {
             let all = live()
-                .filter(projects::Column::TenantId.eq(Uuid::from_u128(tenant.0)))
+                .filter(projects::Column::TenantId.eq(tenant))
                 .order_by_asc(projects::Column::CreatedAt)
                 .order_by_asc(projects::Column::Id)
                 .find_also_related(Entity);
             let rows = all.all(database).await?.into_iter();
             let plan = plan_quota(database, tenant, plans, now).await?;
-            let one = |(project, row): (projects::Model, Option<Model>)| {
-                (ProjectId(project.id.as_u128()), quota(row.as_ref(), plan))
-            };
+            let one =
+                |(project, row): (projects::Model, Option<Model>)| (project.id, quota(row.as_ref(), plan));
             Ok(rows.map(one).collect())
         })
         .await
@@ -111,7 +109,7 @@ impl Store {
             if rows.len() as u64 > MOST_QUOTAS {
                 return Err(StoreError::TooWide(format!("there are more than {MOST_QUOTAS} quotas")));
             }
-            Ok(rows.iter().map(|row| (ProjectId(row.project_id.as_u128()), own_quota(row))).collect())
+            Ok(rows.iter().map(|row| (row.project_id, own_quota(row))).collect())
         })
         .await
     }
@@ -125,11 +123,9 @@ impl Store {
         tenant: TenantId,
     ) -> Result<BTreeMap<ProjectId, ProjectQuota>, StoreError> {
         self.read(async |database| {
-            let its = live().filter(projects::Column::TenantId.eq(Uuid::from_u128(tenant.0)));
+            let its = live().filter(projects::Column::TenantId.eq(tenant));
             let rows = its.find_also_related(Entity).all(database).await?;
-            let own = rows
-                .into_iter()
-                .filter_map(|(project, row)| Some((ProjectId(project.id.as_u128()), own_quota(&row?))));
+            let own = rows.into_iter().filter_map(|(project, row)| Some((project.id, own_quota(&row?))));
             Ok(own.collect())
         })
         .await
@@ -146,7 +142,7 @@ impl Store {
         now: Time,
     ) -> Result<(), StoreError> {
         let row = ActiveModel {
-            project_id: Set(Uuid::from_u128(project.0)),
+            project_id: Set(project),
             cu_per_day: Set(quota.cu_per_day.cast_signed()),
             cu_per_month: Set(quota.cu_per_month.map(u64::cast_signed)),
             rps_limit: Set(quota.rps_limit.map(u64::cast_signed)),
@@ -172,7 +168,7 @@ impl Store {
         let tenant = self.tenant_of(project).await?.ok_or(StoreError::NotFound("project"))?;
         self.write_settings(Some(tenant), now, async |transaction| {
             expect_live(transaction, project).await?;
-            let deleted = Entity::delete_by_id(Uuid::from_u128(project.0)).exec(transaction).await?;
+            let deleted = Entity::delete_by_id(project).exec(transaction).await?;
             if deleted.rows_affected == 0 {
                 return Err(StoreError::NotFound("quota"));
             }

@@ -8,14 +8,12 @@ use crate::entity::recovery_codes::{ActiveModel, Column, Entity};
 use crate::{Store, StoreError};
 use sea_orm::ActiveValue::Set;
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter};
-use uuid::Uuid;
 
 pub(super) async fn replace(
     transaction: &DatabaseTransaction,
     user: UserId,
     codes: &[Digest],
 ) -> Result<(), StoreError> {
-    let user = Uuid::from_u128(user.0);
     Entity::delete_many().filter(Column::UserId.eq(user)).exec(transaction).await?;
     if codes.is_empty() {
         return Ok(());
@@ -39,8 +37,7 @@ impl Store {
             return Ok(None);
         }
         let any = hashes.iter().map(Digest::bytes);
-        let its =
-            Entity::find().filter(Column::UserId.eq(Uuid::from_u128(user.0))).filter(Column::Hash.is_in(any));
+        let its = Entity::find().filter(Column::UserId.eq(user)).filter(Column::Hash.is_in(any));
         let found = self.read(async |database| Ok(its.one(database).await?)).await?;
         Ok(found.and_then(|row| hashes.iter().find(|hash| hash.bytes() == row.hash).copied()))
     }
@@ -58,7 +55,7 @@ impl Store {
         entry: &Audit,
     ) -> Result<bool, StoreError> {
         self.transact(async |transaction| {
-            if !consume(transaction, Uuid::from_u128(user.0), used).await? {
+            if !consume(transaction, user, used).await? {
                 return Ok(false);
             }
             replace(transaction, user, codes).await?;

@@ -6,7 +6,6 @@ use super::digest::Digest;
 use super::session_rows::{self, insert_refresh};
 use super::sessions::{Session, live};
 use super::users::User;
-use super::value::moment;
 use crate::entity::refreshes::{Column, Entity};
 use crate::entity::sessions;
 use crate::{Store, StoreError};
@@ -51,7 +50,7 @@ impl Store {
         now: Time,
     ) -> Result<Option<(Session, User)>, StoreError> {
         self.read(async |database| {
-            let is_alive = Column::ExpiresAt.gt(moment(now));
+            let is_alive = Column::ExpiresAt.gt(now);
             let found = Entity::find_by_id(token.bytes()).filter(is_alive).one(database).await?;
             match found {
                 Some(refresh) => live(database, refresh.session_id, now).await,
@@ -75,7 +74,7 @@ impl Store {
         reused: &Audit,
         now: Time,
     ) -> Result<Rotation, StoreError> {
-        let is_alive = Column::ExpiresAt.gt(moment(now));
+        let is_alive = Column::ExpiresAt.gt(now);
         // Anyone can send any token, so an unknown one must not take a slot in the writers' queue.
         let known = async |database: &DatabaseConnection| {
             Ok(Entity::find_by_id(old.bytes()).filter(is_alive.clone()).count(database).await?)
@@ -107,7 +106,7 @@ impl Store {
                 return Ok(Rotation::Unknown);
             }
             let of_session = Column::SessionId.eq(refresh.session_id);
-            let expired = Column::ExpiresAt.lte(moment(now));
+            let expired = Column::ExpiresAt.lte(now);
             Entity::delete_many().filter(of_session.clone()).filter(expired).exec(transaction).await?;
             if Entity::find().filter(of_session).count(transaction).await? >= MAX_TOKENS {
                 session_rows::end(transaction, refresh.session_id).await?;
@@ -115,8 +114,8 @@ impl Store {
             }
             insert_refresh(transaction, session.id, new, expires_at).await?;
             let seen = sessions::Entity::update_many()
-                .col_expr(sessions::Column::SeenAt, Expr::value(moment(now)))
-                .col_expr(sessions::Column::ExpiresAt, Expr::value(moment(expires_at)))
+                .col_expr(sessions::Column::SeenAt, Expr::value(now))
+                .col_expr(sessions::Column::ExpiresAt, Expr::value(expires_at))
                 .filter(sessions::Column::Id.eq(refresh.session_id));
             seen.exec(transaction).await?;
             Ok(Rotation::Done(Session { seen_at: now, expires_at, ..session }, user))

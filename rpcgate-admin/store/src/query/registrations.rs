@@ -7,7 +7,6 @@ use super::id::UserId;
 use super::removal::{RemovalBatch, try_to_remove};
 use super::tenants::{self, Tenant};
 use super::users::{self, User, stored_email};
-use super::value::moment;
 use crate::entity::{
     checkouts, confirmations as stored_confirmations, contracts, invoices, keys, limit_requests, mail_tokens,
     projects, quotas, sessions, solved, tenants as tenant_rows, tier_changes, users as user_rows,
@@ -22,7 +21,6 @@ use sea_orm::{
     ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait, Select,
 };
 use std::time::Duration;
-use uuid::Uuid;
 
 const UNCONFIRMED_KEPT: Duration = Duration::from_secs(7 * 86_400);
 
@@ -58,8 +56,7 @@ pub enum Registered {
 }
 
 pub(super) fn is_stale(now: Time) -> Condition {
-    let micros = i64::try_from(SOLUTION_GRACE.as_micros()).unwrap_or(i64::MAX);
-    Condition::all().add(solved::Column::ExpiresAt.lte(moment(now) - micros))
+    Condition::all().add(solved::Column::ExpiresAt.lte(now.minus(SOLUTION_GRACE)))
 }
 
 /// Removes some accounts that were not confirmed in time, with their dependent rows, and returns their number. Keeps
@@ -70,7 +67,6 @@ pub(super) async fn remove_unconfirmed(
     now: Time,
     batch: RemovalBatch,
 ) -> Result<u64, StoreError> {
-    let micros = i64::try_from(UNCONFIRMED_KEPT.as_micros()).unwrap_or(i64::MAX);
     let used = tenant_rows::Entity::find().select_only().column(tenant_rows::Column::Id).filter(in_use());
     let led = user_rows::Entity::find()
         .select_only()
@@ -87,7 +83,7 @@ pub(super) async fn remove_unconfirmed(
         .filter(user_rows::Column::ConfirmedAt.is_null())
         .filter(user_rows::Column::TenantId.is_not_null())
         .filter(may_go)
-        .filter(user_rows::Column::CreatedAt.lte(moment(now) - micros))
+        .filter(user_rows::Column::CreatedAt.lte(now.minus(UNCONFIRMED_KEPT)))
         .order_by_asc(user_rows::Column::CreatedAt)
         .order_by_asc(user_rows::Column::Id)
         .offset(batch.skip)
@@ -110,7 +106,7 @@ fn in_use() -> Condition {
     );
     let with_keys = of_its_own::<projects::Entity>(projects::Column::TenantId).filter(has_keys).into_query();
     Condition::any()
-        .add(tenant_rows::Column::Tier.ne(Tier::Free.name()))
+        .add(tenant_rows::Column::Tier.ne(Tier::Free))
         .add(tenant_rows::Column::CustomPlanId.is_not_null())
         .add(Expr::exists(of_its_own::<invoices::Entity>(invoices::Column::TenantId).into_query()))
         .add(Expr::exists(of_its_own::<checkouts::Entity>(checkouts::Column::TenantId).into_query()))
@@ -143,16 +139,16 @@ pub(super) async fn remove_unconfirmed_account(
 /// passwords and sessions, so that the other account never depends on the removal.
 async fn release_addresses(
     transaction: &DatabaseTransaction,
-    accounts: Vec<(Uuid, Uuid)>,
+    accounts: Vec<(UserId, TenantId)>,
 ) -> Result<(), StoreError> {
-    let users: Vec<Uuid> = accounts.iter().map(|(user, _)| *user).collect();
+    let users: Vec<UserId> = accounts.iter().map(|(user, _)| *user).collect();
     let remove =
         async |transaction: &DatabaseTransaction| remove_accounts(transaction, accounts).await.map(drop);
     if try_to_remove(transaction, "unconfirmed account", remove).await? {
         return Ok(());
     }
     for user in users {
-        let email = stand_in_email(UserId(user.as_u128()));
+        let email = stand_in_email(user);
         user_rows::Entity::update_many()
             .col_expr(user_rows::Column::Email, Expr::value(email))
             .col_expr(user_rows::Column::Password, Expr::value(None::<String>))
@@ -181,7 +177,7 @@ async fn release_addresses(
 
 async fn remove_accounts(
     transaction: &DatabaseTransaction,
-    accounts: Vec<(Uuid, Uuid)>,
+    accounts: Vec<(UserId, TenantId)>,
 ) -> Result<u64, StoreError> {
     if accounts.is_empty() {
         return Ok(0);
@@ -198,7 +194,7 @@ async fn remove_accounts(
         .filter(tenant_rows::Column::Id.is_in(accounts.iter().map(|(_, tenant)| *tenant)))
         .filter(tenant_rows::Column::Id.not_in_subquery(with_users.into_query()))
         .filter(in_use().not());
-    let empty: Vec<Uuid> = empty.into_tuple().all(transaction).await?;
+    let empty: Vec<TenantId> = empty.into_tuple().all(transaction).await?;
     let owned = projects::Entity::find()
         .select_only()
         .column(projects::Column::Id)
@@ -219,7 +215,7 @@ async fn remove_accounts(
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Existing {
     Nobody,
-    Unconfirmed(Uuid, Uuid),
+    Unconfirmed(UserId, TenantId),
     Confirmed,
 }
 
@@ -229,7 +225,7 @@ impl Existing {
             .select_only()
             .columns([user_rows::Column::Id, user_rows::Column::TenantId, user_rows::Column::ConfirmedAt])
             .filter(user_rows::Column::Email.eq(stored_email(email)));
-        Ok(match found.into_tuple::<(Uuid, Option<Uuid>, Option<i64>)>().one(transaction).await? {
+        Ok(match found.into_tuple::<(UserId, Option<TenantId>, Option<Time>)>().one(transaction).await? {
             None => Existing::Nobody,
             Some((user, Some(tenant), None)) => Existing::Unconfirmed(user, tenant),
             Some(_) => Existing::Confirmed,
@@ -249,8 +245,8 @@ fn stand_in(tenant: &Tenant, user: &User, now: Time) -> (Tenant, User) {
     (Tenant { id: tenant_id, ..tenant.clone() }, user)
 }
 
-fn ids_of(tenant: &Tenant, user: &User) -> (Uuid, Uuid) {
-    (Uuid::from_u128(user.id.0), Uuid::from_u128(tenant.id.0))
+fn ids_of(tenant: &Tenant, user: &User) -> (UserId, TenantId) {
+    (user.id, tenant.id)
 }
 
 /// Consumes a solution, or another one-time value, and reports whether it was unused.
@@ -259,7 +255,7 @@ pub(super) async fn use_solution(
     digest: &Digest,
     expires_at: Time,
 ) -> Result<bool, StoreError> {
-    let row = solved::ActiveModel { digest: Set(digest.bytes()), expires_at: Set(moment(expires_at)) };
+    let row = solved::ActiveModel { digest: Set(digest.bytes()), expires_at: Set(expires_at) };
     let existing = OnConflict::column(solved::Column::Digest).do_nothing().to_owned();
     let inserted =
         solved::Entity::insert(row).on_conflict(existing).exec_without_returning(transaction).await?;
@@ -314,7 +310,7 @@ impl Store {
             release_addresses(transaction, vec![removed]).await?;
             user_rows::Entity::update_many()
                 .col_expr(user_rows::Column::Email, Expr::value(stored_email(&user.email)))
-                .filter(user_rows::Column::Id.eq(Uuid::from_u128(user.id.0)))
+                .filter(user_rows::Column::Id.eq(user.id))
                 .exec(transaction)
                 .await?;
             let is_free = existing != Existing::Confirmed;

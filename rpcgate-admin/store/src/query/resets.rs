@@ -4,7 +4,6 @@ use super::audit::{Audit, append, simulate_append};
 use super::digest::Digest;
 use super::mail_tokens::{self, Purpose};
 use super::users::{User, stored_email};
-use super::value::moment;
 use super::{attempts, factors, members, pending_log_ins, session_rows};
 use crate::entity::confirmations;
 use crate::entity::users::{Column, Entity};
@@ -49,7 +48,7 @@ impl Store {
                 simulate_append(transaction, entry).await?;
                 return Ok(false);
             };
-            let user = User::try_from(found)?;
+            let user = User::from(found);
             mail_tokens::put(transaction, user.id, (Purpose::Reset, None), hash, expires_at).await?;
             let subject = user.id.to_string();
             let entry = Audit { user: Some(user.id), tenant: user.tenant, subject, ..entry.clone() };
@@ -85,21 +84,19 @@ impl Store {
                 return Ok(None);
             }
             let confirm = Entity::update_many()
-                .col_expr(Column::ConfirmedAt, Expr::value(moment(now)))
+                .col_expr(Column::ConfirmedAt, Expr::value(now))
                 .filter(Column::Id.eq(id))
                 .filter(Column::ConfirmedAt.is_null());
             confirm.exec(transaction).await?;
             confirmations::Entity::delete_by_id(id).exec(transaction).await?;
             let user = Entity::find_by_id(id).one(transaction).await?;
-            let user = User::try_from(user.ok_or(StoreError::NotFound("user"))?)?;
+            let user = User::from(user.ok_or(StoreError::NotFound("user"))?);
             mail_tokens::withdraw(transaction, user.id).await?;
             session_rows::end_all(transaction, user.id, None).await?;
             session_rows::end_access_tokens(transaction, user.id).await?;
             pending_log_ins::end_all(transaction, id).await?;
-            let removes_factors = !kept.factors && {
-                let micros = now.micros().saturating_sub(YOUNG_FACTORS.as_micros() as u64);
-                factors::remove_younger(transaction, id, Time::from_micros(micros)).await?
-            };
+            let removes_factors =
+                !kept.factors && factors::remove_younger(transaction, id, now.minus(YOUNG_FACTORS)).await?;
             // All open ones were made in the last seven days, because an invitation expires after that.
             let withdraws =
                 !kept.invitations && members::withdraw_invitations(transaction, user.id, &[]).await?;

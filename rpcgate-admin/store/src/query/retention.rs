@@ -3,7 +3,6 @@
 use super::days;
 use super::sums::LEVELS;
 use super::usage_rows::stored;
-use super::value::moment;
 use crate::entity::rollups::{self, Column, KEY_COLUMNS};
 use crate::entity::{block_keys, blocks, marks, sums};
 use crate::{Removed, StoreError, UsageStore};
@@ -67,7 +66,7 @@ impl UsageStore {
             let oldest = blocks::Entity::find()
                 .select_only()
                 .column(blocks::Column::Id)
-                .filter(blocks::Column::Last.lt(moment(before)))
+                .filter(blocks::Column::Last.lt(before))
                 .order_by_asc(blocks::Column::Last)
                 .limit(BLOCKS);
             let ids: Vec<Uuid> = oldest.into_tuple().all(transaction).await?;

@@ -5,10 +5,9 @@
 //! figures set for its plan, and its fee is recorded for the day on which it took effect.
 
 use super::changes::{NewChange, record};
-use super::figures::Figures;
 use super::id::ScheduledChangeId;
 use super::plan_figures::{check_figures, set_figures};
-use super::value::{insert_error, moment, tier, time};
+use super::value::insert_error;
 use crate::entity::scheduled_changes::{ActiveModel, Column, Entity, Model};
 use crate::{Store, StoreError};
 use rpcgate_config::ScheduledChange;
@@ -19,7 +18,6 @@ use sea_orm::{
     ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder,
     Select,
 };
-use uuid::Uuid;
 
 /// The maximum number of scheduled changes per plan.
 pub const MAX_SCHEDULED_CHANGES: u64 = 100;
@@ -35,15 +33,10 @@ pub struct ScheduledPlanChange {
     pub created_at: Time,
 }
 
-impl TryFrom<Model> for ScheduledPlanChange {
-    type Error = StoreError;
-
-    fn try_from(row: Model) -> Result<Self, StoreError> {
-        let figures = Figures::read(&row.figures)?;
-        let change =
-            ScheduledChange { from: time(row.effective_at), tier: tier(&row.tier)?, figures: figures.plan };
-        let id = ScheduledChangeId(row.id.as_u128());
-        Ok(ScheduledPlanChange { id, change, created_at: time(row.created_at) })
+impl From<Model> for ScheduledPlanChange {
+    fn from(row: Model) -> Self {
+        let change = ScheduledChange { from: row.effective_at, tier: row.tier, figures: row.figures.plan };
+        ScheduledPlanChange { id: row.id, change, created_at: row.created_at }
     }
 }
 
@@ -52,13 +45,13 @@ fn in_order() -> Select<Entity> {
 }
 
 fn of(tier: Tier) -> Select<Entity> {
-    in_order().filter(Column::Tier.eq(tier.name()))
+    in_order().filter(Column::Tier.eq(tier))
 }
 
 /// Returns the changes of all plans, in the order in which they take effect.
 pub(super) async fn all(database: &impl ConnectionTrait) -> Result<Vec<ScheduledChange>, StoreError> {
     let rows = in_order().all(database).await?;
-    rows.into_iter().map(|row| Ok(ScheduledPlanChange::try_from(row)?.change)).collect()
+    Ok(rows.into_iter().map(|row| ScheduledPlanChange::from(row).change).collect())
 }
 
 pub(super) async fn rows(database: &impl ConnectionTrait, tier: Tier) -> Result<Vec<Model>, StoreError> {
@@ -70,8 +63,8 @@ pub(super) async fn due(
     tier: Tier,
     now: Time,
 ) -> Result<Vec<ScheduledPlanChange>, StoreError> {
-    let rows = of(tier).filter(Column::EffectiveAt.lte(moment(now))).all(transaction).await?;
-    rows.into_iter().map(ScheduledPlanChange::try_from).collect()
+    let rows = of(tier).filter(Column::EffectiveAt.lte(now)).all(transaction).await?;
+    Ok(rows.into_iter().map(ScheduledPlanChange::from).collect())
 }
 
 /// Adds the due changes of a plan to its figures, each from its own time on. Reports whether there were any.
@@ -83,7 +76,7 @@ pub(super) async fn settle(
     let due = due(transaction, tier, now).await?;
     for one in &due {
         set_figures(transaction, tier, &one.change.figures, one.change.from).await?;
-        Entity::delete_by_id(Uuid::from_u128(one.id.0)).exec(transaction).await?;
+        Entity::delete_by_id(one.id).exec(transaction).await?;
     }
     Ok(!due.is_empty())
 }
@@ -100,14 +93,14 @@ impl Store {
         // It must be possible to apply it later.
         check_figures(tier, &figures)?;
         let row = ActiveModel {
-            id: Set(Uuid::from_u128(new.id.0)),
-            tier: Set(tier.name().into()),
-            effective_at: Set(moment(from)),
-            figures: Set(Figures::from(figures).text()),
-            created_at: Set(moment(new.created_at)),
+            id: Set(new.id),
+            tier: Set(tier),
+            effective_at: Set(from),
+            figures: Set(figures.into()),
+            created_at: Set(new.created_at),
         };
         self.write(async |transaction| {
-            let waiting = of(tier).filter(Column::EffectiveAt.gt(moment(now)));
+            let waiting = of(tier).filter(Column::EffectiveAt.gt(now));
             if waiting.count(transaction).await? >= MAX_SCHEDULED_CHANGES {
                 let why = format!(
                     "{MAX_SCHEDULED_CHANGES} changes of this plan wait for their time: withdraw one first"
@@ -131,8 +124,8 @@ impl Store {
         now: Time,
     ) -> Result<Vec<ScheduledPlanChange>, StoreError> {
         self.read(async |database| {
-            let rows = of(tier).filter(Column::EffectiveAt.gt(moment(now))).all(database).await?;
-            rows.into_iter().map(ScheduledPlanChange::try_from).collect()
+            let rows = of(tier).filter(Column::EffectiveAt.gt(now)).all(database).await?;
+            Ok(rows.into_iter().map(ScheduledPlanChange::from).collect())
         })
         .await
     }
@@ -149,9 +142,9 @@ impl Store {
     ) -> Result<(), StoreError> {
         self.write(async |transaction| {
             let its = Entity::delete_many()
-                .filter(Column::Id.eq(Uuid::from_u128(id.0)))
-                .filter(Column::Tier.eq(tier.name()))
-                .filter(Column::EffectiveAt.gt(moment(now)));
+                .filter(Column::Id.eq(id))
+                .filter(Column::Tier.eq(tier))
+                .filter(Column::EffectiveAt.gt(now));
             if its.exec(transaction).await?.rows_affected == 0 {
                 return Err(StoreError::NotFound("scheduled change"));
             }

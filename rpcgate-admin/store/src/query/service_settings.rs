@@ -31,7 +31,7 @@ impl ServiceSettings {
         let rows = Entity::find().filter(Column::DeletedAt.is_null()).order_by_asc(Column::Id);
         let mut custom_plans = BTreeMap::new();
         for row in rows.all(database).await? {
-            let plan = CustomPlan::try_from(row)?;
+            let plan = CustomPlan::from(row);
             custom_plans.insert(plan.name.clone(), plan);
         }
         Ok(ServiceSettings { overlay, custom_plans })
@@ -74,7 +74,7 @@ impl ServiceSettings {
             done.ok_or_else(|| value::unreadable("setting of operators", format!("{key} = {text}")))?;
         }
         for (name, figures) in plans {
-            let tier = value::tier(&name)?;
+            let tier = name.parse().map_err(|_| value::unreadable("tier", name))?;
             settings.overlay.plans.insert(tier, figures.plan);
         }
         Ok(settings)

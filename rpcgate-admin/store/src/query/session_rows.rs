@@ -2,14 +2,13 @@
 
 use super::digest::Digest;
 use super::id::{SessionId, UserId};
-use super::value::{insert_error, moment};
+use super::value::insert_error;
 use crate::StoreError;
 use crate::entity::sessions::{Column, Entity};
 use crate::entity::{access_tokens, refreshes};
 use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::Set;
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter};
-use uuid::Uuid;
 
 pub(super) async fn insert_refresh(
     transaction: &DatabaseTransaction,
@@ -19,15 +18,15 @@ pub(super) async fn insert_refresh(
 ) -> Result<(), StoreError> {
     let row = refreshes::ActiveModel {
         hash: Set(hash.bytes()),
-        session_id: Set(Uuid::from_u128(session.0)),
-        expires_at: Set(moment(expires_at)),
+        session_id: Set(session),
+        expires_at: Set(expires_at),
         used: Set(false),
     };
     let done = refreshes::Entity::insert(row).exec_without_returning(transaction).await;
     done.map(drop).map_err(|error| insert_error(error, "refresh token", "session", Some(("hash", "text"))))
 }
 
-pub(super) async fn end(transaction: &DatabaseTransaction, id: Uuid) -> Result<bool, StoreError> {
+pub(super) async fn end(transaction: &DatabaseTransaction, id: SessionId) -> Result<bool, StoreError> {
     Ok(Entity::delete_by_id(id).exec(transaction).await?.rows_affected > 0)
 }
 
@@ -35,7 +34,7 @@ pub(super) async fn end_access_tokens(
     transaction: &DatabaseTransaction,
     user: UserId,
 ) -> Result<(), StoreError> {
-    let its = access_tokens::Column::UserId.eq(Uuid::from_u128(user.0));
+    let its = access_tokens::Column::UserId.eq(user);
     access_tokens::Entity::delete_many().filter(its).exec(transaction).await?;
     Ok(())
 }
@@ -45,9 +44,9 @@ pub(super) async fn end_all(
     user: UserId,
     keep: Option<SessionId>,
 ) -> Result<u64, StoreError> {
-    let mut all = Entity::delete_many().filter(Column::UserId.eq(Uuid::from_u128(user.0)));
+    let mut all = Entity::delete_many().filter(Column::UserId.eq(user));
     if let Some(keep) = keep {
-        all = all.filter(Column::Id.ne(Uuid::from_u128(keep.0)));
+        all = all.filter(Column::Id.ne(keep));
     }
     Ok(all.exec(transaction).await?.rows_affected)
 }

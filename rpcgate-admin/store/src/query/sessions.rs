@@ -2,77 +2,39 @@
 
 use super::audit::{Audit, append};
 use super::digest::Digest;
-use super::factors::{self, LogInMethod};
+use super::factors;
 use super::id::{SessionId, UserId};
 use super::session_rows::{end_all, insert_refresh};
 use super::users::User;
-use super::value::{insert_error, moment, time, unreadable};
-use crate::entity::sessions::{ActiveModel, Column, Entity, Model};
+use super::value::insert_error;
+use crate::entity::sessions::{Column, Entity};
 use crate::entity::users;
 use crate::{Store, StoreError};
 use rpcgate_core::clock::Time;
-use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::{Condition, Expr};
 use sea_orm::{
-    ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
+    ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, IntoActiveModel, QueryFilter, QueryOrder,
+    QuerySelect,
 };
 use uuid::Uuid;
+
+pub use crate::entity::sessions::Model as Session;
 
 /// The number of sessions that a user may have at once; a new one removes the oldest.
 const MAX_SESSIONS: u64 = 100;
 
-/// An active session.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Session {
-    /// Its identifier.
-    pub id: SessionId,
-    /// The user who logged in.
-    pub user: UserId,
-    /// The time of the log-in.
-    pub created_at: Time,
-    /// The time of the last use, to a few minutes.
-    pub seen_at: Time,
-    /// The expiry time, unless it is refreshed before.
-    pub expires_at: Time,
-    /// The client's address at the log-in.
-    pub address: String,
-    /// The client's user agent at the log-in.
-    pub agent: String,
-    /// The credentials of the log-in.
-    pub method: LogInMethod,
-    /// The client's address at the last use.
-    pub seen_address: String,
-    /// The last time when the user gave a second factor in it.
-    pub factor_at: Option<Time>,
-    /// The last time when the user gave the password or a second factor in it, not counting the log-in.
-    pub proved_at: Option<Time>,
-}
-
-impl TryFrom<Model> for Session {
-    type Error = StoreError;
-
-    fn try_from(row: Model) -> Result<Self, StoreError> {
-        Ok(Session {
-            id: SessionId(row.id.as_u128()),
-            user: UserId(row.user_id.as_u128()),
-            created_at: time(row.created_at),
-            seen_at: time(row.seen_at),
-            expires_at: time(row.expires_at),
-            // Sessions that were opened before the last address was stored do not have it.
-            seen_address: if row.seen_address.is_empty() { row.address.clone() } else { row.seen_address },
-            address: row.address,
-            agent: row.agent,
-            factor_at: row.factor_at.map(time),
-            proved_at: row.proved_at.map(time),
-            method: row.method.parse().map_err(|_| unreadable("log-in method", row.method))?,
-        })
+/// Fills in the last address of a session that was opened before that was stored.
+fn with_address(mut session: Session) -> Session {
+    if session.seen_address.is_empty() {
+        session.seen_address.clone_from(&session.address);
     }
+    session
 }
 
 /// Returns the user, if it is not disabled and its stored password hash has the digest `verified`.
 pub(super) async fn log_in_of(
     transaction: &DatabaseTransaction,
-    user: Uuid,
+    user: UserId,
     verified: &Digest,
 ) -> Result<Option<users::Model>, StoreError> {
     let is_open = users::Column::DisabledAt.is_null();
@@ -89,20 +51,8 @@ pub(super) async fn insert(
     session: &Session,
     refresh: &Digest,
 ) -> Result<(), StoreError> {
-    let user = Uuid::from_u128(session.user.0);
-    let row = ActiveModel {
-        id: Set(Uuid::from_u128(session.id.0)),
-        user_id: Set(user),
-        created_at: Set(moment(session.created_at)),
-        seen_at: Set(moment(session.seen_at)),
-        expires_at: Set(moment(session.expires_at)),
-        address: Set(session.address.clone()),
-        agent: Set(session.agent.clone()),
-        method: Set(session.method.as_str().into()),
-        seen_address: Set(session.seen_address.clone()),
-        factor_at: Set(session.factor_at.map(moment)),
-        proved_at: Set(session.proved_at.map(moment)),
-    };
+    let user = session.user;
+    let row = session.clone().into_active_model();
     let done = Entity::insert(row).exec_without_returning(transaction).await;
     done.map_err(|error| insert_error(error, "session", "user", None))?;
     insert_refresh(transaction, session.id, refresh, session.expires_at).await?;
@@ -121,12 +71,12 @@ pub(super) async fn insert(
 
 pub(super) async fn live(
     database: &impl ConnectionTrait,
-    id: Uuid,
+    id: SessionId,
     now: Time,
 ) -> Result<Option<(Session, User)>, StoreError> {
-    let found = Entity::find_by_id(id).filter(Column::ExpiresAt.gt(moment(now)));
+    let found = Entity::find_by_id(id).filter(Column::ExpiresAt.gt(now));
     match found.find_also_related(users::Entity).one(database).await? {
-        Some((session, Some(user))) => Ok(Some((session.try_into()?, user.try_into()?))),
+        Some((session, Some(user))) => Ok(Some((with_address(session), user.into()))),
         _ => Ok(None),
     }
 }
@@ -145,7 +95,7 @@ impl Store {
         verified: &str,
         entry: &Audit,
     ) -> Result<bool, StoreError> {
-        let user = Uuid::from_u128(session.user.0);
+        let user = session.user;
         self.transact(async |transaction| {
             if log_in_of(transaction, user, &Digest::of(verified)).await?.is_none()
                 || factors::of_user(transaction, user).await?.any()
@@ -164,7 +114,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Unavailable`].
     pub async fn session(&self, id: SessionId, now: Time) -> Result<Option<(Session, User)>, StoreError> {
-        self.read(async |database| live(database, Uuid::from_u128(id.0), now).await).await
+        self.read(async |database| live(database, id, now).await).await
     }
 
     /// Records that the user of a session has given the password in it, and adds `entry` to the audit. Does nothing if
@@ -179,9 +129,9 @@ impl Store {
     ) -> Result<(), StoreError> {
         self.transact(async |transaction| {
             let update = Entity::update_many()
-                .col_expr(Column::ProvedAt, Expr::value(moment(entry.at)))
-                .filter(Column::Id.eq(Uuid::from_u128(session.0)))
-                .filter(Column::UserId.eq(Uuid::from_u128(user.0)));
+                .col_expr(Column::ProvedAt, Expr::value(entry.at))
+                .filter(Column::Id.eq(session))
+                .filter(Column::UserId.eq(user));
             update.exec(transaction).await?;
             append(transaction, entry).await
         })
@@ -195,11 +145,11 @@ impl Store {
     pub async fn sessions(&self, user: UserId, now: Time) -> Result<Vec<Session>, StoreError> {
         self.read(async |database| {
             let newest = Entity::find()
-                .filter(Column::UserId.eq(Uuid::from_u128(user.0)))
-                .filter(Column::ExpiresAt.gt(moment(now)))
+                .filter(Column::UserId.eq(user))
+                .filter(Column::ExpiresAt.gt(now))
                 .order_by_desc(Column::CreatedAt)
                 .order_by_desc(Column::Id);
-            newest.all(database).await?.into_iter().map(Session::try_from).collect()
+            Ok(newest.all(database).await?.into_iter().map(with_address).collect())
         })
         .await
     }
@@ -217,11 +167,11 @@ impl Store {
     ) -> Result<(), StoreError> {
         self.transact(async |transaction| {
             let is_news =
-                Condition::any().add(Column::SeenAt.lte(moment(before))).add(Column::SeenAddress.ne(address));
+                Condition::any().add(Column::SeenAt.lte(before)).add(Column::SeenAddress.ne(address));
             let update = Entity::update_many()
-                .col_expr(Column::SeenAt, Expr::value(moment(now)))
+                .col_expr(Column::SeenAt, Expr::value(now))
                 .col_expr(Column::SeenAddress, Expr::value(address))
-                .filter(Column::Id.eq(Uuid::from_u128(id.0)))
+                .filter(Column::Id.eq(id))
                 .filter(is_news);
             update.exec(transaction).await?;
             Ok(())
@@ -235,9 +185,7 @@ impl Store {
     /// [`StoreError::NotFound`] if the session has ended or is another user's; [`StoreError::Unavailable`].
     pub async fn end_session(&self, user: UserId, id: SessionId) -> Result<(), StoreError> {
         self.write(async |transaction| {
-            let its = Entity::delete_many()
-                .filter(Column::Id.eq(Uuid::from_u128(id.0)))
-                .filter(Column::UserId.eq(Uuid::from_u128(user.0)));
+            let its = Entity::delete_many().filter(Column::Id.eq(id)).filter(Column::UserId.eq(user));
             if its.exec(transaction).await?.rows_affected == 0 {
                 return Err(StoreError::NotFound("session"));
             }

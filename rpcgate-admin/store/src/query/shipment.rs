@@ -127,7 +127,7 @@ impl UsageStore {
                 .column_as(rollups::Column::Hour.count(), "rows")
                 .column_as(Expr::col(rollups::Column::Key).count_distinct(), "keys")
                 .filter(rollups::Column::Hour.eq(self::stored(hour)))
-                .filter(rollups::Column::Tenant.eq(Uuid::from_u128(tenant.0)));
+                .filter(rollups::Column::Tenant.eq(tenant));
             let (rows, keys) = counts.into_tuple::<(i64, i64)>().one(transaction).await?.unwrap_or_default();
             stored
                 .push(((tenant, hour), StoredRows { rows: rows.unsigned_abs(), keys: keys.unsigned_abs() }));
@@ -183,8 +183,8 @@ async fn methods(
         .column(rollups::Column::Method)
         .distinct()
         .filter(rollups::Column::Hour.eq(stored(*hour)))
-        .filter(rollups::Column::Tenant.eq(Uuid::from_u128(tenant.0)))
-        .filter(rollups::Column::Project.eq(Uuid::from_u128(project.0)))
+        .filter(rollups::Column::Tenant.eq(*tenant))
+        .filter(rollups::Column::Project.eq(*project))
         .filter(rollups::Column::Stream.eq(i16::from(Stream::Call.code())))
         .filter(rollups::Column::Method.ne(method::OTHER));
     Ok(names.into_tuple::<String>().all(database).await?.into_iter().collect())

@@ -8,7 +8,6 @@ use crate::entity::sums;
 use rpcgate_core::caller::TenantId;
 use sea_orm::sea_query::{Alias, Condition, Expr, ExprTrait, Query, SelectStatement, UnionType};
 use std::ops::Range;
-use uuid::Uuid;
 
 const PARTS: &str = "parts";
 
@@ -68,7 +67,7 @@ impl Source {
         // range of hours would contain the rows of all tenants.
         let part = Condition::all()
             .add(Expr::col(Column::Hour).is_in(self.hours.iter().copied().map(stored)))
-            .add(Expr::col(Column::Tenant).eq(Uuid::from_u128(self.tenant.0)));
+            .add(Expr::col(Column::Tenant).eq(self.tenant));
         select.cond_where(part);
         select
     }

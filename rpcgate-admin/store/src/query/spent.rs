@@ -54,9 +54,7 @@ impl UsageStore {
             let sources = Source::all(&summed, tenant, &window.hours(), dimensions, false);
             let selects = sources.iter().map(|source| {
                 let mut selected = sums(source.select());
-                selected.and_where_option(
-                    project.map(|project| Expr::col(Column::Project).eq(Uuid::from_u128(project.0))),
-                );
+                selected.and_where_option(project.map(|project| Expr::col(Column::Project).eq(project)));
                 selected
             });
             let rows = database.query_all(&sums(union_all(selects))).await?;

@@ -116,7 +116,7 @@ impl Store {
         after: Option<(Time, SubscriptionId)>,
         limit: u64,
     ) -> Result<Vec<WebhookSubscription>, StoreError> {
-        let its = of_tenant(tenant).filter(Column::WebhookId.eq(Uuid::from_u128(webhook.0)));
+        let its = of_tenant(tenant).filter(Column::WebhookId.eq(webhook));
         let after = after.map(|(at, id)| (moment(at), Uuid::from_u128(id.0)));
         let mut oldest = page(its, (Column::CreatedAt, Column::Id), after, limit.min(MAX_RETURNED));
         self.read(async |database| {
@@ -135,7 +135,7 @@ impl Store {
         id: SubscriptionId,
     ) -> Result<Option<WebhookSubscription>, StoreError> {
         self.read(async |database| {
-            let found = of_tenant(tenant).filter(Column::Id.eq(Uuid::from_u128(id.0)));
+            let found = of_tenant(tenant).filter(Column::Id.eq(id));
             found.one(database).await?.map(WebhookSubscription::try_from).transpose()
         })
         .await
@@ -153,7 +153,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         self.write(async |transaction| {
             let found = of_tenant(tenant)
-                .filter(Column::Id.eq(Uuid::from_u128(id.0)))
+                .filter(Column::Id.eq(id))
                 .select_only()
                 .column(webhooks::Column::ProjectId)
                 .into_tuple::<Uuid>();

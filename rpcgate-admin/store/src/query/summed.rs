@@ -160,7 +160,7 @@ fn after((hour, [tenant, project, key]): (u64, Position)) -> (u64, Position) {
 impl UsageStore {
     /// Makes a step after a shipment that read this position, if one is due. A failure does not affect the shipment.
     pub(super) async fn sum_after(&self, summed: &Summed, newest: Time) {
-        let over = Time::from_micros(newest.micros().saturating_sub(GRACE.as_micros() as u64)).hour();
+        let over = newest.minus(GRACE).hour();
         let micros = newest.micros();
         if summed.hour >= over || micros < self.sums_retry_at.load(Ordering::Relaxed) {
             return;

@@ -2,7 +2,6 @@
 
 use super::deleted_tenants::RemovalStep;
 use super::removal::{RemovalBatch, remove_batch, remove_batch_of_pairs};
-use super::value::moment;
 use super::{
     access_tokens, attempts, checkouts, config_versions, contracts, custom_plans, deleted_tenants,
     explanations, invitations, keys, known_devices, outgoing_mails, projects, registrations,
@@ -21,7 +20,7 @@ use crate::error::RemovalStopped;
 use crate::{Store, StoreError};
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::clock::Time;
-use sea_orm::sea_query::{Condition, Expr};
+use sea_orm::sea_query::Condition;
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use std::fmt;
 use std::time::Duration;
@@ -249,25 +248,21 @@ impl Store {
     }
 }
 
-fn over(now: Time, expires_at: impl Fn(i64) -> Expr) -> Condition {
-    Condition::all().add(expires_at(moment(now)))
-}
-
 async fn sweep_log_ins(sweep: &mut Sweep<'_>, swept: &mut Swept, now: Time) {
-    let unused = over(now, |now| confirmations::Column::ExpiresAt.lte(now));
+    let unused = Condition::all().add(confirmations::Column::ExpiresAt.lte(now));
     let user = confirmations::Column::UserId;
     sweep.table::<confirmations::Entity>("confirmations", &mut swept.confirmations, user, unused).await;
-    let unread = over(now, |now| mail_tokens::Column::ExpiresAt.lte(now));
+    let unread = Condition::all().add(mail_tokens::Column::ExpiresAt.lte(now));
     let hash = mail_tokens::Column::Hash;
     sweep.table::<mail_tokens::Entity>("mail_tokens", &mut swept.mail_tokens, hash, unread).await;
     let gone = invitations::is_over(now);
     sweep.table::<invited::Entity>("invitations", &mut swept.invitations, invited::Column::Id, gone).await;
-    let waited = over(now, |now| pending_log_ins::Column::ExpiresAt.lte(now));
+    let waited = Condition::all().add(pending_log_ins::Column::ExpiresAt.lte(now));
     let (pending, hash) = (&mut swept.pending_log_ins, pending_log_ins::Column::Hash);
     sweep.table::<pending_log_ins::Entity>("pending_log_ins", pending, hash, waited).await;
-    let ended = over(now, |now| sessions::Column::ExpiresAt.lte(now));
+    let ended = Condition::all().add(sessions::Column::ExpiresAt.lte(now));
     sweep.table::<sessions::Entity>("sessions", &mut swept.sessions, sessions::Column::Id, ended).await;
-    let expired = over(now, |now| refreshes::Column::ExpiresAt.lte(now));
+    let expired = Condition::all().add(refreshes::Column::ExpiresAt.lte(now));
     sweep
         .table::<refreshes::Entity>("refreshes", &mut swept.refreshes, refreshes::Column::Hash, expired)
         .await;
@@ -290,10 +285,10 @@ async fn sweep_accounts(sweep: &mut Sweep<'_>, swept: &mut Swept, now: Time) {
 }
 
 async fn sweep_records(sweep: &mut Sweep<'_>, swept: &mut Swept, now: Time) {
-    let kept = i64::try_from(AUDIT_KEPT.as_micros()).unwrap_or(i64::MAX);
-    let past = over(now, |now| audit::Column::At.lte(now - kept));
+    let then = now.minus(AUDIT_KEPT);
+    let past = Condition::all().add(audit::Column::At.lte(then));
     sweep.table::<audit::Entity>("audit", &mut swept.audit, audit::Column::Number, past).await;
-    let old_reads = over(now, |now| notification_reads::Column::ReadAt.lt(now.saturating_sub(kept)));
+    let old_reads = Condition::all().add(notification_reads::Column::ReadAt.lt(then));
     sweep
         .step("reads", &mut swept.reads, |transaction, batch| {
             use notification_reads::Column::{Notification, UserId};
@@ -301,20 +296,20 @@ async fn sweep_records(sweep: &mut Sweep<'_>, swept: &mut Swept, now: Time) {
             Box::pin(remove_batch_of_pairs::<notification_reads::Entity>(transaction, names, old, batch))
         })
         .await;
-    let decided = over(now, |now| limit_requests::Column::ReviewedAt.lte(now.saturating_sub(kept)));
+    let decided = Condition::all().add(limit_requests::Column::ReviewedAt.lte(then));
     let (requests, id) = (&mut swept.limit_requests, limit_requests::Column::Id);
     sweep.table::<limit_requests::Entity>("limit_requests", requests, id, decided).await;
     let (uploads, broken_off) = (&mut swept.ticket_attachments, ticket_attachments::is_broken_off(now));
     sweep.table::<attached::Entity>("ticket_attachments", uploads, attached::Column::Id, broken_off).await;
-    let stored_answers = over(now, |now| idempotency::Column::ExpiresAt.lte(now));
+    let stored_answers = Condition::all().add(idempotency::Column::ExpiresAt.lte(now));
     let (answers, run) = (&mut swept.answers, idempotency::Column::Run);
     sweep.table::<idempotency::Entity>("answers", answers, run, stored_answers).await;
     let (begun, old) = (&mut swept.checkouts, checkouts::are_old(now));
     sweep.table::<stored_checkouts::Entity>("checkouts", begun, stored_checkouts::Column::Id, old).await;
-    let old = over(now, |now| tier_changes::Column::At.lt(now.saturating_sub(kept)));
+    let old = Condition::all().add(tier_changes::Column::At.lt(then));
     let (changed, number) = (&mut swept.tier_changes, tier_changes::Column::Number);
     sweep.table::<tier_changes::Entity>("tier_changes", changed, number, old).await;
-    let old = over(now, |now| notices::Column::At.lte(now.saturating_sub(kept)));
+    let old = Condition::all().add(notices::Column::At.lte(then));
     sweep.table::<notices::Entity>("notices", &mut swept.notices, notices::Column::Id, old).await;
     let (mailed, id) = (&mut swept.mailed_notifications, mailed_notifications::Column::Notification);
     let long_ago = outgoing_mails::is_mailed_long_ago(now);
@@ -332,7 +327,7 @@ async fn sweep_ended(sweep: &mut Sweep<'_>, swept: &mut Swept, now: Time) {
     sweep.table::<stored_plans::Entity>("custom_plans", deleted, stored_plans::Column::Id, old).await;
     let (ended, old) = (&mut swept.contracts, contracts::are_old(now));
     sweep.table::<stored_contracts::Entity>("contracts", ended, stored_contracts::Column::Id, old).await;
-    let then = Time::from_micros(now.micros().saturating_sub(ENDED_KEPT.as_micros() as u64));
+    let then = now.minus(ENDED_KEPT);
     let (removed, ended) = (&mut swept.keys, keys::ended(then));
     sweep.table::<stored_keys::Entity>("keys", removed, stored_keys::Column::Id, ended).await;
     sweep
@@ -352,7 +347,7 @@ async fn remove_deleted_projects(
     let rows = Entity::find()
         .select_only()
         .column(Column::Id)
-        .filter(Column::DeletedAt.lte(moment(then)))
+        .filter(Column::DeletedAt.lte(then))
         .order_by_asc(Column::Id)
         .offset(batch.skip)
         .limit(batch.limit);

@@ -5,7 +5,7 @@ use super::figures::Figures;
 use super::id::ContractId;
 use super::quotas::own_quota;
 use super::settings_line::{at, figure_lines, quoted, set_figure, time_of, unquoted};
-use super::value::{moment, unreadable};
+use super::value::unreadable;
 use crate::StoreError;
 use crate::entity::{contracts, projects, quotas};
 use rpcgate_config::ConfigLines;
@@ -14,7 +14,6 @@ use rpcgate_core::clock::Time;
 use sea_orm::sea_query::Condition;
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder};
 use std::collections::BTreeMap;
-use uuid::Uuid;
 
 /// The agreements of operators with a tenant, without contracts that have ended.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -32,23 +31,21 @@ impl TenantAgreements {
         now: Time,
     ) -> Result<Self, StoreError> {
         use contracts::Column;
-        let id = Uuid::from_u128(tenant.0);
-        let is_open = Condition::any().add(Column::EndsAt.is_null()).add(Column::EndsAt.gt(moment(now)));
-        let open = contracts::Entity::find().filter(Column::TenantId.eq(id)).filter(is_open);
+        let is_open = Condition::any().add(Column::EndsAt.is_null()).add(Column::EndsAt.gt(now));
+        let open = contracts::Entity::find().filter(Column::TenantId.eq(tenant)).filter(is_open);
         let mut agreements = TenantAgreements::default();
         for row in open.order_by_asc(Column::Id).all(database).await? {
-            let contract = TenantContract::try_from(row)?;
-            agreements.contracts.insert(contract.id, contract);
+            agreements.contracts.insert(row.id, row);
         }
         let its = projects::Entity::find()
-            .filter(projects::Column::TenantId.eq(id))
+            .filter(projects::Column::TenantId.eq(tenant))
             .filter(projects::Column::DeletedAt.is_null())
             .find_also_related(quotas::Entity);
         let set = its
             .all(database)
             .await?
             .into_iter()
-            .filter_map(|(project, row)| Some((ProjectId(project.id.as_u128()), own_quota(&row?))));
+            .filter_map(|(project, row)| Some((project.id, own_quota(&row?))));
         agreements.quotas.extend(set);
         Ok(agreements)
     }

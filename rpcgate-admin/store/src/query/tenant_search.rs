@@ -66,12 +66,10 @@ async fn page_of(
     after: Option<TenantId>,
     limit: u64,
 ) -> Result<FoundTenants, StoreError> {
-    let after = after.map(|after| Uuid::from_u128(after.0));
     let rows = page(wanted, Column::Id, after, limit.saturating_add(1)).all(database).await?;
     let has_more = rows.len() as u64 > limit;
     let shown = usize::try_from(limit).unwrap_or(usize::MAX);
-    let tenants: Vec<Tenant> =
-        rows.into_iter().take(shown).map(Tenant::try_from).collect::<Result<_, _>>()?;
+    let tenants: Vec<Tenant> = rows.into_iter().take(shown).map(Tenant::from).collect();
     let next = tenants.last().filter(|_| has_more).map(|last| last.id);
     Ok(FoundTenants { tenants, next })
 }
@@ -109,7 +107,7 @@ impl Store {
                     .select_only()
                     .column(users::Column::TenantId)
                     .filter(users::Column::Email.eq(stored_email(text)))
-                    .filter(users::Column::Role.eq(Role::Owner.as_str()))
+                    .filter(users::Column::Role.eq(Role::Owner))
                     .filter(users::Column::TenantId.is_not_null());
                 let owned: Vec<Uuid> = owner.into_tuple().all(database).await?;
                 if !owned.is_empty() {
@@ -125,8 +123,7 @@ impl Store {
                     return page_of(database, wanted, after, limit).await;
                 }
             }
-            let behind =
-                Condition::all().add_option(after.map(|after| Column::Id.gt(Uuid::from_u128(after.0))));
+            let behind = Condition::all().add_option(after.map(|after| Column::Id.gt(after)));
             let last = live_tenants()
                 .select_only()
                 .column(Column::Id)
@@ -134,11 +131,11 @@ impl Store {
                 .order_by_asc(Column::Id)
                 .offset(compared.saturating_sub(1))
                 .limit(1);
-            let last: Option<Uuid> = last.into_tuple().one(database).await?;
+            let last: Option<TenantId> = last.into_tuple().one(database).await?;
             let compared = Condition::all().add_option(last.map(|last| Column::Id.lte(last)));
             let wanted = live_tenants().filter(compared).filter(is_named(text)).filter(matching);
             let found = page_of(database, wanted, after, limit).await?;
-            let next = found.next.or(last.map(|last| TenantId(last.as_u128())));
+            let next = found.next.or(last);
             Ok(FoundTenants { next, ..found })
         })
         .await

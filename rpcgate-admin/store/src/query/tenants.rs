@@ -7,7 +7,7 @@ use super::invoices::{BillingParty, address_text, read_address};
 use super::keyset::page;
 use super::live_tenants::{live_tenant, live_tenants};
 use super::tier_changes::{TenantPlan, move_to};
-use super::value::{insert_error, moment, tier, time};
+use super::value::insert_error;
 use crate::entity::tenants::{ActiveModel, Column, Entity, Model};
 use crate::{Store, StoreError};
 use rpcgate_core::backend::BoxFuture;
@@ -17,7 +17,6 @@ use rpcgate_core::plan::Tier;
 use sea_orm::ActiveValue::{NotSet, Set};
 use sea_orm::sea_query::{Condition, Expr};
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter};
-use uuid::Uuid;
 
 const MAX_RETURNED: u64 = 1_000;
 
@@ -45,18 +44,16 @@ impl Tenant {
     }
 }
 
-impl TryFrom<Model> for Tenant {
-    type Error = StoreError;
-
-    fn try_from(row: Model) -> Result<Self, StoreError> {
-        Ok(Tenant {
-            id: TenantId(row.id.as_u128()),
+impl From<Model> for Tenant {
+    fn from(row: Model) -> Self {
+        Tenant {
+            id: row.id,
             name: row.name,
-            tier: tier(&row.tier)?,
-            custom_plan: row.custom_plan_id.map(|id| CustomPlanId(id.as_u128())),
+            tier: row.tier,
+            custom_plan: row.custom_plan_id,
             suspended: row.suspended,
-            created_at: time(row.created_at),
-        })
+            created_at: row.created_at,
+        }
     }
 }
 
@@ -100,13 +97,13 @@ pub(super) async fn insert_all(
     tenants: &[Tenant],
 ) -> Result<(), StoreError> {
     let rows = tenants.iter().map(|tenant| ActiveModel {
-        id: Set(Uuid::from_u128(tenant.id.0)),
+        id: Set(tenant.id),
         name: Set(tenant.name.clone()),
-        tier: Set(tenant.tier.name().into()),
+        tier: Set(tenant.tier),
         suspended: Set(tenant.suspended),
-        created_at: Set(moment(tenant.created_at)),
+        created_at: Set(tenant.created_at),
         requires_factor: NotSet,
-        custom_plan_id: Set(tenant.plan().custom_column()),
+        custom_plan_id: Set(tenant.custom_plan),
         deleted_at: NotSet,
         is_empty: NotSet,
         billing_name: NotSet,
@@ -118,9 +115,9 @@ pub(super) async fn insert_all(
 }
 
 pub(super) fn on_plan(plan: TenantPlan) -> Condition {
-    match plan.custom_column() {
+    match plan.custom {
         Some(custom) => Condition::all().add(Column::CustomPlanId.eq(custom)),
-        None => Condition::all().add(Column::Tier.eq(plan.tier.name())).add(Column::CustomPlanId.is_null()),
+        None => Condition::all().add(Column::Tier.eq(plan.tier)).add(Column::CustomPlanId.is_null()),
     }
 }
 
@@ -139,8 +136,8 @@ impl Store {
     /// [`StoreError::Unavailable`].
     pub async fn tenant(&self, id: TenantId) -> Result<Option<Tenant>, StoreError> {
         self.read(async |database| {
-            let found = live_tenants().filter(Column::Id.eq(Uuid::from_u128(id.0)));
-            found.one(database).await?.map(Tenant::try_from).transpose()
+            let found = live_tenants().filter(Column::Id.eq(id));
+            Ok(found.one(database).await?.map(Tenant::from))
         })
         .await
     }
@@ -159,7 +156,6 @@ impl Store {
         let wanted = Condition::all()
             .add_option(filter.plan.map(on_plan))
             .add_option(filter.suspended.map(|suspended| Column::Suspended.eq(suspended)));
-        let after = after.map(|after| Uuid::from_u128(after.0));
         let mut select = page(live_tenants().filter(wanted), Column::Id, after, limit.min(MAX_RETURNED));
         self.read(async |database| select.all(database).await?.into_iter().map(Tenant::try_from).collect())
             .await
@@ -176,7 +172,7 @@ impl Store {
         change: &TenantChange,
         now: Time,
     ) -> Result<Tenant, StoreError> {
-        let (uuid, billing) = (Uuid::from_u128(id.0), change.billing.as_ref());
+        let billing = change.billing.as_ref();
         let row = ActiveModel {
             name: change.name.clone().map_or(NotSet, Set),
             suspended: change.suspended.map_or(NotSet, Set),
@@ -202,13 +198,13 @@ impl Store {
                 forget_suspension(transaction, id).await?;
             }
             if change.name.is_some() || change.suspended.is_some() || billing.is_some() {
-                Entity::update_many().set(row).filter(Column::Id.eq(uuid)).exec(transaction).await?;
+                Entity::update_many().set(row).filter(Column::Id.eq(id)).exec(transaction).await?;
             }
             let tenant = live_tenant(transaction, id).await?;
             if after.is_none() && change.suspended.is_some() {
                 record(transaction, NewChange::Tenant(id), now).await?;
             }
-            tenant.try_into()
+            Ok(tenant.into())
         })
         .await
     }
@@ -219,7 +215,7 @@ impl Store {
     /// [`StoreError::NotFound`], [`StoreError::Unavailable`].
     pub async fn billing_party(&self, id: TenantId) -> Result<BillingParty, StoreError> {
         self.read(async |database| {
-            let row = Entity::find_by_id(Uuid::from_u128(id.0)).one(database).await?;
+            let row = Entity::find_by_id(id).one(database).await?;
             let row = row.ok_or(StoreError::NotFound("tenant"))?;
             let address = read_address(&row.billing_address)?;
             Ok(BillingParty { name: row.billing_name, address, tax_id: row.billing_tax_id })
@@ -233,7 +229,7 @@ impl Store {
     /// [`StoreError::Unavailable`].
     pub async fn requires_factor(&self, id: TenantId) -> Result<bool, StoreError> {
         self.read(async |database| {
-            let row = Entity::find_by_id(Uuid::from_u128(id.0)).one(database).await?;
+            let row = Entity::find_by_id(id).one(database).await?;
             Ok(row.is_some_and(|row| row.requires_factor))
         })
         .await
@@ -247,7 +243,7 @@ impl Store {
         self.write(async |transaction| {
             let update = Entity::update_many()
                 .col_expr(Column::RequiresFactor, Expr::value(is_required))
-                .filter(Column::Id.eq(Uuid::from_u128(id.0)));
+                .filter(Column::Id.eq(id));
             if update.exec(transaction).await?.rows_affected == 0 {
                 return Err(StoreError::NotFound("tenant"));
             }

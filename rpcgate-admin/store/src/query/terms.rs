@@ -12,7 +12,6 @@ use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Plan;
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use std::collections::BTreeMap;
-use uuid::Uuid;
 
 /// The figures that override those of a tenant's tier, now and later. They can be evaluated at any later time without
 /// the database.
@@ -109,28 +108,26 @@ pub(super) async fn of_tenant_on(
 
 pub(super) async fn of_tenants(
     database: &impl ConnectionTrait,
-    tenants: &[Uuid],
+    tenants: &[TenantId],
     now: Time,
-) -> Result<BTreeMap<Uuid, Terms>, StoreError> {
+) -> Result<BTreeMap<TenantId, Terms>, StoreError> {
     let plans = custom_plans::all(database).await?;
     let on_them = tenants::Entity::find()
         .select_only()
         .columns([tenants::Column::Id, tenants::Column::CustomPlanId])
         .filter(tenants::Column::Id.is_in(tenants.iter().copied()))
         .filter(tenants::Column::CustomPlanId.is_not_null());
-    let on_them: Vec<(Uuid, Option<Uuid>)> = on_them.into_tuple().all(database).await?;
-    let on_them: BTreeMap<Uuid, &CustomPlan> = on_them
+    let on_them: Vec<(TenantId, Option<CustomPlanId>)> = on_them.into_tuple().all(database).await?;
+    let on_them: BTreeMap<TenantId, &CustomPlan> = on_them
         .into_iter()
-        .filter_map(|(tenant, id)| {
-            Some((tenant, plans.iter().find(|plan| id == Some(Uuid::from_u128(plan.id.0)))?))
-        })
+        .filter_map(|(tenant, id)| Some((tenant, plans.iter().find(|plan| id == Some(plan.id))?)))
         .collect();
-    let mut all: BTreeMap<Uuid, Vec<TenantContract>> =
+    let mut all: BTreeMap<TenantId, Vec<TenantContract>> =
         on_them.keys().map(|tenant| (*tenant, Vec::new())).collect();
     for contract in contracts::of_tenants(database, tenants).await? {
-        all.entry(Uuid::from_u128(contract.tenant.0)).or_default().push(contract);
+        all.entry(contract.tenant).or_default().push(contract);
     }
-    let of = |(tenant, contracts): (Uuid, Vec<TenantContract>)| {
+    let of = |(tenant, contracts): (TenantId, Vec<TenantContract>)| {
         (tenant, Terms::of(on_them.get(&tenant).copied(), contracts, now))
     };
     Ok(all.into_iter().map(of).collect())
@@ -168,7 +165,7 @@ impl Store {
         }
         let mut all = Vec::with_capacity(rows.len());
         for (number, row) in rows.into_iter().enumerate() {
-            let tenant = Tenant::try_from(row)?;
+            let tenant = Tenant::from(row);
             let plan = plans.iter().find(|plan| Some(plan.id) == tenant.custom_plan);
             let contracts = by_tenant.remove(&tenant.id).unwrap_or_default();
             let terms = Terms::of(plan, contracts, now);

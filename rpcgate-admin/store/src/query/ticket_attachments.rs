@@ -4,9 +4,8 @@
 //! call nor delays other writes. A file counts from its first chunk on but is shown only when complete.
 
 use super::id::{TicketAttachmentId, TicketId, UserId};
-use super::named::named_values;
 use super::tickets::{SupportTicket, one, one_open, set_status};
-use super::value::{count, insert_error, moment, number, time, unreadable};
+use super::value::{count, insert_error, number};
 use crate::entity::ticket_attachments::{ActiveModel, Column, Entity, Model};
 use crate::entity::{ticket_chunks, tickets};
 use crate::{Store, StoreError};
@@ -19,92 +18,14 @@ use sea_orm::{
     QueryOrder, QuerySelect, Select,
 };
 use std::time::Duration;
-use uuid::Uuid;
+
+pub use crate::entity::ticket_attachments::AttachmentKind;
 
 /// The size of a chunk in bytes, which fits into one statement and into a downloader's memory.
 const CHUNK: usize = 256 << 10;
 
 /// The time that an incomplete upload is kept, so that a running one is never removed.
 const INCOMPLETE_KEPT: Duration = Duration::from_secs(3_600);
-
-/// The kind of a file, detected from its content. Other kinds are not stored.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum AttachmentKind {
-    /// A PNG picture.
-    Png,
-    /// A JPEG photograph.
-    Jpeg,
-    /// A GIF picture.
-    Gif,
-    /// A WebP picture.
-    Webp,
-    /// A PDF document.
-    Pdf,
-    /// A ZIP archive.
-    Zip,
-    /// A file compressed by gzip.
-    Gzip,
-    /// A file compressed by bzip2.
-    Bzip2,
-    /// A file compressed by xz.
-    Xz,
-    /// A file compressed by Zstandard.
-    Zstd,
-    /// An archive of tar.
-    Tar,
-    /// An archive of 7-Zip.
-    SevenZip,
-    /// A packet capture (pcap or pcapng).
-    Capture,
-    /// Text in UTF-8, which may have terminal escapes.
-    Text,
-    /// Text in a single-byte encoding, such as ISO 8859-1.
-    ByteText,
-}
-
-impl AttachmentKind {
-    /// All kinds.
-    pub const ALL: [AttachmentKind; 15] = [
-        AttachmentKind::Png,
-        AttachmentKind::Jpeg,
-        AttachmentKind::Gif,
-        AttachmentKind::Webp,
-        AttachmentKind::Pdf,
-        AttachmentKind::Zip,
-        AttachmentKind::Gzip,
-        AttachmentKind::Bzip2,
-        AttachmentKind::Xz,
-        AttachmentKind::Zstd,
-        AttachmentKind::Tar,
-        AttachmentKind::SevenZip,
-        AttachmentKind::Capture,
-        AttachmentKind::Text,
-        AttachmentKind::ByteText,
-    ];
-
-    /// Returns its name in the database and on the wire.
-    pub const fn name(self) -> &'static str {
-        match self {
-            AttachmentKind::Png => "png",
-            AttachmentKind::Jpeg => "jpeg",
-            AttachmentKind::Gif => "gif",
-            AttachmentKind::Webp => "webp",
-            AttachmentKind::Pdf => "pdf",
-            AttachmentKind::Zip => "zip",
-            AttachmentKind::Gzip => "gzip",
-            AttachmentKind::Bzip2 => "bzip2",
-            AttachmentKind::Xz => "xz",
-            AttachmentKind::Zstd => "zstd",
-            AttachmentKind::Tar => "tar",
-            AttachmentKind::SevenZip => "seven_zip",
-            AttachmentKind::Capture => "capture",
-            AttachmentKind::Text => "text",
-            AttachmentKind::ByteText => "byte_text",
-        }
-    }
-}
-
-named_values!(AttachmentKind, "kind of file");
 
 /// A file that is attached to a ticket, without its content.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -132,14 +53,14 @@ impl TryFrom<Model> for TicketAttachment {
 
     fn try_from(row: Model) -> Result<Self, StoreError> {
         Ok(TicketAttachment {
-            id: TicketAttachmentId(row.id.as_u128()),
-            ticket: TicketId(row.ticket_id.as_u128()),
-            user: UserId(row.user_id.as_u128()),
+            id: row.id,
+            ticket: row.ticket_id,
+            user: row.user_id,
             by_operator: row.operator,
             name: row.name,
-            kind: row.kind.parse().map_err(|_| unreadable("kind of a file", row.kind))?,
+            kind: row.kind,
             bytes: count("length of a file", row.bytes)?,
-            created_at: time(row.created_at),
+            created_at: row.created_at,
         })
     }
 }
@@ -161,19 +82,16 @@ pub struct AttachmentBounds {
 }
 
 fn of(ticket: TicketId) -> Select<Entity> {
-    Entity::find().filter(Column::TicketId.eq(Uuid::from_u128(ticket.0)))
+    Entity::find().filter(Column::TicketId.eq(ticket))
 }
 
 fn of_tenant(tenant: TenantId) -> Select<Entity> {
-    let its = tickets::Column::TenantId.eq(Uuid::from_u128(tenant.0));
+    let its = tickets::Column::TenantId.eq(tenant);
     Entity::find().inner_join(tickets::Entity).filter(its)
 }
 
 pub(super) fn is_broken_off(now: Time) -> Condition {
-    let micros = i64::try_from(INCOMPLETE_KEPT.as_micros()).unwrap_or(i64::MAX);
-    Condition::all()
-        .add(Column::StoredAt.is_null())
-        .add(Column::CreatedAt.lt(moment(now).saturating_sub(micros)))
+    Condition::all().add(Column::StoredAt.is_null()).add(Column::CreatedAt.lt(now.minus(INCOMPLETE_KEPT)))
 }
 
 /// Checks that a tenant may attach `bytes` more to its ticket. Running uploads count.
@@ -244,15 +162,15 @@ impl Store {
         bounds: AttachmentBounds,
         now: Time,
     ) -> Result<SupportTicket, StoreError> {
-        let id = Uuid::from_u128(attachment.id.0);
+        let id = attachment.id;
         let row = ActiveModel {
             id: Set(id),
-            ticket_id: Set(Uuid::from_u128(attachment.ticket.0)),
-            user_id: Set(Uuid::from_u128(attachment.user.0)),
+            ticket_id: Set(attachment.ticket),
+            user_id: Set(attachment.user),
             name: Set(attachment.name.clone()),
-            kind: Set(attachment.kind.name().into()),
+            kind: Set(attachment.kind),
             bytes: Set(number("length of a file", attachment.bytes)?),
-            created_at: Set(moment(attachment.created_at)),
+            created_at: Set(attachment.created_at),
             stored_at: Set(None),
             operator: Set(attachment.by_operator),
         };
@@ -281,9 +199,8 @@ impl Store {
         }
         self.write(async |transaction| {
             let ticket = one(transaction, tenant, attachment.ticket).await?;
-            let update = Entity::update_many()
-                .col_expr(Column::StoredAt, Expr::value(moment(now)))
-                .filter(Column::Id.eq(id));
+            let update =
+                Entity::update_many().col_expr(Column::StoredAt, Expr::value(now)).filter(Column::Id.eq(id));
             update.exec(transaction).await?;
             let status = ticket.status;
             set_status(transaction, ticket, status, now).await
@@ -300,7 +217,7 @@ impl Store {
         tenant: TenantId,
         ticket: TicketId,
     ) -> Result<Vec<TicketAttachment>, StoreError> {
-        let its = of_tenant(tenant).filter(Column::TicketId.eq(Uuid::from_u128(ticket.0)));
+        let its = of_tenant(tenant).filter(Column::TicketId.eq(ticket));
         self.read(async |database| in_order(database, its).await).await
     }
 
@@ -325,7 +242,7 @@ impl Store {
         position: u64,
     ) -> Result<Vec<u8>, StoreError> {
         const MISSING: StoreError = StoreError::NotFound("chunk");
-        let key = (Uuid::from_u128(attachment.id.0), i32::try_from(position).map_err(|_| MISSING)?);
+        let key = (attachment.id, i32::try_from(position).map_err(|_| MISSING)?);
         self.read(async |database| {
             let found = ticket_chunks::Entity::find_by_id(key).one(database).await?;
             Ok(found.ok_or(MISSING)?.content)

@@ -6,8 +6,8 @@ use super::limit_requests::LimitRequest;
 use super::ticket_status::TicketStatus;
 use super::ticket_texts::{add, free_capacity, length_of};
 use super::tickets::{SupportTicket, of_any_tenant, one_open, set_status};
-use super::value::{insert_error, moment, time};
-use crate::entity::ticket_comments::{ActiveModel, Column, Entity, Model};
+use super::value::insert_error;
+use crate::entity::ticket_comments::{Column, Entity};
 use crate::entity::tickets;
 use crate::{Store, StoreError, fresh_id};
 use rpcgate_core::caller::TenantId;
@@ -16,63 +16,23 @@ use sea_orm::ActiveValue::Set;
 use sea_orm::{
     ColumnTrait, DatabaseConnection, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, Select,
 };
-use uuid::Uuid;
+
+pub use crate::entity::ticket_comments::Model as TicketComment;
 
 const MAX_RETURNED: u64 = 1_000;
 
 /// The maximum number of comments of one ticket by members of the tenant, and also by operators.
 const MAX_PER_TICKET: u64 = 200;
 
-/// A comment on a ticket.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct TicketComment {
-    /// Its identifier.
-    pub id: TicketCommentId,
-    /// The ticket.
-    pub ticket: TicketId,
-    /// The author.
-    pub user: UserId,
-    /// True if the author is an operator.
-    pub by_operator: bool,
-    /// True if only operators see it.
-    pub internal: bool,
-    /// The text.
-    pub text: String,
-    /// The time when it was written.
-    pub created_at: Time,
-}
-
-impl From<Model> for TicketComment {
-    fn from(row: Model) -> Self {
-        TicketComment {
-            id: TicketCommentId(row.id.as_u128()),
-            ticket: TicketId(row.ticket_id.as_u128()),
-            user: UserId(row.user_id.as_u128()),
-            by_operator: row.operator,
-            internal: row.internal,
-            text: row.text,
-            created_at: time(row.created_at),
-        }
-    }
-}
-
 fn of(ticket: TicketId) -> Select<Entity> {
-    Entity::find().filter(Column::TicketId.eq(Uuid::from_u128(ticket.0)))
+    Entity::find().filter(Column::TicketId.eq(ticket))
 }
 
 async fn insert(transaction: &DatabaseTransaction, comment: &TicketComment) -> Result<(), StoreError> {
-    let row = ActiveModel {
-        id: Set(Uuid::from_u128(comment.id.0)),
-        ticket_id: Set(Uuid::from_u128(comment.ticket.0)),
-        user_id: Set(Uuid::from_u128(comment.user.0)),
-        operator: Set(comment.by_operator),
-        internal: Set(comment.internal),
-        text: Set(comment.text.clone()),
-        created_at: Set(moment(comment.created_at)),
-    };
+    let row = comment.clone().into_active_model();
     let done = Entity::insert(row).exec_without_returning(transaction).await;
     done.map_err(|error| insert_error(error, "comment", "ticket", None))?;
-    add(transaction, Uuid::from_u128(comment.ticket.0), length_of([comment.text.as_str()])).await
+    add(transaction, comment.ticket, length_of([comment.text.as_str()])).await
 }
 
 /// Checks that a ticket may have one more comment of an operator, or of a member. They are counted separately, so that
@@ -99,8 +59,8 @@ pub(super) async fn answer_linked(
     now: Time,
 ) -> Result<(), StoreError> {
     let linked = tickets::Entity::find()
-        .filter(tickets::Column::LimitRequestId.eq(Uuid::from_u128(request.id.0)))
-        .filter(tickets::Column::Status.ne(TicketStatus::Closed.name()));
+        .filter(tickets::Column::LimitRequestId.eq(request.id))
+        .filter(tickets::Column::Status.ne(TicketStatus::Closed));
     for row in linked.all(transaction).await? {
         let ticket = SupportTicket::try_from(row)?;
         let comment = TicketComment {
@@ -124,9 +84,8 @@ async fn oldest(
     after: Option<(Time, TicketCommentId)>,
     limit: u64,
 ) -> Result<Vec<TicketComment>, StoreError> {
-    let after = after.map(|(at, id)| (moment(at), Uuid::from_u128(id.0)));
     let mut oldest = page(select, (Column::CreatedAt, Column::Id), after, limit.min(MAX_RETURNED));
-    Ok(oldest.all(database).await?.into_iter().map(TicketComment::from).collect())
+    Ok(oldest.all(database).await?)
 }
 
 impl Store {
@@ -193,7 +152,7 @@ impl Store {
     ) -> Result<Vec<TicketComment>, StoreError> {
         let visible = of(ticket)
             .inner_join(tickets::Entity)
-            .filter(tickets::Column::TenantId.eq(Uuid::from_u128(tenant.0)))
+            .filter(tickets::Column::TenantId.eq(tenant))
             .filter(Column::Internal.eq(false));
         self.read(async |database| oldest(database, visible, after, limit).await).await
     }

@@ -3,6 +3,7 @@
 //! The numbers of tickets and comments are limited, but their product is gigabytes. Each ticket therefore stores the
 //! bytes of its subject, its text and its comments, and a tenant's total is a sum that an index covers.
 
+use super::id::TicketId;
 use super::ticket_status::TicketStatus;
 use super::value::{count, number};
 use crate::StoreError;
@@ -10,7 +11,6 @@ use crate::entity::tickets::{Column, Entity};
 use rpcgate_core::caller::TenantId;
 use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Select};
-use uuid::Uuid;
 
 /// The maximum bytes of a tenant's tickets and their comments: years of honest correspondence (64 KiB for each of 1,000
 /// tickets), and little enough that no tenant fills the database by writing.
@@ -20,7 +20,7 @@ const MAX_TEXT: u64 = 64 << 20;
 const MAX_REMOVED: u64 = 1_000;
 
 fn of(tenant: TenantId) -> Select<Entity> {
-    Entity::find().filter(Column::TenantId.eq(Uuid::from_u128(tenant.0)))
+    Entity::find().filter(Column::TenantId.eq(tenant))
 }
 
 pub(super) fn length_of<'t>(texts: impl IntoIterator<Item = &'t str>) -> u64 {
@@ -46,13 +46,13 @@ pub(super) async fn free_capacity(
         return Ok(());
     }
     let oldest = of(tenant)
-        .filter(Column::Status.eq(TicketStatus::Closed.name()))
+        .filter(Column::Status.eq(TicketStatus::Closed))
         .select_only()
         .columns([Column::Id, Column::TextBytes])
         .order_by_asc(Column::CreatedAt)
         .order_by_asc(Column::Id)
         .limit(MAX_REMOVED);
-    let oldest: Vec<(Uuid, i64)> = oldest.into_tuple().all(transaction).await?;
+    let oldest: Vec<(TicketId, i64)> = oldest.into_tuple().all(transaction).await?;
     let (mut ids, mut freed) = (Vec::new(), 0_u64);
     for (id, bytes) in oldest {
         if freed >= excess {
@@ -74,7 +74,7 @@ pub(super) async fn free_capacity(
 
 pub(super) async fn add(
     transaction: &DatabaseTransaction,
-    ticket: Uuid,
+    ticket: TicketId,
     bytes: u64,
 ) -> Result<(), StoreError> {
     let added = Expr::col(Column::TextBytes).add(number("length of texts", bytes)?);

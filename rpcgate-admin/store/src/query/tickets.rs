@@ -8,7 +8,7 @@ use super::removal::remove;
 use super::ticket_category::TicketCategory;
 use super::ticket_status::TicketStatus;
 use super::ticket_texts::{free_capacity, length_of};
-use super::value::{insert_error, moment, number, time, unreadable};
+use super::value::{insert_error, number, unreadable};
 use crate::entity::tickets::{ActiveModel, Column, Entity, Model};
 use crate::{Store, StoreError};
 use rpcgate_core::caller::TenantId;
@@ -80,21 +80,21 @@ impl TryFrom<Model> for SupportTicket {
         let satisfaction = rating.transpose()?.map(|rating| Satisfaction {
             rating,
             text: row.rating_text,
-            rated_at: time(row.rated_at.unwrap_or_default()),
+            rated_at: row.rated_at.unwrap_or_default(),
         });
         Ok(SupportTicket {
-            id: TicketId(row.id.as_u128()),
-            tenant: TenantId(row.tenant_id.as_u128()),
-            user: UserId(row.user_id.as_u128()),
-            category: row.category.parse().map_err(|_| unreadable("category", row.category))?,
-            status: row.status.parse().map_err(|_| unreadable("status", row.status))?,
+            id: row.id,
+            tenant: row.tenant_id,
+            user: row.user_id,
+            category: row.category,
+            status: row.status,
             subject: row.subject,
             text: row.text,
-            limit_request: row.limit_request_id.map(|id| LimitRequestId(id.as_u128())),
+            limit_request: row.limit_request_id,
             satisfaction,
-            created_at: time(row.created_at),
-            updated_at: time(row.updated_at),
-            closed_at: row.closed_at.map(time),
+            created_at: row.created_at,
+            updated_at: row.updated_at,
+            closed_at: row.closed_at,
         })
     }
 }
@@ -119,7 +119,7 @@ pub enum TicketLimitRequest<'a> {
 }
 
 fn of(tenant: TenantId) -> Select<Entity> {
-    Entity::find().filter(Column::TenantId.eq(Uuid::from_u128(tenant.0)))
+    Entity::find().filter(Column::TenantId.eq(tenant))
 }
 
 pub(super) async fn one(
@@ -127,7 +127,7 @@ pub(super) async fn one(
     tenant: TenantId,
     id: TicketId,
 ) -> Result<SupportTicket, StoreError> {
-    let found = of(tenant).filter(Column::Id.eq(Uuid::from_u128(id.0))).one(transaction).await?;
+    let found = of(tenant).filter(Column::Id.eq(id)).one(transaction).await?;
     SupportTicket::try_from(found.ok_or(StoreError::NotFound("ticket"))?)
 }
 
@@ -144,7 +144,7 @@ pub(super) async fn of_any_tenant(
     transaction: &DatabaseTransaction,
     id: TicketId,
 ) -> Result<SupportTicket, StoreError> {
-    let found = Entity::find_by_id(Uuid::from_u128(id.0)).one(transaction).await?;
+    let found = Entity::find_by_id(id).one(transaction).await?;
     SupportTicket::try_from(found.ok_or(StoreError::NotFound("ticket"))?)
 }
 
@@ -160,10 +160,10 @@ pub(super) async fn set_status(
         (TicketStatus::Open | TicketStatus::Answered, _) => None,
     };
     let update = Entity::update_many()
-        .col_expr(Column::Status, Expr::value(status.name()))
-        .col_expr(Column::UpdatedAt, Expr::value(moment(now)))
-        .col_expr(Column::ClosedAt, Expr::value(closed_at.map(moment)))
-        .filter(Column::Id.eq(Uuid::from_u128(ticket.id.0)));
+        .col_expr(Column::Status, Expr::value(status))
+        .col_expr(Column::UpdatedAt, Expr::value(now))
+        .col_expr(Column::ClosedAt, Expr::value(closed_at))
+        .filter(Column::Id.eq(ticket.id));
     update.exec(transaction).await?;
     Ok(SupportTicket { status, updated_at: now, closed_at, ..ticket })
 }
@@ -173,7 +173,7 @@ async fn check_capacity(
     tenant: TenantId,
     max: u32,
 ) -> Result<(), StoreError> {
-    let open = of(tenant).filter(Column::Status.ne(TicketStatus::Closed.name())).count(transaction).await?;
+    let open = of(tenant).filter(Column::Status.ne(TicketStatus::Closed)).count(transaction).await?;
     if open < max.into() {
         return Ok(());
     }
@@ -183,7 +183,7 @@ async fn check_capacity(
 }
 
 async fn remove_old(transaction: &DatabaseTransaction, tenant: TenantId) -> Result<(), StoreError> {
-    let closed = Column::Status.eq(TicketStatus::Closed.name());
+    let closed = Column::Status.eq(TicketStatus::Closed);
     let too_many = of(tenant)
         .filter(closed)
         .select_only()
@@ -227,12 +227,11 @@ async fn newest(
 ) -> Result<Vec<SupportTicket>, StoreError> {
     let mut matching = Condition::all();
     if let Some(status) = filter.status {
-        matching = matching.add(Column::Status.eq(status.name()));
+        matching = matching.add(Column::Status.eq(status));
     }
     if let Some(category) = filter.category {
-        matching = matching.add(Column::Category.eq(category.name()));
+        matching = matching.add(Column::Category.eq(category));
     }
-    let before = before.map(|(at, id)| (moment(at), Uuid::from_u128(id.0)));
     let its = select.filter(matching);
     let mut newest = page(its, (Column::CreatedAt, Column::Id), before, limit.min(MAX_RETURNED));
     newest.desc().all(database).await?.into_iter().map(SupportTicket::try_from).collect()
@@ -263,20 +262,20 @@ impl Store {
                 ticket.limit_request = Some(link(transaction, ticket.tenant, wanted).await?);
             }
             let row = ActiveModel {
-                id: Set(Uuid::from_u128(ticket.id.0)),
-                tenant_id: Set(Uuid::from_u128(ticket.tenant.0)),
-                user_id: Set(Uuid::from_u128(ticket.user.0)),
-                category: Set(ticket.category.name().into()),
-                status: Set(ticket.status.name().into()),
+                id: Set(ticket.id),
+                tenant_id: Set(ticket.tenant),
+                user_id: Set(ticket.user),
+                category: Set(ticket.category),
+                status: Set(ticket.status),
                 subject: Set(ticket.subject.clone()),
                 text: Set(ticket.text.clone()),
-                limit_request_id: Set(ticket.limit_request.map(|id| Uuid::from_u128(id.0))),
+                limit_request_id: Set(ticket.limit_request),
                 rating: Set(None),
                 rating_text: Set(None),
                 rated_at: Set(None),
-                created_at: Set(moment(ticket.created_at)),
-                updated_at: Set(moment(ticket.updated_at)),
-                closed_at: Set(ticket.closed_at.map(moment)),
+                created_at: Set(ticket.created_at),
+                updated_at: Set(ticket.updated_at),
+                closed_at: Set(ticket.closed_at),
                 text_bytes: Set(number("length of texts", text_bytes)?),
             };
             let done = Entity::insert(row).exec_without_returning(transaction).await;
@@ -322,7 +321,7 @@ impl Store {
     /// [`StoreError::Unavailable`].
     pub async fn ticket(&self, tenant: TenantId, id: TicketId) -> Result<Option<SupportTicket>, StoreError> {
         self.read(async |database| {
-            let found = of(tenant).filter(Column::Id.eq(Uuid::from_u128(id.0))).one(database).await?;
+            let found = of(tenant).filter(Column::Id.eq(id)).one(database).await?;
             found.map(SupportTicket::try_from).transpose()
         })
         .await
@@ -334,7 +333,7 @@ impl Store {
     /// [`StoreError::Unavailable`].
     pub async fn any_ticket(&self, id: TicketId) -> Result<Option<SupportTicket>, StoreError> {
         self.read(async |database| {
-            let found = Entity::find_by_id(Uuid::from_u128(id.0)).one(database).await?;
+            let found = Entity::find_by_id(id).one(database).await?;
             found.map(SupportTicket::try_from).transpose()
         })
         .await
@@ -348,7 +347,7 @@ impl Store {
         &self,
         id: LimitRequestId,
     ) -> Result<Vec<SupportTicket>, StoreError> {
-        let linked = Entity::find().filter(Column::LimitRequestId.eq(Uuid::from_u128(id.0)));
+        let linked = Entity::find().filter(Column::LimitRequestId.eq(id));
         let (filter, limit) = (TicketFilter::default(), MAX_RETURNED);
         self.read(async |database| newest(database, linked, filter, None, limit).await).await
     }
@@ -419,8 +418,8 @@ impl Store {
             let update = Entity::update_many()
                 .col_expr(Column::Rating, Expr::value(i16::from(satisfaction.rating)))
                 .col_expr(Column::RatingText, Expr::value(satisfaction.text.clone()))
-                .col_expr(Column::RatedAt, Expr::value(moment(satisfaction.rated_at)))
-                .filter(Column::Id.eq(Uuid::from_u128(id.0)));
+                .col_expr(Column::RatedAt, Expr::value(satisfaction.rated_at))
+                .filter(Column::Id.eq(id));
             update.exec(transaction).await?;
             Ok(SupportTicket { satisfaction: Some(satisfaction.clone()), ..ticket })
         })

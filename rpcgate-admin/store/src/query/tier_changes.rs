@@ -2,7 +2,6 @@
 
 use super::changes::{NewChange, record};
 use super::live_tenants::live_tenant;
-use super::value::{moment, tier, time};
 use crate::entity::tenants;
 use crate::entity::tier_changes::{ActiveModel, Column, Entity, Model};
 use crate::{Store, StoreError};
@@ -12,7 +11,6 @@ use rpcgate_core::plan::Tier;
 use sea_orm::ActiveValue::{NotSet, Set};
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder};
-use uuid::Uuid;
 
 /// The plan of a tenant.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -29,17 +27,6 @@ impl From<Tier> for TenantPlan {
     }
 }
 
-impl TenantPlan {
-    pub(super) fn of(stored_tier: &str, custom: Option<Uuid>) -> Result<Self, StoreError> {
-        let custom = custom.map(|id| CustomPlanId(id.as_u128()));
-        Ok(TenantPlan { tier: tier(stored_tier)?, custom })
-    }
-
-    pub(super) fn custom_column(self) -> Option<Uuid> {
-        self.custom.map(|id| Uuid::from_u128(id.0))
-    }
-}
-
 /// A change of a tenant's plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TierChange {
@@ -51,15 +38,13 @@ pub struct TierChange {
     pub after: TenantPlan,
 }
 
-impl TryFrom<&Model> for TierChange {
-    type Error = StoreError;
-
-    fn try_from(row: &Model) -> Result<Self, StoreError> {
-        Ok(TierChange {
-            at: time(row.at),
-            before: TenantPlan::of(&row.before, row.custom_before)?,
-            after: TenantPlan::of(&row.after, row.custom_after)?,
-        })
+impl From<&Model> for TierChange {
+    fn from(row: &Model) -> Self {
+        TierChange {
+            at: row.at,
+            before: TenantPlan { tier: row.before, custom: row.custom_before },
+            after: TenantPlan { tier: row.after, custom: row.custom_after },
+        }
     }
 }
 
@@ -70,23 +55,22 @@ pub(super) async fn move_to(
     after: TenantPlan,
     now: Time,
 ) -> Result<(), StoreError> {
-    let id = Uuid::from_u128(tenant.0);
     let row = live_tenant(transaction, tenant).await?;
-    let before = TenantPlan::of(&row.tier, row.custom_plan_id)?;
+    let before = TenantPlan { tier: row.tier, custom: row.custom_plan_id };
     if before != after {
         let update = tenants::Entity::update_many()
-            .col_expr(tenants::Column::Tier, Expr::value(after.tier.name()))
-            .col_expr(tenants::Column::CustomPlanId, Expr::value(after.custom_column()))
-            .filter(tenants::Column::Id.eq(id));
+            .col_expr(tenants::Column::Tier, Expr::value(after.tier))
+            .col_expr(tenants::Column::CustomPlanId, Expr::value(after.custom))
+            .filter(tenants::Column::Id.eq(tenant));
         update.exec(transaction).await?;
         let change = ActiveModel {
             number: NotSet,
-            tenant_id: Set(id),
-            at: Set(moment(now)),
-            before: Set(before.tier.name().into()),
-            after: Set(after.tier.name().into()),
-            custom_before: Set(before.custom_column()),
-            custom_after: Set(after.custom_column()),
+            tenant_id: Set(tenant),
+            at: Set(now),
+            before: Set(before.tier),
+            after: Set(after.tier),
+            custom_before: Set(before.custom),
+            custom_after: Set(after.custom),
         };
         Entity::insert(change).exec_without_returning(transaction).await?;
     }
@@ -100,10 +84,10 @@ impl Store {
     /// [`StoreError::Unavailable`].
     pub async fn tier_changes(&self, tenant: TenantId, from: Time) -> Result<Vec<TierChange>, StoreError> {
         self.read(async |database| {
-            let its = Column::TenantId.eq(Uuid::from_u128(tenant.0));
-            let changes = Entity::find().filter(its).filter(Column::At.gte(moment(from)));
+            let its = Column::TenantId.eq(tenant);
+            let changes = Entity::find().filter(its).filter(Column::At.gte(from));
             let rows = changes.order_by_asc(Column::At).order_by_asc(Column::Number).all(database).await?;
-            rows.iter().map(TierChange::try_from).collect()
+            Ok(rows.iter().map(TierChange::from).collect())
         })
         .await
     }

@@ -5,7 +5,6 @@ use super::digest::Digest;
 use super::factors::{FactorUse, LogInMethod, added, consume, removed};
 use super::id::{SessionId, UserId};
 use super::recovery_codes;
-use super::value::{moment, time};
 use crate::entity::totp::{ActiveModel, Column, Entity, Model};
 use crate::{Store, StoreError};
 use rpcgate_core::clock::Time;
@@ -13,7 +12,6 @@ use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use std::fmt;
-use uuid::Uuid;
 
 /// The authenticator app of a user.
 #[derive(Clone, PartialEq, Eq)]
@@ -32,7 +30,7 @@ impl fmt::Debug for StoredTotp {
 
 impl From<Model> for StoredTotp {
     fn from(row: Model) -> Self {
-        StoredTotp { sealed: row.sealed, activated_at: row.activated_at.map(time) }
+        StoredTotp { sealed: row.sealed, activated_at: row.activated_at }
     }
 }
 
@@ -43,7 +41,7 @@ impl Store {
     /// [`StoreError::Unavailable`].
     pub async fn totp(&self, user: UserId) -> Result<Option<StoredTotp>, StoreError> {
         self.read(async |database| {
-            let found = Entity::find_by_id(Uuid::from_u128(user.0)).one(database).await?;
+            let found = Entity::find_by_id(user).one(database).await?;
             Ok(found.map(StoredTotp::from))
         })
         .await
@@ -61,19 +59,18 @@ impl Store {
         entry: &Audit,
         now: Time,
     ) -> Result<bool, StoreError> {
-        let id = Uuid::from_u128(user.0);
         self.transact(async |transaction| {
-            let offers = Entity::delete_many().filter(Column::UserId.eq(id));
+            let offers = Entity::delete_many().filter(Column::UserId.eq(user));
             offers.filter(Column::ActivatedAt.is_null()).exec(transaction).await?;
-            if Entity::find_by_id(id).one(transaction).await?.is_some() {
+            if Entity::find_by_id(user).one(transaction).await?.is_some() {
                 return Ok(false);
             }
             let row = ActiveModel {
-                user_id: Set(id),
+                user_id: Set(user),
                 sealed: Set(sealed.to_vec()),
                 last_step: Set(0),
                 activated_at: Set(None),
-                created_at: Set(moment(now)),
+                created_at: Set(now),
             };
             Entity::insert(row).exec_without_returning(transaction).await?;
             append(transaction, entry).await?;
@@ -98,9 +95,9 @@ impl Store {
     ) -> Result<bool, StoreError> {
         self.transact(async |transaction| {
             let activation = Entity::update_many()
-                .col_expr(Column::ActivatedAt, Expr::value(moment(entry.at)))
+                .col_expr(Column::ActivatedAt, Expr::value(entry.at))
                 .col_expr(Column::LastStep, Expr::value(i64::try_from(step).unwrap_or(i64::MAX)))
-                .filter(Column::UserId.eq(Uuid::from_u128(user.0)))
+                .filter(Column::UserId.eq(user))
                 .filter(Column::Sealed.eq(sealed))
                 .filter(Column::ActivatedAt.is_null());
             if activation.exec(transaction).await?.rows_affected == 0 {
@@ -125,13 +122,12 @@ impl Store {
         used: &FactorUse,
         entry: &Audit,
     ) -> Result<bool, StoreError> {
-        let id = Uuid::from_u128(user.0);
         self.transact(async |transaction| {
-            let app = Entity::find_by_id(id).filter(Column::ActivatedAt.is_not_null());
-            if app.one(transaction).await?.is_none() || !consume(transaction, id, used).await? {
+            let app = Entity::find_by_id(user).filter(Column::ActivatedAt.is_not_null());
+            if app.one(transaction).await?.is_none() || !consume(transaction, user, used).await? {
                 return Ok(false);
             }
-            Entity::delete_by_id(id).exec(transaction).await?;
+            Entity::delete_by_id(user).exec(transaction).await?;
             removed(transaction, (user, keep)).await?;
             append(transaction, entry).await?;
             Ok(true)

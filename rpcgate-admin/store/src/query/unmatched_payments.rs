@@ -4,7 +4,7 @@
 use super::audit::{Audit, append};
 use super::id::CheckoutId;
 use super::invoices::InvoiceNumber;
-use super::value::{count, moment, time};
+use super::value::count;
 use crate::entity::unmatched_payments::{ActiveModel, Column, Entity, Model};
 use crate::{Store, StoreError};
 use rpcgate_core::caller::TenantId;
@@ -59,9 +59,9 @@ impl TryFrom<Model> for UnmatchedPayment {
         Ok(UnmatchedPayment {
             id: row.id.as_u128(),
             session: row.session,
-            received_at: time(row.received_at),
-            checkout: row.checkout_id.map(|id| CheckoutId(id.as_u128())),
-            tenant: row.tenant_id.map(|id| TenantId(id.as_u128())),
+            received_at: row.received_at,
+            checkout: row.checkout_id,
+            tenant: row.tenant_id,
             invoice: invoice.map(|(year, serial)| InvoiceNumber::stored(year, serial)).transpose()?,
             cents: count("amount", row.cents)?,
             currency: row.currency,
@@ -89,9 +89,9 @@ pub(super) async fn record(
     let row = ActiveModel {
         id: Set(Uuid::from_u128(payment.id)),
         session: Set(payment.session.clone()),
-        received_at: Set(moment(payment.received_at)),
-        checkout_id: Set(payment.checkout.map(|id| Uuid::from_u128(id.0))),
-        tenant_id: Set(payment.tenant.map(|id| Uuid::from_u128(id.0))),
+        received_at: Set(payment.received_at),
+        checkout_id: Set(payment.checkout),
+        tenant_id: Set(payment.tenant),
         invoice_year: Set(invoice.map(|(year, _)| year)),
         invoice_serial: Set(invoice.map(|(_, serial)| serial)),
         // A report is never refused because of its amount: the provider would resend it for ever.
@@ -132,7 +132,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Unavailable`].
     pub async fn unmatched_payments_since(&self, since: Time) -> Result<u64, StoreError> {
-        let newer = Entity::find().filter(Column::ReceivedAt.gte(moment(since)));
+        let newer = Entity::find().filter(Column::ReceivedAt.gte(since));
         self.read(async |database| Ok(newer.count(database).await?)).await
     }
 }

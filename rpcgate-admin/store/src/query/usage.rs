@@ -225,10 +225,10 @@ fn filter(ask: &UsageAsk) -> Condition {
     let only = ask.part();
     let is = |column: Column| Expr::col(column);
     Condition::all()
-        .add_option(only.project.map(|project| is(Column::Project).eq(Uuid::from_u128(project.0))))
+        .add_option(only.project.map(|project| is(Column::Project).eq(project)))
         .add_option(only.chain.as_deref().map(|chain| is(Column::Chain).eq(chain)))
         .add_option(only.method.as_deref().map(|method| is(Column::Method).eq(method)))
-        .add_option(only.key.map(|key| is(Column::Key).eq(Uuid::from_u128(key.0))))
+        .add_option(only.key.map(|key| is(Column::Key).eq(key)))
         .add_option(only.transport.map(|transport| is(Column::Transport).eq(transport_code(transport))))
 }
 
@@ -289,8 +289,8 @@ pub(super) async fn history_from(
 ) -> Result<Option<Time>, StoreError> {
     use block_keys::Column;
     let scope = Condition::all()
-        .add(Column::Tenant.eq(Uuid::from_u128(tenant.0)))
-        .add_option(project.map(|project| Column::Project.eq(Uuid::from_u128(project.0))));
+        .add(Column::Tenant.eq(tenant))
+        .add_option(project.map(|project| Column::Project.eq(project)));
     let mut oldest = Query::select();
     oldest.from(block_keys::Entity).column(Column::Last).cond_where(scope.clone());
     oldest.order_by(Column::Last, Order::Asc).limit(1);

@@ -213,9 +213,7 @@ impl AllQuery {
                 .add(Expr::col(Column::Hour).lt(stored(hours.end)));
         };
         let listed = hours.filter(|hour| hour.is_multiple_of(step)).map(stored);
-        Condition::all()
-            .add(Expr::col(Column::Hour).is_in(listed))
-            .add(Expr::col(Column::Tenant).eq(Uuid::from_u128(only.0)))
+        Condition::all().add(Expr::col(Column::Hour).is_in(listed)).add(Expr::col(Column::Tenant).eq(only))
     }
 
     pub(super) fn unsummed_hours(&self) -> SelectStatement {

@@ -4,7 +4,7 @@ use super::audit::{Audit, append};
 use super::id::{SessionId, UserId};
 use super::mail_tokens;
 use super::session_rows;
-use super::value::{insert_error, moment, time, unreadable};
+use super::value::insert_error;
 use crate::entity::users::{ActiveModel, Column, Entity, Model};
 use crate::{Store, StoreError};
 use rpcgate_core::backend::BoxFuture;
@@ -13,63 +13,10 @@ use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QuerySelect};
-use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fmt;
-use std::str::FromStr;
-use uuid::Uuid;
 
-/// The role of a member; `GET /roles` lists what each may do.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = MemberRole))]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// Reads, and changes nothing.
-    Viewer,
-    /// Manages billing.
-    Billing,
-    /// Manages projects and keys.
-    Developer,
-    /// Manages the tenant.
-    Admin,
-    /// Owns the tenant.
-    Owner,
-}
-
-impl Role {
-    /// All roles, in ascending order of permissions.
-    pub const ALL: [Role; 5] = [Role::Viewer, Role::Billing, Role::Developer, Role::Admin, Role::Owner];
-
-    /// Returns its name in the API and in the database.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Role::Viewer => "viewer",
-            Role::Billing => "billing",
-            Role::Developer => "developer",
-            Role::Admin => "admin",
-            Role::Owner => "owner",
-        }
-    }
-}
-
-impl fmt::Display for Role {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-/// The error for a text that names no value of the type.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("no such {0}")]
-pub struct UnknownName(pub &'static str);
-
-impl FromStr for Role {
-    type Err = UnknownName;
-
-    fn from_str(text: &str) -> Result<Self, UnknownName> {
-        Role::ALL.into_iter().find(|role| role.as_str() == text).ok_or(UnknownName("role"))
-    }
-}
+pub use crate::entity::users::Role;
 
 /// A person who manages a tenant, or all of them.
 #[derive(Clone, PartialEq, Eq)]
@@ -118,20 +65,18 @@ impl fmt::Debug for User {
     }
 }
 
-impl TryFrom<Model> for User {
-    type Error = StoreError;
-
-    fn try_from(row: Model) -> Result<Self, StoreError> {
-        Ok(User {
-            id: UserId(row.id.as_u128()),
-            tenant: row.tenant_id.map(|id| TenantId(id.as_u128())),
+impl From<Model> for User {
+    fn from(row: Model) -> Self {
+        User {
+            id: row.id,
+            tenant: row.tenant_id,
             email: row.email,
             name: row.name,
-            role: row.role.parse().map_err(|_| unreadable("role", row.role))?,
+            role: row.role,
             password: row.password,
-            confirmed_at: row.confirmed_at.map(time),
-            created_at: time(row.created_at),
-        })
+            confirmed_at: row.confirmed_at,
+            created_at: row.created_at,
+        }
     }
 }
 
@@ -145,14 +90,14 @@ pub(super) async fn insert(transaction: &DatabaseTransaction, user: &User) -> Re
 
 pub(super) async fn insert_all(transaction: &DatabaseTransaction, users: &[User]) -> Result<(), StoreError> {
     let rows = users.iter().map(|user| ActiveModel {
-        id: Set(Uuid::from_u128(user.id.0)),
-        tenant_id: Set(user.tenant.map(|id| Uuid::from_u128(id.0))),
+        id: Set(user.id),
+        tenant_id: Set(user.tenant),
         email: Set(stored_email(&user.email)),
         name: Set(user.name.clone()),
-        role: Set(user.role.as_str().into()),
+        role: Set(user.role),
         password: Set(user.password.clone()),
-        confirmed_at: Set(user.confirmed_at.map(moment)),
-        created_at: Set(moment(user.created_at)),
+        confirmed_at: Set(user.confirmed_at),
+        created_at: Set(user.created_at),
         disabled_at: Set(None),
     });
     let done = Entity::insert_many(rows.collect::<Vec<_>>()).exec_without_returning(transaction).await;
@@ -169,7 +114,7 @@ async fn replace_password(
 ) -> Result<bool, StoreError> {
     let update = Entity::update_many()
         .col_expr(Column::Password, Expr::value(new))
-        .filter(Column::Id.eq(Uuid::from_u128(id.0)))
+        .filter(Column::Id.eq(id))
         .filter(Column::Password.eq(old));
     Ok(update.exec(transaction).await?.rows_affected > 0)
 }
@@ -191,8 +136,8 @@ impl Store {
     pub fn user(&self, id: UserId) -> BoxFuture<'_, Result<Option<User>, StoreError>> {
         Box::pin(async move {
             self.read(async |database| {
-                let found = Entity::find_by_id(Uuid::from_u128(id.0)).one(database).await?;
-                found.map(User::try_from).transpose()
+                let found = Entity::find_by_id(id).one(database).await?;
+                Ok(found.map(User::from))
             })
             .await
         })
@@ -210,10 +155,10 @@ impl Store {
             let found = Entity::find()
                 .select_only()
                 .column(Column::Id)
-                .filter(Column::Id.is_in(users.iter().map(|id| Uuid::from_u128(id.0))))
+                .filter(Column::Id.is_in(users.iter().copied()))
                 .filter(Column::TenantId.is_null());
-            let ids: Vec<Uuid> = found.into_tuple().all(database).await?;
-            Ok(ids.into_iter().map(|id| UserId(id.as_u128())).collect())
+            let ids: Vec<UserId> = found.into_tuple().all(database).await?;
+            Ok(ids.into_iter().collect())
         })
         .await
     }
@@ -226,7 +171,7 @@ impl Store {
         Box::pin(async move {
             self.read(async |database| {
                 let found = Entity::find().filter(Column::Email.eq(stored_email(email)));
-                found.one(database).await?.map(User::try_from).transpose()
+                Ok(found.one(database).await?.map(User::from))
             })
             .await
         })
@@ -238,9 +183,8 @@ impl Store {
     /// [`StoreError::NotFound`], [`StoreError::Unavailable`].
     pub async fn rename_user(&self, id: UserId, name: &str) -> Result<(), StoreError> {
         self.write(async |transaction| {
-            let update = Entity::update_many()
-                .col_expr(Column::Name, Expr::value(name))
-                .filter(Column::Id.eq(Uuid::from_u128(id.0)));
+            let update =
+                Entity::update_many().col_expr(Column::Name, Expr::value(name)).filter(Column::Id.eq(id));
             if update.exec(transaction).await?.rows_affected == 0 {
                 return Err(StoreError::NotFound("user"));
             }
@@ -258,7 +202,7 @@ impl Store {
             self.write(async |transaction| {
                 let update = Entity::update_many()
                     .col_expr(Column::Password, Expr::value(new))
-                    .filter(Column::Id.eq(Uuid::from_u128(id.0)));
+                    .filter(Column::Id.eq(id));
                 if update.exec(transaction).await?.rows_affected == 0 {
                     return Err(StoreError::NotFound("user"));
                 }

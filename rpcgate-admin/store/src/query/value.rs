@@ -3,7 +3,6 @@
 use crate::StoreError;
 use crate::error::columns_of;
 use rpcgate_core::clock::Time;
-use rpcgate_core::plan::Tier;
 use sea_orm::{DbErr, SqlErr};
 
 /// Returns the column value of a time. Times beyond the year 294247 become the latest that a column can hold.
@@ -22,10 +21,6 @@ pub(crate) fn number(what: &'static str, value: u64) -> Result<i64, StoreError> 
 
 pub(crate) fn count(what: &'static str, stored: i64) -> Result<u64, StoreError> {
     u64::try_from(stored).map_err(|_| unreadable(what, stored))
-}
-
-pub(crate) fn tier(stored: &str) -> Result<Tier, StoreError> {
-    stored.parse().map_err(|_| unreadable("tier", stored))
 }
 
 pub(super) fn list<'n>(names: impl IntoIterator<Item = &'n str>) -> String {

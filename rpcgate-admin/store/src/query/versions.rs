@@ -3,7 +3,6 @@
 use super::id::{ContractId, UserId, WebhookId};
 use super::live_tenants::live_tenants;
 use super::scheduled_changes;
-use super::value::moment;
 use crate::entity::{
     chain_switches, contracts, custom_plans, plans, projects, quotas, tenants, users, webhooks, weights,
 };
@@ -15,7 +14,6 @@ use rpcgate_core::secret::KeyHash;
 use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder};
 use std::collections::BTreeMap;
 use std::fmt;
-use uuid::Uuid;
 
 /// An object that several people change.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -87,55 +85,49 @@ pub struct Expected {
 /// Returns the current version, or `None` for an object that does not exist. A quota, a plan, a weight or a switch
 /// always exists, with the default if it was never set.
 async fn current(database: &impl ConnectionTrait, of: &Versioned) -> Result<Option<Version>, StoreError> {
-    let uuid = |id: u128| Uuid::from_u128(id);
     Ok(match of {
         Versioned::Tenant(id) => {
-            let row = live_tenants().filter(tenants::Column::Id.eq(uuid(id.0))).one(database).await?;
+            let row = live_tenants().filter(tenants::Column::Id.eq(*id)).one(database).await?;
             row.map(|row| Version::of(&row))
         }
         Versioned::Member(tenant, id) => {
-            let row =
-                users::Entity::find_by_id(uuid(id.0)).filter(users::Column::TenantId.eq(uuid(tenant.0)));
+            let row = users::Entity::find_by_id(*id).filter(users::Column::TenantId.eq(*tenant));
             row.one(database).await?.map(|row| Version::of_member(&row))
         }
         Versioned::Profile(id) => {
-            let row = users::Entity::find_by_id(uuid(id.0)).one(database).await?;
+            let row = users::Entity::find_by_id(*id).one(database).await?;
             row.map(|row| Version::of_profile(*id, &row.name))
         }
         Versioned::Project(tenant, id) => {
             let row = super::projects::live()
-                .filter(projects::Column::Id.eq(uuid(id.0)))
-                .filter(projects::Column::TenantId.eq(uuid(tenant.0)));
+                .filter(projects::Column::Id.eq(*id))
+                .filter(projects::Column::TenantId.eq(*tenant));
             row.one(database).await?.map(|row| Version::of(&row))
         }
         Versioned::Webhook(tenant, id) => {
-            let row = super::webhooks::of_tenant(*tenant).filter(webhooks::Column::Id.eq(uuid(id.0)));
+            let row = super::webhooks::of_tenant(*tenant).filter(webhooks::Column::Id.eq(*id));
             // Excludes the columns that deliveries change.
             row.one(database).await?.map(|row| {
                 let secrets = (row.secret, row.next_secret, row.next_secret_at);
                 Version::of(&(row.id, row.url, row.active, row.standard_headers, secrets))
             })
         }
-        Versioned::Quota(id) => {
-            Some(Version::of(&quotas::Entity::find_by_id(uuid(id.0)).one(database).await?))
-        }
+        Versioned::Quota(id) => Some(Version::of(&quotas::Entity::find_by_id(*id).one(database).await?)),
         Versioned::Contract(tenant, id) => {
-            let row = contracts::Entity::find_by_id(uuid(id.0))
-                .filter(contracts::Column::TenantId.eq(uuid(tenant.0)));
+            let row = contracts::Entity::find_by_id(*id).filter(contracts::Column::TenantId.eq(*tenant));
             row.one(database).await?.map(|row| Version::of(&row))
         }
         Versioned::CustomPlan(id) => {
-            let row = custom_plans::Entity::find_by_id(uuid(id.0))
-                .filter(custom_plans::Column::DeletedAt.is_null());
+            let row = custom_plans::Entity::find_by_id(*id).filter(custom_plans::Column::DeletedAt.is_null());
             row.one(database).await?.map(|row| Version::of(&row))
         }
         Versioned::Plan(tier, now) => {
-            let row = plans::Entity::find_by_id(tier.name()).one(database).await?;
+            let row = plans::Entity::find_by_id(*tier).one(database).await?;
             Some(match scheduled_changes::rows(database, *tier).await? {
                 none if none.is_empty() => Version::of(&row),
                 scheduled => {
                     // A scheduled change counts from its time on, even before it is settled.
-                    let due = scheduled.iter().filter(|change| change.effective_at <= moment(*now)).count();
+                    let due = scheduled.iter().filter(|change| change.effective_at <= *now).count();
                     Version::of(&(row, scheduled, due))
                 }
             })
@@ -183,9 +175,9 @@ impl Store {
     /// [`StoreError::Unavailable`].
     pub async fn member_versions(&self, tenant: TenantId) -> Result<BTreeMap<UserId, Version>, StoreError> {
         self.read(async |database| {
-            let its = users::Entity::find().filter(users::Column::TenantId.eq(Uuid::from_u128(tenant.0)));
+            let its = users::Entity::find().filter(users::Column::TenantId.eq(tenant));
             let rows = its.all(database).await?;
-            Ok(rows.iter().map(|row| (UserId(row.id.as_u128()), Version::of_member(row))).collect())
+            Ok(rows.iter().map(|row| (row.id, Version::of_member(row))).collect())
         })
         .await
     }
@@ -197,11 +189,11 @@ impl Store {
     pub async fn quota_versions(&self, tenant: TenantId) -> Result<BTreeMap<ProjectId, Version>, StoreError> {
         self.read(async |database| {
             let its = super::projects::live()
-                .filter(projects::Column::TenantId.eq(Uuid::from_u128(tenant.0)))
+                .filter(projects::Column::TenantId.eq(tenant))
                 .find_also_related(quotas::Entity);
             let rows = its.all(database).await?;
             let version = |(project, quota): (projects::Model, Option<quotas::Model>)| {
-                (ProjectId(project.id.as_u128()), Version::of(&quota))
+                (project.id, Version::of(&quota))
             };
             Ok(rows.into_iter().map(version).collect())
         })

@@ -45,7 +45,7 @@ pub(super) async fn hold(
 ) -> Result<bool, StoreError> {
     let held = Entity::update_many()
         .col_expr(Column::WatchedUntil, Expr::value(moment(now.plus(lease.lease))))
-        .col_expr(Column::UpdatedAt, Expr::value(moment(now)))
+        .col_expr(Column::UpdatedAt, Expr::value(now))
         .filter(Column::Chain.eq(lease.chain))
         .filter(Column::Watcher.eq(Uuid::from_u128(lease.watcher)));
     Ok(held.exec(transaction).await?.rows_affected > 0)
@@ -101,7 +101,7 @@ impl Store {
             Entity::update_many()
                 .col_expr(Column::Watcher, Expr::value(me))
                 .col_expr(Column::WatchedUntil, Expr::value(until))
-                .col_expr(Column::UpdatedAt, Expr::value(moment(now)))
+                .col_expr(Column::UpdatedAt, Expr::value(now))
                 .filter(Column::Chain.is_in(held.iter().copied()))
                 .exec(transaction)
                 .await?;
@@ -123,7 +123,7 @@ impl Store {
         self.write(async |transaction| {
             Entity::update_many()
                 .col_expr(Column::Watcher, Expr::value(None::<Uuid>))
-                .col_expr(Column::WatchedUntil, Expr::value(moment(now)))
+                .col_expr(Column::WatchedUntil, Expr::value(now))
                 .filter(Column::Chain.is_in(chains.iter().copied()))
                 .filter(Column::Watcher.eq(Uuid::from_u128(watcher)))
                 .exec(transaction)

@@ -105,7 +105,7 @@ async fn repeat(
         Entity::update_many()
             .col_expr(Column::Status, Expr::value(DeliveryStatus::Failed.name()))
             .col_expr(Column::LastError, Expr::value(REPLAYED))
-            .col_expr(Column::FinishedAt, Expr::value(moment(now)))
+            .col_expr(Column::FinishedAt, Expr::value(now))
             .filter(Column::Id.is_in(withheld))
             .filter(Column::Status.eq(WITHHELD))
             .exec(transaction)

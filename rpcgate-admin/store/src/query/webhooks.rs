@@ -94,7 +94,7 @@ pub(super) fn of_tenant(tenant: TenantId) -> Select<Entity> {
 /// Restricts rows that are joined with their endpoints to undeleted endpoints of a tenant.
 pub(super) fn of_tenants_webhooks<E: EntityTrait>(some: Select<E>, tenant: TenantId) -> Select<E> {
     some.join(JoinType::InnerJoin, Relation::Project.def())
-        .filter(projects::Column::TenantId.eq(Uuid::from_u128(tenant.0)))
+        .filter(projects::Column::TenantId.eq(tenant))
         .filter(projects::Column::DeletedAt.is_null())
         .filter(Column::DeletedAt.is_null())
 }
@@ -104,7 +104,7 @@ pub(super) async fn expect(
     tenant: TenantId,
     id: WebhookId,
 ) -> Result<Model, StoreError> {
-    let found = of_tenant(tenant).filter(Column::Id.eq(Uuid::from_u128(id.0))).one(database).await?;
+    let found = of_tenant(tenant).filter(Column::Id.eq(id)).one(database).await?;
     found.ok_or(UNKNOWN)
 }
 
@@ -195,7 +195,7 @@ impl Store {
     /// [`StoreError::Unavailable`].
     pub async fn webhook(&self, tenant: TenantId, id: WebhookId) -> Result<Option<Webhook>, StoreError> {
         self.read(async |database| {
-            let found = of_tenant(tenant).filter(Column::Id.eq(Uuid::from_u128(id.0)));
+            let found = of_tenant(tenant).filter(Column::Id.eq(id));
             Ok(found.one(database).await?.map(Webhook::from))
         })
         .await
@@ -208,7 +208,7 @@ impl Store {
     pub async fn webhooks(&self, tenant: TenantId, project: ProjectId) -> Result<Vec<Webhook>, StoreError> {
         self.read(async |database| {
             let oldest = of_tenant(tenant)
-                .filter(Column::ProjectId.eq(Uuid::from_u128(project.0)))
+                .filter(Column::ProjectId.eq(project))
                 .order_by_asc(Column::CreatedAt)
                 .order_by_asc(Column::Id);
             Ok(oldest.all(database).await?.into_iter().map(Webhook::from).collect())

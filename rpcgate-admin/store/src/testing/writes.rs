@@ -3,9 +3,9 @@
 use crate::entity::{idempotency, notifications, sessions};
 use crate::usage::Bounds;
 use crate::{NotificationId, SessionId, Store, StoreError, UsageStore};
+use rpcgate_core::clock::Time;
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
-use uuid::Uuid;
 
 impl UsageStore {
     /// Returns this store with other limits on the rows of a query.
@@ -19,10 +19,10 @@ impl UsageStore {
     /// # Errors
     /// [`StoreError::Unavailable`].
     pub async fn unmark_mailed(&self, ids: &[NotificationId]) -> Result<(), StoreError> {
-        let ids: Vec<_> = ids.iter().map(|id| Uuid::from_u128(id.0)).collect();
+        let ids: Vec<_> = ids.iter().copied().collect();
         self.write(async |transaction| {
             let none = notifications::Entity::update_many()
-                .col_expr(notifications::Column::MailedAt, Expr::value(None::<i64>));
+                .col_expr(notifications::Column::MailedAt, Expr::value(None::<Time>));
             none.filter(notifications::Column::Id.is_in(ids)).exec(transaction).await?;
             Ok::<_, StoreError>(())
         })
@@ -38,9 +38,9 @@ impl Store {
     pub async fn forget_proof(&self, id: SessionId) -> Result<(), StoreError> {
         self.transact(async |transaction| {
             let update = sessions::Entity::update_many()
-                .col_expr(sessions::Column::ProvedAt, Expr::value(None::<i64>))
-                .col_expr(sessions::Column::FactorAt, Expr::value(None::<i64>))
-                .filter(sessions::Column::Id.eq(Uuid::from_u128(id.0)));
+                .col_expr(sessions::Column::ProvedAt, Expr::value(None::<Time>))
+                .col_expr(sessions::Column::FactorAt, Expr::value(None::<Time>))
+                .filter(sessions::Column::Id.eq(id));
             update.exec(transaction).await?;
             Ok(())
         })

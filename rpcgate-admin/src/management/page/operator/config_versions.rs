@@ -194,7 +194,8 @@ impl Confirmed for Rollback {
     fn question(&self, page: &PageContext) -> ConfirmQuestion {
         let (version, settings) = (&self.listed.version, &self.changes.settings);
         let (number, back) = (version.number, format!("operator/config/{}", version.number));
-        let whose = if version.scope.location().is_empty() { "Every gateway applies" } else { "Gateways apply" };
+        let whose =
+            if version.scope.location().is_empty() { "Every gateway applies" } else { "Gateways apply" };
         let question = ConfirmQuestion::new(
             page.frame(PageSection::Configuration),
             format!("Return to version {number}?"),

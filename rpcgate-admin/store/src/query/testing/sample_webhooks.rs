@@ -98,7 +98,7 @@ impl Store {
 
     /// Returns the number of events in the log of a project.
     pub async fn sample_log(&self, project: ProjectId) -> u64 {
-        let own = project_events::Column::ProjectId.eq(Uuid::from_u128(project.0));
+        let own = project_events::Column::ProjectId.eq(project);
         let count = project_events::Entity::find().filter(own);
         self.read(async |database| Ok(count.count(database).await?)).await.unwrap()
     }

@@ -128,7 +128,7 @@ impl Store {
         self.transact(async |transaction| {
             let switch = webhooks::Entity::update_many()
                 .col_expr(webhooks::Column::Active, Expr::value(active))
-                .filter(webhooks::Column::Id.eq(Uuid::from_u128(id.0)));
+                .filter(webhooks::Column::Id.eq(id));
             switch.exec(transaction).await?;
             Ok(())
         })
@@ -218,7 +218,7 @@ impl Store {
                 disabled_at: Set(Some(moment(now))),
                 ..Default::default()
             };
-            let its = webhooks::Column::Id.eq(Uuid::from_u128(id.0));
+            let its = webhooks::Column::Id.eq(id);
             webhooks::Entity::update_many().set(disabled).filter(its).exec(transaction).await?;
             Ok(())
         })
