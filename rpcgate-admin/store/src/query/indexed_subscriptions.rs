@@ -103,7 +103,7 @@ impl Store {
         use deliveries::Column;
         let mut waiting = HashMap::with_capacity(endpoints.len());
         for some in endpoints.chunks(ENDPOINTS) {
-            let ids = some.iter().map(|id| id);
+            let ids = some.iter().map(|id| Uuid::from_u128(id.0));
             let counted: Vec<(Uuid, i64)> = self
                 .read(async |database| {
                     let counted = deliveries::Entity::find()

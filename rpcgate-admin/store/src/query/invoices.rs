@@ -1,8 +1,7 @@
 //! Invoices and their lines.
 
 use super::keyset::page;
-use super::users::UnknownName;
-use super::value::{count, moment, number, tier, time, unreadable};
+use super::value::{count, number, unreadable};
 use crate::entity::invoice_lines;
 use crate::entity::invoices::{Column, Entity, Model};
 use crate::{Store, StoreError};

@@ -27,10 +27,7 @@ impl Store {
         use limit_requests::{Column, Entity};
         let its = Entity::find().filter(Column::Status.eq(RequestStatus::Pending));
         let mut oldest = page(its, (Column::CreatedAt, Column::Id), after, limit.min(MAX_OLDEST));
-        self.read(async |database| {
-            oldest.all(database).await?.into_iter().map(LimitRequest::try_from).collect()
-        })
-        .await
+        self.read(async |database| Ok(oldest.all(database).await?)).await
     }
 
     /// Returns the tickets that wait for an operator, the oldest first, starting after `after`: at most `limit`, and at

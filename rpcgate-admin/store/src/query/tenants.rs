@@ -157,7 +157,7 @@ impl Store {
             .add_option(filter.plan.map(on_plan))
             .add_option(filter.suspended.map(|suspended| Column::Suspended.eq(suspended)));
         let mut select = page(live_tenants().filter(wanted), Column::Id, after, limit.min(MAX_RETURNED));
-        self.read(async |database| select.all(database).await?.into_iter().map(Tenant::try_from).collect())
+        self.read(async |database| Ok(select.all(database).await?.into_iter().map(Tenant::from).collect()))
             .await
     }
 
