@@ -37,7 +37,7 @@ fn handshake(app: &Fixture, account: &Account, sink: &Arc<dyn UsageSink>) -> Box
     let caller = Caller::new(account.key, account.project, account.tenant, plan);
     let arrival = app.clock.now();
     let started = app.clock.elapsed();
-    let id = RequestId::new(arrival.0);
+    let id = RequestId::new(arrival);
     let accounting = Arc::new(accounting);
     let mut tally = Tally::new(id, Transport::Ws, chain, Arc::new(caller), arrival, started, accounting);
     tally.counted = 1;
