@@ -84,22 +84,12 @@ impl Schema {
         };
         match field.kind() {
             Kind::Message(kind) => Field::Message(self.message_of(&kind, value)),
-            Kind::String => Field::String(match self.form {
-                JsonForm::Canonical { decimals } if decimals.contains(&field.name()) => {
-                    // Leading zeros are not part of the number.
-                    let digits = text.replace('.', "");
-                    let digits = digits.trim_start_matches('0');
-                    if digits.is_empty() { "0" } else { digits }.to_owned()
-                }
-                _ => text.to_owned(),
+            Kind::String => Field::String(self.digits(field, text).unwrap_or_else(|| text.to_owned())),
+            Kind::Bytes => Field::Bytes(match (self.digits(field, text), self.form) {
+                (Some(digits), _) => digits.into(),
+                (None, JsonForm::Canonical { .. }) => STANDARD.decode(text).unwrap_or_default().into(),
+                (None, JsonForm::Hex) => hex::decode(text).unwrap_or_default().into(),
             }),
-            Kind::Bytes => Field::Bytes(
-                match self.form {
-                    JsonForm::Canonical { .. } => STANDARD.decode(text).unwrap_or_default(),
-                    JsonForm::Hex => hex::decode(text).unwrap_or_default(),
-                }
-                .into(),
-            ),
             Kind::Enum(kind) => {
                 Field::EnumNumber(kind.get_value_by_name(text).map_or(0, |value| value.number()))
             }
@@ -109,6 +99,14 @@ impl Schema {
             Kind::Int32 => Field::I32(text.parse().unwrap_or_default()),
             _ => Field::I64(text.parse().unwrap_or_default()),
         }
+    }
+
+    /// Returns the digits of a decimal number without its point and its leading zeros; `None` for other fields.
+    fn digits(&self, field: &FieldDescriptor, text: &str) -> Option<String> {
+        let JsonForm::Canonical { decimals } = self.form else { return None };
+        let digits = decimals.contains(&field.name()).then(|| text.replace('.', ""))?;
+        let digits = digits.trim_start_matches('0');
+        Some(if digits.is_empty() { "0" } else { digits }.to_owned())
     }
 
     /// Returns a message as JSON; `None` if it contains bytes that are not the message that they claim to be.
