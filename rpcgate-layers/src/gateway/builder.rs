@@ -16,7 +16,7 @@ use rpcgate_core::backend::directory::{Directory, MemoryDirectory, OpenDirectory
 use rpcgate_core::backend::reply_store::ReplyStore;
 use rpcgate_core::backend::usage_sink::{MemoryUsageSink, UsageSink};
 use rpcgate_core::caller::Caller;
-use rpcgate_core::chain::{Chain, ChainName};
+use rpcgate_core::chain::{Chain, ChainName, ChainOverrides};
 use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_core::envelope::Limits;
 use rpcgate_core::memory::MemoryBudget;
@@ -24,7 +24,7 @@ use rpcgate_core::overload::{ChainLoads, LoadRules};
 use rpcgate_core::plan::{BatchCounts, Plan};
 use rpcgate_core::safeguard::SafeguardRule;
 use rpcgate_core::secret::KeyHash;
-use rpcgate_core::tally::{Accounting, Transport};
+use rpcgate_core::tally::{Accounting, Transport, Transports};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -138,13 +138,15 @@ impl GatewayBuilder {
     }
 
     /// Serves a chain, as its adapter describes it, from the nodes at these URLs. A URL with the scheme `ws`, `wss`,
-    /// `grpc` or `grpcs` is a node for WebSocket streams or gRPC calls; any other is one for HTTP. For a node with several
+    /// `grpc` or `grpcs` is a node for WebSocket streams or gRPC calls; any other is one for HTTP. A transport without a
+    /// node is not served. For a node with several
     /// addresses, see [`chain_with`](GatewayBuilder::chain_with).
     pub fn chain<U: Into<String>>(
         mut self,
         adapter: Arc<dyn Adapter>,
         nodes: impl IntoIterator<Item = U>,
     ) -> Self {
+        let mut served = Transports::NONE;
         let node = |url: U| {
             let url = url.into();
             let scheme = url.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
@@ -153,10 +155,12 @@ impl GatewayBuilder {
                 Some("grpc" | "grpcs") => Transport::Grpc,
                 _ => Transport::Http,
             };
+            served = served.with(transport);
             NodeUrl::parse(&url, transport).map(NodeConfig::new).map_err(|error| BadNode { url, error })
         };
-        let chain = Arc::new(Chain::deployed(adapter));
-        self.chains.push((chain, nodes.into_iter().map(node).collect()));
+        let nodes = nodes.into_iter().map(node).collect();
+        let chain = Chain::new(adapter, ChainOverrides::default(), served, Arc::default());
+        self.chains.push((Arc::new(chain), nodes));
         self
     }
 
