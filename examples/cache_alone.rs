@@ -21,7 +21,9 @@ fn cached(
     clock: Arc<dyn Clock>,
 ) -> impl Service<Request<Bytes>, Response = Response<Bytes>, Error = BoxError, Future: Send> + Clone {
     CacheLayer::keyed(
-        |request: &Request<Bytes>| (request.method() == Method::GET).then(|| request.uri().path().into()),
+        |request: &Request<Bytes>| {
+            (request.method() == Method::GET).then(|| request.uri().to_string().into())
+        },
         Duration::from_secs(10),
     )
     .with_clock(clock)

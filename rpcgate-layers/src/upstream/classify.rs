@@ -166,7 +166,7 @@ impl Answer {
                     };
                     let is_error = head == ReplyKind::Error;
                     let needs_id = answer.has_numbers && !is_error;
-                    let reply = StreamedReply::new(prefix, rest, number, needs_id, limits)?;
+                    let reply = StreamedReply::new(&prefix, rest, number, needs_id, limits)?;
                     (Bytes::new(), Content::Stream { is_error, reply: Box::new(reply) })
                 }
             },

@@ -55,14 +55,14 @@ impl StreamedReply {
     /// # Errors
     /// If the prefix is not that of a reply, or if the reply belongs to another call.
     pub(super) fn new(
-        prefix: Bytes,
+        prefix: &Bytes,
         rest: Box<NodeBody>,
         number: usize,
         needs_id: bool,
         limits: &ReplyLimits,
     ) -> Result<Self, Fault> {
         let mut reply = Box::new(ReplyStream::new(number));
-        let parts = reply.read(&prefix);
+        let parts = reply.read(prefix);
         let mut answer = StreamedAnswer::of(StreamContent::Reply { reply, needs_id }, rest, limits);
         answer.count(prefix.len() as u64)?;
         let parts = parts.map_err(|_| Fault::sent(Cause::Undecodable))?;

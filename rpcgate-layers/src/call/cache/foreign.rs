@@ -119,7 +119,7 @@ impl CacheLayer {
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
     /// let clock = Fixture::new().clock;
     /// let layer = CacheLayer::keyed(
-    ///     |request: &http::Request<u8>| (request.method() == "GET").then(|| request.uri().path().into()),
+    ///     |request: &http::Request<u8>| (request.method() == "GET").then(|| request.uri().to_string().into()),
     ///     Duration::from_secs(10),
     /// )
     /// .with_clock(clock.clone())
@@ -183,6 +183,16 @@ impl<R, F: for<'r> Fn(&'r R) -> Option<Cow<'r, str>>> DescribeCall<R> for ByKey<
     }
 }
 
+impl<F> CacheLayer<ForeignCache<ByKey<F>>> {
+    /// Stores at most `bytes` bytes of responses, keys and overhead, in a new store. A response may use a sixteenth.
+    #[must_use]
+    pub fn with_capacity(mut self, bytes: u64) -> Self {
+        let CacheState { clock, spawn, .. } = &*self.shared;
+        self.shared = CacheState::new(Arc::new(BoundedReplies::new(bytes)), clock.clone(), spawn.clone());
+        self
+    }
+}
+
 impl<F, P> CacheLayer<ForeignCache<F, P>> {
     /// Stores only the responses for which `keeping` returns `true`.
     pub fn keeping_if<Res, G>(self, keeping: G) -> CacheLayer<ForeignCache<F, AcceptFn<G>>>
@@ -198,14 +208,6 @@ impl<F, P> CacheLayer<ForeignCache<F, P>> {
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         let CacheState { replies, spawn, .. } = &*self.shared;
         self.shared = CacheState::new(replies.clone(), clock, spawn.clone());
-        self
-    }
-
-    /// Stores at most `bytes` bytes of responses, keys and overhead, in a new store. A response may use a sixteenth.
-    #[must_use]
-    pub fn with_capacity(mut self, bytes: u64) -> Self {
-        let CacheState { clock, spawn, .. } = &*self.shared;
-        self.shared = CacheState::new(Arc::new(BoundedReplies::new(bytes)), clock.clone(), spawn.clone());
         self
     }
 
