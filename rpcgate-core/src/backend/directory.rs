@@ -30,12 +30,16 @@ pub trait Directory: Send + Sync + fmt::Debug {
     fn peek(&self, key: &str) -> KeyLookup;
 
     /// Looks `key` up in the key store. Never returns [`KeyLookup::Miss`]. Default: the result of `peek`, for a directory
-    /// that has all keys in memory.
+    /// that has all keys in memory; a miss is then an error.
     ///
     /// # Errors
     /// Returns [`Unavailable`] if the store cannot be reached.
     fn fetch<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<KeyLookup, Unavailable>> {
-        Box::pin(std::future::ready(Ok(self.peek(key))))
+        let found = match self.peek(key) {
+            KeyLookup::Miss => Err(Unavailable),
+            found => Ok(found),
+        };
+        Box::pin(std::future::ready(found))
     }
 
     /// Returns the caller of requests without a key; `None` if they are refused.
