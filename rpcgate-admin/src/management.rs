@@ -35,3 +35,6 @@ pub(crate) mod strict_json;
 pub mod watch_metrics;
 pub mod webhook;
 pub mod what_if_slots;
+
+/// The maximum number of bytes of a request's body, unless a route says otherwise.
+pub(crate) const MAX_BODY: usize = 64 << 10;

@@ -184,7 +184,7 @@ pub enum ActionError {
         value: &'static str,
     },
     /// The body is too large: 413.
-    #[error("the body is larger than {} KiB", crate::management::strict_json::MAX_BODY >> 10)]
+    #[error("the body is larger than {} KiB", crate::management::MAX_BODY >> 10)]
     TooLarge,
     /// A file is larger than this number of bytes: 413.
     #[error("the file is larger than {} MiB", .0 >> 20)]

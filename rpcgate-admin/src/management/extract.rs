@@ -227,8 +227,8 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::management::MAX_BODY;
     use crate::management::app_state::tests::Site;
-    use crate::management::strict_json::MAX_BODY;
     use axum::Router;
     use axum::extract::DefaultBodyLimit;
     use axum::routing::{get, post};

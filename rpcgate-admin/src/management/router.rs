@@ -1,5 +1,6 @@
 //! All routes.
 
+use crate::management::MAX_BODY;
 use crate::management::access::RouteGuard;
 use crate::management::api::{
     access_tokens, accounts, audit, billing, chain_events, chains, checkouts, contracts, deliveries, emails,
@@ -12,7 +13,6 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::identity::role::Permission;
 use crate::management::routing::{get, post, routes};
-use crate::management::strict_json::MAX_BODY;
 use crate::management::{middleware, openapi, page};
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::middleware::map_response;

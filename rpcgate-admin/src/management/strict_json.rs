@@ -10,8 +10,6 @@ use serde_json::{Error, Value};
 use std::borrow::Cow;
 use std::fmt;
 
-pub(crate) const MAX_BODY: usize = 64 << 10;
-
 /// Parses a body that is a JSON object.
 ///
 /// # Errors

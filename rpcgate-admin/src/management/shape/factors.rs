@@ -103,7 +103,7 @@ impl GiveFactor {
 }
 
 pub(crate) fn wrong_number() -> ActionError {
-    ActionError::invalid(format!("exactly one of {FORMS} is needed"))
+    ActionError::field("code", format!("exactly one of {FORMS} is needed"))
 }
 
 /// The second step of a log-in: its token and exactly one factor.

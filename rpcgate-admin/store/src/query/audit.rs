@@ -211,7 +211,6 @@ impl Store {
                 AuditSubject::Everyone => None,
             };
             let its = Entity::find().filter(filter.condition().add_option(is_wanted));
-            let before = before.map(|(at, number)| (at, number));
             let mut newest = page(its, (Column::At, Column::Number), before, limit.min(MAX_RETURNED));
             let newest = newest.desc().all(database).await?;
             Ok(newest.into_iter().map(|row| (row.number, Audit::from(row))).collect())

@@ -200,7 +200,7 @@ async fn insert(transaction: &DatabaseTransaction, new: &NewInvoice) -> Result<I
         tax_cents: Set(number("cents", amounts.tax)?),
         total_cents: Set(number("cents", amounts.total)?),
         credited_cents: Set(0),
-        settled_at: Set(is_paid.then(|| new.issued_at)),
+        settled_at: Set(is_paid.then_some(new.issued_at)),
         note: Set(None),
         announced: Set(false),
         reminders: Set(0),

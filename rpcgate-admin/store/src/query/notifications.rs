@@ -351,7 +351,7 @@ impl UsageStore {
     /// # Errors
     /// [`StoreError::Unavailable`].
     pub async fn mark_mailed(&self, ids: &[NotificationId], now: Time) -> Result<(), StoreError> {
-        let ids: Vec<_> = ids.iter().copied().collect();
+        let ids = ids.to_vec();
         self.write(async |transaction| {
             let mark = Entity::update_many().col_expr(Column::MailedAt, Expr::value(now));
             mark.filter(Column::Id.is_in(ids)).exec(transaction).await?;

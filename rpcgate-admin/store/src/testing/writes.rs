@@ -19,7 +19,7 @@ impl UsageStore {
     /// # Errors
     /// [`StoreError::Unavailable`].
     pub async fn unmark_mailed(&self, ids: &[NotificationId]) -> Result<(), StoreError> {
-        let ids: Vec<_> = ids.iter().copied().collect();
+        let ids = ids.to_vec();
         self.write(async |transaction| {
             let none = notifications::Entity::update_many()
                 .col_expr(notifications::Column::MailedAt, Expr::value(None::<Time>));
