@@ -70,7 +70,10 @@ fn public_types(sources: &[Source]) -> BTreeMap<&str, Vec<String>> {
         for window in code.windows(3) {
             let [public, keyword, name] = window else { continue };
             let declares = public.text == "pub" && TYPE_KEYWORDS.contains(&keyword.text.as_str());
-            if declares && window.iter().all(|token| token.kind == Kind::Word) {
+            // sea-orm requires these names; the store exports a model under the name of what it is.
+            let is_generated = source.path.starts_with("rpcgate-admin/store/src/entity/")
+                && ["Model", "Relation"].contains(&name.text.as_str());
+            if declares && !is_generated && window.iter().all(|token| token.kind == Kind::Word) {
                 types.entry(name.text.as_str()).or_default().push(source.at(name.line, &name.text));
             }
         }

@@ -1,4 +1,4 @@
-//! The length of files, and of the imports of examples.
+//! Files: their length, the length of the imports of examples, and the file of a module with children.
 
 use crate::source::{Kind, Source};
 use crate::{none, tree};
@@ -10,6 +10,25 @@ const LONG: &[(&str, &str)] = &[];
 
 /// The maximum lines of imports in an example, so that a reader soon sees its subject.
 const IMPORTS: usize = 10;
+
+/// Files named `mod.rs` that a `#[path]` loads: loaded so, a file of another name would have its children elsewhere.
+const LOADED_BY_PATH: &[&str] =
+    &["rpcgate-admin/store/src/query/tests/mod.rs", "tests/tests/admin/factors/mod.rs"];
+
+fn is_inside_its_folder(source: &Source) -> bool {
+    source.path.ends_with("/mod.rs") && !LOADED_BY_PATH.contains(&source.path.as_str())
+}
+
+#[test]
+fn a_module_with_children_is_a_file_next_to_its_folder() {
+    let inside = tree::sources().iter().filter(|source| is_inside_its_folder(source));
+    let findings: Vec<_> = inside.map(|source| source.path.clone()).collect();
+    none(&findings, "Write foo.rs next to the folder foo.");
+    let exists = |path: &&&str| tree::sources().iter().any(|source| source.path == **path);
+    assert_eq!(LOADED_BY_PATH.iter().filter(exists).count(), LOADED_BY_PATH.len());
+    assert!(is_inside_its_folder(&Source::new("rpcgate-core/src/a/mod.rs", "")));
+    assert!(!is_inside_its_folder(&Source::new("rpcgate-core/src/a.rs", "")));
+}
 
 /// Returns examples with more lines of imports outside of their tests.
 fn too_many_imports(source: &Source) -> Vec<String> {
