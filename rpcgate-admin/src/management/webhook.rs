@@ -1,5 +1,5 @@
 //! Webhook deliveries: one [`attempt`], its [signature], the time of the next one ([`schedule`]), and the limits on
-//! concurrent attempts per endpoint ([`load`]), tenant and project ([`tenant_places`]).
+//! concurrent attempts per endpoint ([`load`]), tenant and project ([`attempt_slots`]).
 //!
 //! The body of a delivery is stored with its event, and each attempt sends these bytes. The head of the answer decides
 //! the outcome: any 2xx acknowledges the delivery. The database decides which deliveries are due

@@ -1,7 +1,7 @@
 //! The bodies of the deliveries that a dispatcher has claimed. Each is held once, because an event goes to many
 //! endpoints.
 //!
-//! The memory is shared like [places](super::tenant_places): a tenant may always hold its share while memory is free,
+//! The memory is shared like [slots](super::attempt_slots): a tenant may always hold its share while memory is free,
 //! and more while a reserve stays free for tenants below their share.
 
 use rpcgate_core::caller::TenantId;
