@@ -15,7 +15,7 @@ use tower::{Layer, Service, ServiceExt, service_fn};
 /// An order of a map, with the length of an edge in pixels.
 struct Order(Arc<Caller>, u32);
 
-/// A drawn map, or the reason why there is none.
+/// A drawn map, or the reason why the library did not draw it.
 type Map = Result<u32, String>;
 
 /// Returns a customer with 100 Compute Units a day.

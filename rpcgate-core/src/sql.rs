@@ -1,12 +1,12 @@
-//! Values of this crate as columns of a database, with the feature `sql`: the traits of sea-orm. Only the crate of a type
-//! can implement them.
+//! Values of this crate as columns of a database, with the feature `sql`: the traits of sea-orm. Rust
+//! lets only this crate implement them for its types.
 
 use crate::caller::{CustomPlanId, KeyId, ProjectId, RequestId, TenantId};
 use crate::clock::Time;
 use crate::plan::Tier;
 
-/// Implements sea-orm's traits for a type that is stored as another one. `$from` returns `None` for a stored value that
-/// is none of the type; `$what` names the type in the error.
+/// Implements sea-orm's traits for a type that is stored as another one. `$from` returns `None` for a stored value
+/// that cannot be converted; `$what` names the type in the error.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! sql_value {

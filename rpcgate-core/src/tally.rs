@@ -364,13 +364,12 @@ impl Tally {
         };
         // A stream message has no id that its client knows.
         if self.accounting.recent.is_some() && self.stream.is_none() {
-            let calls =
-                lines.iter().zip(self.entries.iter()).enumerate().map(|(load_slot, (line, entry))| {
-                    let cu = line.cu;
-                    let status = line.status;
-                    let outcome = line.outcome;
-                    (CallFacts { cu, status, outcome, ..self.call_facts(entry, load_slot) }, line.method)
-                });
+            let calls = lines.iter().zip(self.entries.iter()).enumerate().map(|(index, (line, entry))| {
+                let cu = line.cu;
+                let status = line.status;
+                let outcome = line.outcome;
+                (CallFacts { cu, status, outcome, ..self.call_facts(entry, index) }, line.method)
+            });
             self.remember(calls, record.latency, grant, charged, false);
         }
         for observer in self.observers() {

@@ -112,7 +112,7 @@ impl From<StoreError> for RemovalStopped {
 impl From<DbErr> for StoreError {
     fn from(error: DbErr) -> Self {
         match error {
-            // A column of a type of ours has a value that is none of the type.
+            // The value of a column cannot be converted to the type of its field.
             DbErr::TryIntoErr { into, source, .. } => {
                 StoreError::Unreadable { what: into, value: source.to_string() }
             }

@@ -70,7 +70,7 @@ impl Display for InvalidRequest {
 }
 
 impl ActionError {
-    /// Makes the error of a request of which no single field is wrong.
+    /// Makes the error of a request that is wrong as a whole, not in one field.
     pub(crate) fn invalid(text: impl Into<Cow<'static, str>>) -> Self {
         ActionError::Invalid(InvalidRequest { field: None, parts: vec![Part::Words(text.into())] })
     }
@@ -86,13 +86,15 @@ impl ActionError {
 
     /// Makes the error of a wrong `field` with a text that begins with it: "`field` why".
     pub(crate) fn named(field: impl Into<Cow<'static, str>>, why: impl Into<Cow<'static, str>>) -> Self {
-        let (field, why) = (field.into(), why.into());
+        let field = field.into();
+        let why = why.into();
         ActionError::of_parts(field.clone(), [Part::Field(field), Part::Words(format!(" {why}").into())])
     }
 
     /// Makes the error of something in `field`: "`field`: why".
     pub(crate) fn inside(field: impl Into<Cow<'static, str>>, why: impl Into<Cow<'static, str>>) -> Self {
-        let (field, why) = (field.into(), why.into());
+        let field = field.into();
+        let why = why.into();
         ActionError::of_parts(field.clone(), [Part::Field(field), Part::Words(format!(": {why}").into())])
     }
 
@@ -107,7 +109,6 @@ impl ActionError {
         field: impl Into<Cow<'static, str>>,
         parts: impl IntoIterator<Item = Part>,
     ) -> Self {
-        let (field, parts) = (Some(field.into()), parts.into_iter().collect());
-        ActionError::Invalid(InvalidRequest { field, parts })
+        ActionError::Invalid(InvalidRequest { field: Some(field.into()), parts: parts.into_iter().collect() })
     }
 }

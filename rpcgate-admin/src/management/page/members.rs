@@ -233,7 +233,7 @@ impl Confirmed for MemberRemoval {
                 "The account is deleted, with its sessions, its access tokens and its open invitations.",
             )
             .consequence("Projects, API keys and webhooks belong to the organisation and go on working.")
-            .consequence("To come back, somebody has to be invited again.")
+            .consequence("To return, the member needs a new invitation.")
             .typed_if(true, email)
             .version(&self.version)
     }

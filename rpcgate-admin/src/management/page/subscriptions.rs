@@ -250,7 +250,7 @@ impl Confirmed for SubscriptionDeletion {
         )
         .crumb("Webhooks", "webhooks")
         .crumb(&name, format!("webhooks/{webhook}"))
-        .consequence(format!("Within a second, {name} is no longer told of {kind} on {chain}{of}."))
+        .consequence(format!("Within a second, {name} gets no more events of {kind} on {chain}{of}."))
         .consequence("Deliveries that it has caused are still made.")
     }
 

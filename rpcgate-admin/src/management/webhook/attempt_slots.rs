@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(places.free_slots(other, SlotRule::OfTenant, 512), 48);
         assert_eq!(places.free_slots(other, SlotRule::OfProject, 512), 8);
         places.give(owner(1, 1));
-        assert_eq!(places.free_slots(owner(1, 60), SlotRule::Any, 512), 1, "nobody else wants it");
+        assert_eq!(places.free_slots(owner(1, 60), SlotRule::Any, 512), 1, "no other tenant needs it");
         places.take(other);
         assert_eq!(places.free_slots(owner(1, 60), SlotRule::Any, 512), 0);
         assert_eq!(places.free_slots(other, SlotRule::Any, 0), 0, "fewer places than are taken");

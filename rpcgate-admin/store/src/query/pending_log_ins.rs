@@ -46,7 +46,7 @@ impl Store {
         verified: &str,
         entry: &Audit,
     ) -> Result<bool, StoreError> {
-        let (user, now) = (user, entry.at);
+        let now = entry.at;
         self.transact(async |transaction| {
             if sessions::log_in_of(transaction, user, &Digest::of(verified)).await?.is_none() {
                 return Ok(false);

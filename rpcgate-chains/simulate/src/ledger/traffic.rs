@@ -62,7 +62,8 @@ impl ResidentTraffic {
     }
 
     pub(crate) fn payment(self, number: u64) -> Payment {
-        let (pair, round) = (number % self.pairs, number / self.pairs);
+        let pair = number % self.pairs;
+        let round = number / self.pairs;
         let payer = 2 * pair + (round & 1);
         Payment { number, pair, round, payer, payee: payer ^ 1, amount: self.amount(pair, round / 2) }
     }
@@ -146,7 +147,8 @@ impl GroupTraffic {
     }
 
     pub(crate) fn of_block(&self, height: u64) -> impl Iterator<Item = GroupPayment> {
-        let (couple, role) = (height / 2, height % 2);
+        let couple = height / 2;
+        let role = height % 2;
         let group = couple % GROUPS;
         (0..self.pairs(group)).map(move |pair| {
             let payer = 4 * group + 2 * pair + role;
@@ -164,7 +166,8 @@ impl GroupTraffic {
 
     /// Returns the change of a resident's balance: not 0 only between the two blocks of its pair.
     pub(crate) fn gain(&self, n: u64, height: u64) -> i64 {
-        let (group, pair) = (n / 4, n % 4 / 2);
+        let group = n / 4;
+        let pair = n % 4 / 2;
         if pair >= self.pairs(group) || height % ROUND != 2 * group {
             return 0;
         }

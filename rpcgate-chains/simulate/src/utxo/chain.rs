@@ -69,7 +69,8 @@ impl LedgerState for UtxoState {
         if target <= chain.head {
             return;
         }
-        let (next, kind) = (chain.head + 1, chain.state.coin.kind);
+        let next = chain.head + 1;
+        let kind = chain.state.coin.kind;
         for tx in chain.state.pool.drain() {
             for input in &tx.inputs {
                 chain.state.spent.insert((input.txid, input.index(kind)));

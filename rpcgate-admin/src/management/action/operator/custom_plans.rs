@@ -32,7 +32,7 @@ fn name(text: &str) -> Result<String, ActionError> {
         return Err(ActionError::named(
             "name",
             format!(
-                "must be 1 to {MAX_NAME} lower-case letters, digits and hyphens, of which the first is a letter"
+                "must be 1 to {MAX_NAME} lower-case letters, digits and hyphens, and begin with a letter"
             ),
         ));
     }

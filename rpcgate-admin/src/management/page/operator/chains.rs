@@ -110,7 +110,8 @@ impl Confirmed for ChainSwitch {
 
     fn question(&self, page: &PageContext) -> ConfirmQuestion {
         let OperatedChain { entry, called, nodes, .. } = &self.chain;
-        let (title, name) = (entry.facts.title, entry.facts.name);
+        let title = entry.facts.title;
+        let name = entry.facts.name;
         let (question, act, keep, to) = if entry.enabled {
             (format!("Switch {title} off?"), "Switch the chain off", "Keep it on", "off")
         } else {
@@ -140,7 +141,7 @@ impl Confirmed for ChainSwitch {
         let warning = match *called {
             None => "How much this chain is used cannot be read at the moment.".to_owned(),
             Some(ChainUse { calls: 0, .. }) => {
-                return question.consequence("Nobody called it in the last 24 hours.");
+                return question.consequence("It received no calls in the last 24 hours.");
             }
             Some(called) => {
                 let (tenants, calls) = (grouped(called.tenants.into()), grouped(called.calls.into()));
@@ -172,7 +173,8 @@ impl Confirmed for CacheClearing {
     }
 
     fn question(&self, page: &PageContext) -> ConfirmQuestion {
-        let (title, name) = (self.0.title, self.0.name);
+        let title = self.0.title;
+        let name = self.0.name;
         let (frame, back) = (page.frame(PageSection::OperatorChains), "operator/chains");
         ConfirmQuestion::new(frame, format!("Empty the cache of {title}?"), "Empty the cache", back)
             .keep("Keep the answers")

@@ -192,7 +192,8 @@ impl Confirmed for Rollback {
     }
 
     fn question(&self, page: &PageContext) -> ConfirmQuestion {
-        let (version, settings) = (&self.listed.version, &self.changes.settings);
+        let version = &self.listed.version;
+        let settings = &self.changes.settings;
         let (number, back) = (version.number, format!("operator/config/{}", version.number));
         let whose =
             if version.scope.location().is_empty() { "Every gateway applies" } else { "Gateways apply" };

@@ -420,7 +420,7 @@ impl Confirmed for PlanDeletion {
         ConfirmQuestion::new(frame, format!("Delete {name}?"), "Delete the plan", back.clone())
             .crumb("Plans", "operator/plans")
             .crumb(name, back)
-            .consequence("Nobody can be moved to it any more.")
+            .consequence("No tenant can be moved to it any more.")
             .consequence("Invoices of the months in which a tenant was on it keep its name.")
             .warning((tenants > 0).then_some(warning))
             .version(&self.version)

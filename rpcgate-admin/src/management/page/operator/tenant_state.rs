@@ -104,7 +104,7 @@ impl Confirmed for Suspension {
         state
             .question(page, "Suspend", "Suspend the tenant")
             .consequence(format!("Within a second, calls with its {keys} are refused with 402."))
-            .consequence(format!("Its {members} told of it. They can still log in, read and pay."))
+            .consequence(format!("Its {members} notified. They can still log in, read and pay."))
             .consequence("Its fee goes on. You can reactivate it at any time.")
             .typed_if(state.is_in_use(), &state.tenant.name)
     }
@@ -172,7 +172,7 @@ impl Confirmed for TenantDeletion {
                 "{} are deleted, with their webhooks and tickets. That cannot be undone.",
                 self.counts
             ))
-            .consequence("Within a second, its keys are refused. Nobody of it can log in.")
+            .consequence("Within a second, its keys are refused. Its members cannot log in.")
             .consequence("Its usage and its audit entries expire as always, and its invoices stay.")
             .typed_if(true, &self.state.tenant.name);
         if !self.owes {

@@ -364,7 +364,7 @@ async fn a_chain_in_use_is_switched_off_by_its_name() {
     assert_eq!(is_on().await, Some(true));
     let unused = get(&site, "/operator/chains/bsc/switch", &operator).await.text;
     assert!(
-        unused.contains("Nobody called it in the last 24 hours.") && !unused.contains("to confirm"),
+        unused.contains("It received no calls in the last 24 hours.") && !unused.contains("to confirm"),
         "{unused}"
     );
 }

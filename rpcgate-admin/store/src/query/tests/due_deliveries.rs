@@ -377,7 +377,7 @@ async fn users_are_notified_of_an_endpoint_once_a_day_by_one_dispatcher() {
     assert_eq!(
         store.notify_of_recovered(one, DAY, later(1)).await.unwrap(),
         None,
-        "nobody knew that it failed"
+        "no answer reported its failure"
     );
     let told = Some((TENANT, "https://1.example/".to_owned()));
     assert_eq!(store.notify_of_failing(one, DAY, later(2)).await.unwrap(), told);
@@ -396,7 +396,7 @@ async fn users_are_notified_of_an_endpoint_once_a_day_by_one_dispatcher() {
     assert_eq!(
         store.notify_of_failing(one, DAY, later(300_000)).await.unwrap(),
         None,
-        "nobody has it any more"
+        "no dispatcher holds it any more"
     );
 }
 
