@@ -129,10 +129,10 @@ fn put(payload: &[u8], former: &[u8], out: &mut Vec<u8>) {
     out.resize(start + payload.len().div_ceil(GROUP) * (GROUP + 1), 0);
     let mut end = start;
     let mut before = former.chunks(GROUP);
-    for group in payload.chunks(GROUP) {
-        let now = padded(group);
+    for chunk in payload.chunks(GROUP) {
+        let now = padded(chunk);
         let differs =
-            differing(now, before.next().map_or([0; GROUP], padded)) & (0xff >> (GROUP - group.len()));
+            differing(now, before.next().map_or([0; GROUP], padded)) & (0xff >> (GROUP - chunk.len()));
         let Some(group) = out.get_mut(end..=end + GROUP) else { break };
         let mut taken = 1;
         match differs {

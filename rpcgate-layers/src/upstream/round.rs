@@ -66,13 +66,14 @@ pub(super) fn bind(pool: &Pool, tally: &mut Tally) {
     }
 }
 
-/// Adds the node's digits to the ids in the answers at `places`. The node is that of the last of `tries`.
-pub(super) fn name_ids(pool: &Pool, entries: &mut Entries, places: &[usize], tries: &NodeTries) {
-    for place in places {
-        let Some(entry) = entries.get_mut(*place).filter(|entry| makes_state(&entry.call)) else { continue };
+/// Adds the node's digits to the ids in the answers to the entries `indexes`. The node is that of the last of
+/// `tries`.
+pub(super) fn name_ids(pool: &Pool, entries: &mut Entries, indexes: &[usize], tries: &NodeTries) {
+    for index in indexes {
+        let Some(entry) = entries.get_mut(*index).filter(|entry| makes_state(&entry.call)) else { continue };
         let CallState::Answered(Reply { form, .. }) = &mut entry.state else { continue };
         let node = tries.answered_by().filter(|(number, _)| *number == pool.number());
-        let digits = node.and_then(|(_, place)| pool.digits(place));
+        let digits = node.and_then(|(_, index)| pool.digits(index));
         if let Some(named) = digits.zip(form.result()).and_then(|(digits, own)| digits.name(own)) {
             *form = Form::Result(named);
         }
@@ -111,6 +112,6 @@ mod tests {
             tally.request = RequestId(request);
             first_index(&tally)
         };
-        assert_eq!((first(0), first(1), first(2)), (0, 128, 256), "a set has 100 places");
+        assert_eq!((first(0), first(1), first(2)), (0, 128, 256), "a set has at most 100 calls");
     }
 }
