@@ -117,6 +117,36 @@ fn the_gate_runs_the_tests_listed_in_the_readme() {
     );
 }
 
+/// Returns the sources that a document names in backticks and that do not exist. Documents shorten paths: `core/src/a.rs`
+/// is in `rpcgate-core`, and folders may be left out.
+fn missing_sources(document: &File, paths: &[String]) -> Vec<String> {
+    let text = document.text.as_deref().unwrap_or_default();
+    let named = text.split('`').skip(1).step_by(2).filter(|name| {
+        let is_path = name.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c));
+        is_path && (name.ends_with(".rs") || name.ends_with(".html"))
+    });
+    let exists = |name: &&str| {
+        paths.iter().any(|path| {
+            let mut folders = path.split('/').rev();
+            let last = folders.next() == name.rsplit('/').next();
+            let is_in = |wanted: &str| {
+                folders.by_ref().any(|own| own == wanted || own.strip_prefix("rpcgate-") == Some(wanted))
+            };
+            last && name.rsplit('/').skip(1).all(is_in)
+        })
+    };
+    named.filter(|name| !exists(name)).map(|name| format!("{}: {name}", document.path)).collect()
+}
+
+#[test]
+fn documents_name_sources_that_exist() {
+    let files = tree::files();
+    let paths: Vec<_> = files.iter().map(|file| file.path.clone()).collect();
+    let documents = files.iter().filter(|file| file.path.ends_with(".md"));
+    let findings: Vec<_> = documents.flat_map(|document| missing_sources(document, &paths)).collect();
+    none(&findings, "The source has another name: write that one.");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,6 +180,19 @@ mod tests {
         }
         assert_eq!(found("cd /srv/checkout/tests"), 1);
         assert_eq!(found("/usr/lib/postgresql, ./tests, //"), 0);
+    }
+
+    #[test]
+    fn a_source_that_does_not_exist_is_found() {
+        let paths = names(&["rpcgate-core/src/plan/table.rs", "rpcgate-admin/templates/key.html"]);
+        let found = |text: &str| {
+            let document = File { path: "docs/a.md".to_owned(), text: Some(text.to_owned()) };
+            missing_sources(&document, &paths)
+        };
+        let right = "`core/src/plan/table.rs`, `plan/table.rs`, `table.rs`, `key.html`, `a b.rs` and gone.rs";
+        assert_eq!(found(right), [""; 0]);
+        assert_eq!(found("`layers/src/plan/table.rs`"), ["docs/a.md: layers/src/plan/table.rs"]);
+        assert_eq!(found("`gone.rs`"), ["docs/a.md: gone.rs"]);
     }
 
     #[test]
