@@ -7,7 +7,7 @@ use rpcgate_core::plan::{PlanChange, Price};
 macro_rules! args {
     ($($section:ident { $(
         $(#[$text:meta])* $name:ident $(= $column:literal)? {
-            core { $(plan $path:tt)? $(fee $fee:tt)? [$($type:tt)+] $given:ident = $default:expr }
+            core { $(plan $path:tt)? $(fee $fee:tt)? [$($type:tt)+] $given:ident $(= $default:expr)? }
             shown $shown:tt changed $changed:tt option { $help:literal $(#[$meta:meta])* } $($rest:tt)*
         }
     )* })*) => {

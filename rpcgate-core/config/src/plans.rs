@@ -118,7 +118,7 @@ impl Figure for Option<u64> {
 macro_rules! fields {
     ($($section:ident { $(
         $(#[$text:meta])* $name:ident $(= $column:literal)? {
-            core { $(plan [$($path:tt)+])? $(fee $fee:tt)? [$($type:tt)+] $given:ident = $default:expr } $($rest:tt)*
+            core { $(plan [$($path:tt)+])? $(fee $fee:tt)? [$($type:tt)+] $given:ident $(= $default:expr)? } $($rest:tt)*
         }
     )* })*) => {
         fn figures<F: Fields>(plan: &mut Plan, f: &mut F) {

@@ -149,7 +149,7 @@ impl PlanFigure {
 macro_rules! figures {
     ($($section:ident { $(
         $(#[$text:meta])* $name:ident $(= $column:literal)? {
-            core { $(plan [$($path:tt)+])? $(fee [$fee:ident])? [$($type:tt)+] $given:ident = $default:expr }
+            core { $(plan [$($path:tt)+])? $(fee [$fee:ident])? [$($type:tt)+] $given:ident $(= $default:expr)? }
             shown $shown:tt changed $changed:tt option $option:tt
             facts {
                 $unit:ident $range:expr, $title:literal, $label:literal, $phrase:literal,

@@ -8,7 +8,7 @@
 /// earlier version could not read its plans if a column were renamed. They are followed by
 ///
 /// - `core`: the path in `Plan` (`plan`), or the field of `PlanChange` alone (`fee`), the type in `Plan`, the type of a
-///   changed value, and the default, in most cases by tier,
+///   changed value, and the default of each tier, unless it has its default elsewhere,
 /// - `shown`: the attributes and the type of the field in the API's plans,
 /// - `changed`: the attributes and the type of the field in the API's changes,
 /// - `option`: the help and the attributes of the option of commands,
@@ -164,7 +164,7 @@ macro_rules! plan_figures {
             }
             quota {
                 cu_per_day {
-                    core { plan [quota.cu_per_day] [u64] u64 = 100_000 }
+                    core { plan [quota.cu_per_day] [u64] u64 }
                     shown {
                         /// Compute Units that a project may use in any rolling 24 hours, unless it has a quota of its
                         /// own.
@@ -181,7 +181,7 @@ macro_rules! plan_figures {
                         "the quota of CU in 24 hours", [5 "Compute Units in 24 hours, each project"] }
                 }
                 cu_per_month {
-                    core { plan [quota.cu_per_month] [Option<u64>] u64 = None }
+                    core { plan [quota.cu_per_month] [Option<u64>] u64 }
                     shown {
                         /// Compute Units of a project in a month, or null. Recorded, not enforced.
                         [Option<u64>]
@@ -194,7 +194,7 @@ macro_rules! plan_figures {
                     facts { Number 0..=u64::MAX, "cu per month", "CU a month", "the CU a month", [] }
                 }
                 rps_limit {
-                    core { plan [quota.rps_limit] [Option<u64>] u64 = None }
+                    core { plan [quota.rps_limit] [Option<u64>] u64 }
                     shown {
                         /// Requests per second over all keys of a project that has no quota of its own, or null.
                         [Option<u64>]
@@ -211,7 +211,7 @@ macro_rules! plan_figures {
             fee {
                 /// The fee per month, in cents.
                 monthly_fee_cents {
-                    core { fee [monthly_fee] [u64] u64 = 0 }
+                    core { fee [monthly_fee] [u64] u64 }
                     shown { [u64] }
                     changed { #[schema(maximum = 100_000_000)] u64 }
                     option { "The fee for a month, in cents" #[arg(value_name = "CENTS")] }
