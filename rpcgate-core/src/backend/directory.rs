@@ -68,3 +68,35 @@ impl Directory for OpenDirectory {
         Some(self.0.clone())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Plan, Tier};
+    use std::task::{Context, Poll, Waker};
+
+    /// A directory with one key in memory that forgot to write a fetch of its own.
+    #[derive(Debug)]
+    struct OneKey;
+
+    impl Directory for OneKey {
+        fn peek(&self, key: &str) -> KeyLookup {
+            match key {
+                "known" => KeyLookup::Known(Arc::new(Caller::of(1, Plan::of(Tier::Free)))),
+                "revoked elsewhere" => KeyLookup::Unknown,
+                _ => KeyLookup::Miss,
+            }
+        }
+    }
+
+    #[test]
+    fn the_default_fetch_refuses_no_key_that_it_cannot_look_up() {
+        let fetch = |key| match OneKey.fetch(key).as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(found) => found,
+            Poll::Pending => panic!("the default does not wait"),
+        };
+        assert!(matches!(fetch("known"), Ok(KeyLookup::Known(_))));
+        assert!(matches!(fetch("revoked elsewhere"), Ok(KeyLookup::Unknown)));
+        assert!(matches!(fetch("other"), Err(Unavailable)));
+    }
+}
