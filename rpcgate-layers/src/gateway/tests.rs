@@ -3,9 +3,10 @@ use crate::spawn::{Spawn, Work};
 use http::Version;
 use http_body_util::{BodyExt, Full};
 use parking_lot::Mutex;
-use rpcgate_core::backend::usage_sink::MemoryUsageSink;
+use rpcgate_core::backend::usage_sink::{MemoryUsageSink, Outcome};
 use rpcgate_core::clock::{ManualClock, Time};
 use rpcgate_core::plan::{Plan, Tier};
+use rpcgate_core::refusal::Refusal;
 use rpcgate_core::toy::Toy;
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -76,6 +77,17 @@ async fn one_service_answers_every_transport_in_its_own_form() {
     }
     assert_eq!(ask(&mut gateway, None, "admin_stop").await.0, 200);
     assert!(gateway.handle().drain(Duration::ZERO).await, "no stream was open");
+}
+
+#[tokio::test]
+async fn a_transport_without_a_node_is_not_served() {
+    let sink = Arc::new(MemoryUsageSink::default());
+    let streams = GatewayService::builder().chain(Arc::new(Toy), ["ws://127.0.0.1:9"]);
+    let mut gateway = streams.open(Plan::of(Tier::Free)).usage_sink(sink.clone()).build().unwrap();
+    let (status, body) = ask(&mut gateway, None, "toy_id").await;
+    assert_eq!(status, Refusal::NotServed.status().as_u16());
+    assert!(body.contains(&*Refusal::NotServed.message()), "{body}");
+    assert_eq!(sink.records()[0].lines[0].outcome, Outcome::Refused);
 }
 
 #[tokio::test]
