@@ -326,6 +326,7 @@ async fn exactly_one_factor_is_given() {
     ] {
         let answer = post(&site, "/auth/mfa/verify", form).await;
         assert_eq!(reported(&answer), (StatusCode::BAD_REQUEST, needed));
+        assert_eq!(answer.body["field"], "code");
     }
     assert_eq!(verify(&site, &token, ("code", &app.shows(&site))).await.status, StatusCode::OK);
 }
