@@ -86,7 +86,7 @@ async fn a_transport_without_a_node_is_not_served() {
     let mut gateway = streams.open(Plan::of(Tier::Free)).usage_sink(sink.clone()).build().unwrap();
     let (status, body) = ask(&mut gateway, None, "toy_id").await;
     assert_eq!(status, Refusal::NotServed.status().as_u16());
-    assert!(body.contains(&*Refusal::NotServed.message()), "{body}");
+    assert!(body.contains(Refusal::NotServed.message()), "{body}");
     assert_eq!(sink.records()[0].lines[0].outcome, Outcome::Refused);
 }
 
