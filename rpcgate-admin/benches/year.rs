@@ -10,9 +10,7 @@ use axum::extract::ConnectInfo;
 use criterion::{Criterion, criterion_group, criterion_main};
 use http::header::COOKIE;
 use http_body_util::BodyExt;
-use rpcgate_admin::management::app_state::AppState;
-use rpcgate_admin::management::identity::token::Claims;
-use rpcgate_admin::management::router::router;
+use rpcgate_admin::router::router;
 use rpcgate_config::{Config, Input, Setting};
 use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
 use rpcgate_core::clock::{ManualClock, Time};
@@ -23,6 +21,8 @@ use rpcgate_core::tally::Transport;
 use rpcgate_core::usage::block::BlockKey;
 use rpcgate_core::usage::fold::HourlySums;
 use rpcgate_core::usage::{Mark, Metrics, Rollup, Shipment, Stream};
+use rpcgate_management::app_state::AppState;
+use rpcgate_management::identity::token::Claims;
 use rpcgate_store::{
     Audit, Block, Digest, Key, LogInMethod, Project, Role, Session, SessionId, ShipError, StoreError, Tenant,
     User, UserId, fresh_id, url_of,

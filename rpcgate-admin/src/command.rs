@@ -34,7 +34,6 @@ pub mod transfer;
 mod user;
 
 use crate::cli::{AdminCli, AdminCommand, ManagedCommand, OperatorCommand};
-use crate::management::app_state::AppStateError;
 use clap::CommandFactory;
 use command_error::CommandError;
 use console::Console;
@@ -50,12 +49,6 @@ use std::process::ExitCode;
 #[expect(clippy::needless_pass_by_value, reason = "`map_err` passes it by value")]
 fn store_failure(error: StoreError) -> Failure {
     Failure::new(matches!(error, StoreError::Url(_)), &error)
-}
-
-impl From<AppStateError> for Failure {
-    fn from(error: AppStateError) -> Self {
-        Failure::new(error.is_configuration(), &error)
-    }
 }
 
 /// Runs the command of `cli`. The exit code is 0, or that of the [`Failure`].

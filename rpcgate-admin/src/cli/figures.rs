@@ -1,8 +1,8 @@
 //! The figures of plans and contracts, as options.
 
-use crate::management::action::operator::plans::price;
 use clap::Args;
 use rpcgate_core::plan::{PlanChange, Price};
+use rpcgate_management::action::operator::plans::price;
 
 macro_rules! args {
     ($($section:ident { $(

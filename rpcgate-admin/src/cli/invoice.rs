@@ -1,8 +1,8 @@
 //! The commands for invoices.
 
 use super::options::{CommandOptions, Confirmation, ListLength};
-use crate::management::action::billing::month::BillingMonth;
 use clap::{Args, Subcommand, ValueEnum};
+use rpcgate_management::action::billing::month::BillingMonth;
 
 /// The commands for invoices.
 #[derive(Clone, PartialEq, Eq, Debug, Subcommand)]

@@ -4,7 +4,7 @@ use super::command_error::CommandError;
 use super::console::Console;
 use super::printer::Printable;
 use crate::cli::cache::{CacheClearArgs, CacheCommand};
-use crate::management::action::operator::chains;
+use rpcgate_management::action::operator::chains;
 use serde::Serialize;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -33,7 +33,7 @@ pub(super) async fn execute(console: &mut Console<'_>, command: &CacheCommand) -
 #[cfg(test)]
 mod tests {
     use crate::command::console::tests::run;
-    use crate::management::app_state::tests::Site;
+    use crate::testing::Site;
     use rpcgate_core::backend::changes::{Change, ChangeFeed};
 
     #[tokio::test]

@@ -1,7 +1,7 @@
 //! The error of an operator's command: an exit code, a text for the user, and the API's error for programs.
 
-use crate::management::error::{ActionError, ErrorBody, ErrorCode};
 use http::StatusCode;
+use rpcgate_management::error::{ActionError, ErrorBody, ErrorCode};
 use rpcgate_process::Failure;
 use std::io::{self, Write};
 

@@ -6,14 +6,14 @@ use super::console::Console;
 use super::out_file::new_file;
 use super::printer::{Printable, printable};
 use crate::cli::config::{ConfigCommand, ConfigDiffArgs, ConfigHistoryArgs, ConfigRollbackArgs};
-use crate::management::action::operator::config_versions::{
+use rpcgate_config::{ChangedSetting, Config, ConfigProgram, SecretFingerprints, moment_text};
+use rpcgate_management::action::operator::config_versions::{
     self, ComparableLines, ListedVersion, VersionChanges,
 };
-use crate::management::action::operator::rollback::{self, RolledBack};
-use crate::management::shape::operator::config_versions::{
+use rpcgate_management::action::operator::rollback::{self, RolledBack};
+use rpcgate_management::shape::operator::config_versions::{
     ConfigChangesJson, ConfigVersionJson, WholeVersionJson,
 };
-use rpcgate_config::{ChangedSetting, Config, ConfigProgram, SecretFingerprints, moment_text};
 use rpcgate_process::{Failure, host_name};
 use rpcgate_store::{ConfigScope, ConfigVersion, ConfigVersionFilter, RunningConfig};
 use serde::Serialize;
@@ -144,7 +144,7 @@ async fn resolved(
                     host: None,
                 };
                 let newest = console.app.store.config_versions(&filter, None, 1).await;
-                let newest = newest.map_err(crate::management::error::ActionError::from)?.pop();
+                let newest = newest.map_err(rpcgate_management::error::ActionError::from)?.pop();
                 let newest = newest.ok_or_else(|| CommandError::not_found("there is no version of it"))?;
                 (format!("running: {}", label(&newest)), Compared::Lines((&newest).into()))
             }
@@ -196,7 +196,7 @@ async fn in_force(
 ) -> Result<(String, Compared), CommandError> {
     let host = host_name();
     let found = console.app.store.running_configs(program, place, &host).await;
-    let mut found = found.map_err(crate::management::error::ActionError::from)?;
+    let mut found = found.map_err(rpcgate_management::error::ActionError::from)?;
     if found.len() > 1 {
         let places: Vec<_> = found.iter().map(|one| one.version.number.to_string()).collect();
         let text = format!("several run on {host}: name the version of one, {}", places.join(" or "));
@@ -216,7 +216,7 @@ async fn diff(console: &mut Console<'_>, args: &ConfigDiffArgs) -> Result<(), Co
         (Some(b), one) => (one, Side::of(console, b).await?),
         (None, Side::Version(version)) => {
             let before = console.app.store.config_version_before(&version).await;
-            let before = before.map_err(crate::management::error::ActionError::from)?;
+            let before = before.map_err(rpcgate_management::error::ActionError::from)?;
             let before = before.ok_or_else(|| {
                 CommandError::not_found(format!("version {} is the first one that is kept", version.number))
             })?;
@@ -364,7 +364,7 @@ fn write_out(console: &mut Console<'_>, listed: &ListedVersion, path: &Path) -> 
 mod tests {
     use super::*;
     use crate::command::console::tests::run;
-    use crate::management::app_state::tests::{NOON, Site};
+    use crate::testing::{NOON, Site};
     use rpcgate_config::{ConfigLines, Input};
     use rpcgate_store::AcceptedConfig;
 

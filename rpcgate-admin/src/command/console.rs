@@ -4,11 +4,11 @@ use super::command_error::CommandError;
 use super::printer::Printer;
 use super::{configuration, with_origin};
 use crate::cli::options::{CommandOptions, Confirmation};
-use crate::management::action::actor::Actor;
-use crate::management::app_state::{AppState, AppStateError};
 use rpcgate_config::{LogFormat, Telemetry};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::SystemClock;
+use rpcgate_management::action::actor::Actor;
+use rpcgate_management::app_state::{AppState, AppStateError};
 use rpcgate_process::{Failure, LocalAccount, log};
 use rpcgate_store::StoreError;
 use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal, Read, Write};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// The log filter. It shows the user warnings of actions, such as a mail that cannot be stored. Database warnings are
 /// in the service's log.
-const LOG_FILTER: &str = "error,rpcgate_admin::management=warn";
+const LOG_FILTER: &str = "error,rpcgate_management=warn";
 /// The maximum size of an answer to a question in bytes.
 const MAX_ANSWER: u64 = 1 << 10;
 
@@ -129,7 +129,7 @@ pub(super) mod tests {
     use super::super::manage;
     use super::*;
     use crate::cli::{AdminCli, AdminCommand};
-    use crate::management::app_state::tests::Site;
+    use crate::testing::Site;
     use clap::Parser;
 
     /// The output of a command, its exit code, and the error's text.

@@ -9,9 +9,9 @@ use super::time_argument::time;
 use crate::cli::contract::{
     ContractArgs, ContractCommand, ContractCreateArgs, ContractEndArgs, ContractSetEndArgs,
 };
-use crate::management::action::operator::contracts::{self, NewContract};
-use crate::management::shape::contracts::ContractJson;
 use rpcgate_core::caller::TenantId;
+use rpcgate_management::action::operator::contracts::{self, NewContract};
+use rpcgate_management::shape::contracts::ContractJson;
 use rpcgate_store::{ContractId, TenantContract};
 
 impl Printable for ContractJson {
@@ -96,7 +96,7 @@ async fn end(console: &mut Console<'_>, args: &ContractEndArgs) -> Result<(), Co
 #[cfg(test)]
 mod tests {
     use crate::command::console::tests::run;
-    use crate::management::app_state::tests::Site;
+    use crate::testing::Site;
     use rpcgate_store::AuditSubject;
     use serde_json::{Value, json};
     use std::time::Duration;

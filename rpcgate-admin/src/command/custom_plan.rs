@@ -6,9 +6,9 @@ use super::find;
 use super::plan::lines;
 use super::printer::Printable;
 use crate::cli::custom_plan::{CustomPlanCommand, CustomPlanDeleteArgs, CustomPlanSetArgs};
-use crate::management::action::operator::custom_plans::{self, NewCustomPlan};
-use crate::management::shape::operator::custom_plans::{CustomPlanJson, PlanVisibility};
 use rpcgate_core::plan::Tier;
+use rpcgate_management::action::operator::custom_plans::{self, NewCustomPlan};
+use rpcgate_management::shape::operator::custom_plans::{CustomPlanJson, PlanVisibility};
 use rpcgate_store::{CustomPlan, CustomPlanChange, Figures};
 
 impl Printable for CustomPlanJson {
@@ -82,7 +82,7 @@ async fn delete(console: &mut Console<'_>, args: &CustomPlanDeleteArgs) -> Resul
 #[cfg(test)]
 mod tests {
     use crate::command::console::tests::run;
-    use crate::management::app_state::tests::Site;
+    use crate::testing::Site;
     use serde_json::json;
 
     // Shows (Commands and configuration).

@@ -4,11 +4,11 @@ use super::command_error::CommandError;
 use super::console::Console;
 use super::printer::{Printable, or_dash};
 use crate::cli::doctor::ExplainArgs;
-use crate::management::action;
-use crate::management::shape::explain::{
+use rpcgate_core::caller::RequestId;
+use rpcgate_management::action;
+use rpcgate_management::shape::explain::{
     CallExplanationJson, ExplanationJson, NamedJson, NodeTryJson, QuotaUseJson, RefusalJson, WindowUseJson,
 };
-use rpcgate_core::caller::RequestId;
 
 impl Printable for ExplanationJson {
     const COLUMNS: &'static [(&'static str, usize)] =
@@ -112,7 +112,7 @@ pub(super) async fn execute(console: &mut Console<'_>, args: &ExplainArgs) -> Re
 #[cfg(test)]
 mod tests {
     use super::super::console::tests::run;
-    use crate::management::app_state::tests::Site;
+    use crate::testing::Site;
     use rpcgate_core::caller::{KeyId, ProjectId, RequestId};
     use rpcgate_store::{
         ExplainedCall, ExplainedTry, Explanation, GatewayReport, RefusalShown, WindowUse, fresh_id,

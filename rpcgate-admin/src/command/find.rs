@@ -2,12 +2,12 @@
 
 use super::command_error::CommandError;
 use super::printer::printable;
-use crate::management::action::operator::{custom_plans, lookup, tenants, users};
-use crate::management::action::plans::PlanNames;
-use crate::management::app_state::AppState;
-use crate::management::error::ActionError;
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::plan::Tier;
+use rpcgate_management::action::operator::{custom_plans, lookup, tenants, users};
+use rpcgate_management::action::plans::PlanNames;
+use rpcgate_management::app_state::AppState;
+use rpcgate_management::error::ActionError;
 use rpcgate_store::{Account, AccountFilter, CustomPlan, Key, Project, Tenant, TenantPlan};
 
 /// Finds a tenant by its identifier or name.
@@ -131,7 +131,7 @@ fn one<T>(
 #[cfg(test)]
 mod tests {
     use crate::command::console::tests::run;
-    use crate::management::app_state::tests::{NOON, Site};
+    use crate::testing::{NOON, Site};
     use rpcgate_core::caller::{ProjectId, TenantId};
     use rpcgate_store::{Project, Role, fresh_id};
 

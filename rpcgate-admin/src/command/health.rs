@@ -40,8 +40,8 @@ pub async fn execute(args: &HealthArgs) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::management::app_state::tests::Site;
     use crate::services::api::Api;
+    use crate::testing::Site;
     use rpcgate_config::AcmeSettings;
     use rpcgate_process::ConfigFile;
     use rpcgate_process::tls::{Certificate, CertificatePaths};

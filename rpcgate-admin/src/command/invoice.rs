@@ -7,13 +7,13 @@ use super::printer::{Printable, dollars, or_dash};
 use crate::cli::invoice::{
     InvoiceCommand, InvoiceCreditArgs, InvoiceListArgs, InvoiceSettleArgs, InvoiceStateArg,
 };
-use crate::management::action::invoices::InvoiceState;
-use crate::management::action::operator::invoices;
-use crate::management::shape::invoices::{
+use rpcgate_core::plan::Tier;
+use rpcgate_management::action::invoices::InvoiceState;
+use rpcgate_management::action::operator::invoices;
+use rpcgate_management::shape::invoices::{
     CreditNoteJson, InvoiceJson, InvoiceLineJson, InvoiceSummaryJson, LineKindJson,
 };
-use crate::management::shape::list::MAX;
-use rpcgate_core::plan::Tier;
+use rpcgate_management::shape::list::MAX;
 use rpcgate_store::{InvoiceFilter, InvoiceNumber, InvoiceStatus};
 
 impl Printable for InvoiceSummaryJson {
@@ -192,8 +192,8 @@ async fn credit(console: &mut Console<'_>, args: &InvoiceCreditArgs) -> Result<(
 #[cfg(test)]
 mod tests {
     use crate::command::console::tests::run;
-    use crate::management::api::invoices::tests::issue;
-    use crate::management::app_state::tests::Site;
+    use crate::testing::Site;
+    use crate::testing::fixtures::issue;
     use rpcgate_store::AuditSubject;
     use serde_json::json;
 

@@ -4,8 +4,8 @@ use super::command_error::CommandError;
 use super::console::Console;
 use super::printer::{Printable, or_dash};
 use crate::cli::node::{NodeArgs, NodeCommand};
-use crate::management::action::operator::nodes;
-use crate::management::shape::operator::nodes::{NodeDrainJson, NodeJson, nodes as of_report};
+use rpcgate_management::action::operator::nodes;
+use rpcgate_management::shape::operator::nodes::{NodeDrainJson, NodeJson, nodes as of_report};
 
 impl Printable for NodeJson {
     const COLUMNS: &'static [(&'static str, usize)] =
@@ -78,7 +78,7 @@ pub(super) async fn execute(console: &mut Console<'_>, command: &NodeCommand) ->
 #[cfg(test)]
 mod tests {
     use crate::command::console::tests::run;
-    use crate::management::app_state::tests::Site;
+    use crate::testing::Site;
     use rpcgate_store::{GatewayReport, NodeState};
 
     // Shows (Nodes and cache).

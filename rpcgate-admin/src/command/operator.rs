@@ -1,12 +1,12 @@
 //! `rpcgate-admin operator create`: creates an operator's account.
 
 use super::{configuration, store_failure};
-use crate::management::action::actor::Actor;
-use crate::management::identity::password::{Password, Passwords};
-use crate::management::mail::address;
 use rpcgate_config::secret_of;
 use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_core::secret::random_text;
+use rpcgate_management::action::actor::Actor;
+use rpcgate_management::identity::password::{Password, Passwords};
+use rpcgate_management::mail::address;
 use rpcgate_process::{Failure, LocalAccount};
 use rpcgate_store::{Audit, Role, Store, User, UserId, fresh_id};
 use std::io::{BufRead, Write};

@@ -5,10 +5,10 @@ use super::console::Console;
 use super::printer::{Printable, or_dash};
 use super::time_argument::time;
 use crate::cli::plan::PlanCommand;
-use crate::management::action::operator::plans;
-use crate::management::shape::figures::FiguresJson;
-use crate::management::shape::operator::plans::{PlanFigures, ScheduledChangeJson};
 use rpcgate_core::plan::{FigureUnit, PlanFigure, Price, Tier};
+use rpcgate_management::action::operator::plans;
+use rpcgate_management::shape::figures::FiguresJson;
+use rpcgate_management::shape::operator::plans::{PlanFigures, ScheduledChangeJson};
 use rpcgate_store::Figures;
 
 impl Printable for PlanFigures {

@@ -7,10 +7,10 @@ use super::printer::{Printable, or_dash, printable};
 use super::tenant_pages::TenantPages;
 use crate::cli::figures::QuotaArgs;
 use crate::cli::project::{ProjectArgs, ProjectClearArgs, ProjectCommand, ProjectListArgs, ProjectQuotaArgs};
-use crate::management::action::operator::quotas;
-use crate::management::action::projects;
-use crate::management::shape::operator::quotas::{NewQuota, QuotaJson};
-use crate::management::shape::projects::ProjectJson;
+use rpcgate_management::action::operator::quotas;
+use rpcgate_management::action::projects;
+use rpcgate_management::shape::operator::quotas::{NewQuota, QuotaJson};
+use rpcgate_management::shape::projects::ProjectJson;
 
 impl Printable for ProjectJson {
     const COLUMNS: &'static [(&'static str, usize)] =

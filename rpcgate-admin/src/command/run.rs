@@ -2,13 +2,13 @@
 
 use super::{configuration, with_origin};
 use crate::cli::Service;
-use crate::management::app_state::AppState;
 use crate::services::api::Api;
 use crate::services::dispatcher::Dispatcher;
 use crate::services::janitor::Janitor;
 use crate::services::watcher::Watcher;
 use rpcgate_config::{Config, ConfigProgram};
 use rpcgate_core::clock::{Clock, SystemClock};
+use rpcgate_management::app_state::AppState;
 use rpcgate_process::acme::CertificateOrders;
 use rpcgate_process::reload::{log_drain, log_reload};
 use rpcgate_process::tls::watch::watch;
@@ -203,7 +203,7 @@ impl RunningServices {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::management::app_state::tests::Site;
+    use crate::testing::Site;
     use rpcgate_store::ConfigVersionFilter;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpStream;

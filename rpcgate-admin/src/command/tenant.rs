@@ -6,10 +6,10 @@ use super::printer::{Printable, printable};
 use super::tenant_pages::TenantPages;
 use super::{find, tenant_export};
 use crate::cli::tenant::{ConfirmedTenantArgs, TenantCommand, TenantListArgs};
-use crate::management::action::operator::tenants;
-use crate::management::action::plans::PlanNames;
-use crate::management::shape::tenants::{TenantJson, TenantStatus};
 use rpcgate_core::caller::TenantId;
+use rpcgate_management::action::operator::tenants;
+use rpcgate_management::action::plans::PlanNames;
+use rpcgate_management::shape::tenants::{TenantJson, TenantStatus};
 use rpcgate_store::{Tenant, TenantChange, TenantFilter, TenantPlan};
 
 impl Printable for TenantJson {

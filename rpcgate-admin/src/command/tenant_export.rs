@@ -8,33 +8,33 @@ use super::console::Console;
 use super::export_writer::ExportWriter;
 use super::{find, tenant_usage};
 use crate::cli::tenant::TenantExportArgs;
-use crate::management::action::actor::Actor;
-use crate::management::action::notifications::UserNotification;
-use crate::management::action::plans::PlanNames;
-use crate::management::action::{
+use rpcgate_management::action::actor::Actor;
+use rpcgate_management::action::notifications::UserNotification;
+use rpcgate_management::action::plans::PlanNames;
+use rpcgate_management::action::{
     audit, contracts, invitations, invoices, keys, limit_requests, members, projects, quotas, subscriptions,
     tenants, ticket_attachments, ticket_comments, tickets, webhooks,
 };
-use crate::management::app_state::AppState;
-use crate::management::error::ActionError;
-use crate::management::shape::audit::EntryJson;
-use crate::management::shape::contracts::ContractJson;
-use crate::management::shape::invitations::InvitationJson;
-use crate::management::shape::invoices::InvoiceJson;
-use crate::management::shape::keys::KeyJson;
-use crate::management::shape::limit_requests::LimitRequestJson;
-use crate::management::shape::list::MAX;
-use crate::management::shape::members::MemberJson;
-use crate::management::shape::moment::Moment;
-use crate::management::shape::notifications::NotificationJson;
-use crate::management::shape::operator::quotas::QuotaJson;
-use crate::management::shape::projects::ProjectJson;
-use crate::management::shape::subscriptions::SubscriptionJson;
-use crate::management::shape::tenants::{TenantJson, TenantProfileJson};
-use crate::management::shape::ticket_attachments::TicketAttachmentJson;
-use crate::management::shape::ticket_comments::TicketCommentJson;
-use crate::management::shape::tickets::TicketJson;
-use crate::management::shape::webhooks::WebhookJson;
+use rpcgate_management::app_state::AppState;
+use rpcgate_management::error::ActionError;
+use rpcgate_management::shape::audit::EntryJson;
+use rpcgate_management::shape::contracts::ContractJson;
+use rpcgate_management::shape::invitations::InvitationJson;
+use rpcgate_management::shape::invoices::InvoiceJson;
+use rpcgate_management::shape::keys::KeyJson;
+use rpcgate_management::shape::limit_requests::LimitRequestJson;
+use rpcgate_management::shape::list::MAX;
+use rpcgate_management::shape::members::MemberJson;
+use rpcgate_management::shape::moment::Moment;
+use rpcgate_management::shape::notifications::NotificationJson;
+use rpcgate_management::shape::operator::quotas::QuotaJson;
+use rpcgate_management::shape::projects::ProjectJson;
+use rpcgate_management::shape::subscriptions::SubscriptionJson;
+use rpcgate_management::shape::tenants::{TenantJson, TenantProfileJson};
+use rpcgate_management::shape::ticket_attachments::TicketAttachmentJson;
+use rpcgate_management::shape::ticket_comments::TicketCommentJson;
+use rpcgate_management::shape::tickets::TicketJson;
+use rpcgate_management::shape::webhooks::WebhookJson;
 use rpcgate_store::{AuditFilter, Project, SupportTicket, Tenant, TicketFilter};
 use serde::Serialize;
 use std::collections::HashSet;
@@ -274,7 +274,7 @@ async fn all_entries(
 #[cfg(test)]
 mod tests {
     use crate::command::console::tests::run;
-    use crate::management::app_state::tests::{NOON, Site};
+    use crate::testing::{NOON, Site};
     use axum::body::Body;
     use http::Method;
     use rpcgate_core::caller::ProjectId;

@@ -1,10 +1,10 @@
 //! Iterates over many tenants with one page of them in memory.
 
 use super::command_error::CommandError;
-use crate::management::action::operator::tenants;
-use crate::management::app_state::AppState;
-use crate::management::shape::list::MAX;
 use rpcgate_core::caller::TenantId;
+use rpcgate_management::action::operator::tenants;
+use rpcgate_management::app_state::AppState;
+use rpcgate_management::shape::list::MAX;
 use rpcgate_store::{Tenant, TenantFilter};
 use std::vec::IntoIter;
 

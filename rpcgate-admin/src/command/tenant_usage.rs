@@ -2,13 +2,13 @@
 
 use super::command_error::CommandError;
 use super::export_writer::ExportWriter;
-use crate::management::action::usage;
-use crate::management::app_state::AppState;
-use crate::management::error::ActionError;
-use crate::management::shape::moment::Moment;
-use crate::management::shape::usage::View;
 use rpcgate_core::clock::Time;
 use rpcgate_core::usage::Params;
+use rpcgate_management::action::usage;
+use rpcgate_management::app_state::AppState;
+use rpcgate_management::error::ActionError;
+use rpcgate_management::shape::moment::Moment;
+use rpcgate_management::shape::usage::View;
 use rpcgate_store::Tenant;
 use std::time::Duration;
 

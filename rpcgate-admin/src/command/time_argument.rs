@@ -1,8 +1,8 @@
 //! Times as arguments.
 
 use super::command_error::CommandError;
-use crate::management::shape::moment::Moment;
 use rpcgate_core::clock::Time;
+use rpcgate_management::shape::moment::Moment;
 
 /// Parses the time in `text`, the value of `option`, in the form of RFC 3339.
 pub(super) fn time(option: &str, text: &str) -> Result<Time, CommandError> {

@@ -86,7 +86,7 @@ fn url(argument: &str, given: &str) -> Result<String, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::management::app_state::tests::NOON;
+    use crate::testing::NOON;
     use rpcgate_store::{Store, UsageStore, url_of};
 
     fn args(from: &str, to: &str) -> TransferArgs {

@@ -5,9 +5,9 @@ use super::console::Console;
 use super::find;
 use super::printer::{Printable, or_dash, printable};
 use crate::cli::user::{UserChangeArgs, UserCommand, UserListArgs};
-use crate::management::action::operator::users;
-use crate::management::shape::list::MAX;
-use crate::management::shape::operator::users::AccountJson;
+use rpcgate_management::action::operator::users;
+use rpcgate_management::shape::list::MAX;
+use rpcgate_management::shape::operator::users::AccountJson;
 use rpcgate_store::{AccountFilter, UserId};
 
 impl Printable for AccountJson {
@@ -105,7 +105,7 @@ async fn confirmed(
 #[cfg(test)]
 mod tests {
     use crate::command::console::tests::run;
-    use crate::management::app_state::tests::Site;
+    use crate::testing::Site;
     use rpcgate_store::{AuditSubject, Role};
     use serde_json::json;
 

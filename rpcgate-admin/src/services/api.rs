@@ -1,12 +1,12 @@
 //! The service that serves the management API.
 
 use super::connection::{Activity, ClientStream, serve};
-use crate::management::app_state::AppState;
-use crate::management::metrics;
-use crate::management::router::router;
+use crate::metrics;
+use crate::router::router;
 use arc_swap::ArcSwap;
 use axum::Router;
 use rpcgate_core::backend::BoxFuture;
+use rpcgate_management::app_state::AppState;
 use rpcgate_process::accept::{Acceptor, ConnectionBound};
 use rpcgate_process::proxy_protocol::ProxyPeers;
 use rpcgate_process::tls::Certificate;

@@ -1,8 +1,8 @@
 //! A background task that works with the state of the management side.
 
-use crate::management::app_state::AppState;
 use arc_swap::ArcSwap;
 use rpcgate_core::backend::BoxFuture;
+use rpcgate_management::app_state::AppState;
 use std::future::Future;
 use std::sync::Arc;
 use tokio::task::JoinHandle;

@@ -1,9 +1,9 @@
 //! The task that closes months, issues invoices and sends reminders.
 
 use super::app_task::{AppTask, CurrentApp};
-use crate::management::action::billing::closing::{MonthsClosed, close_months};
-use crate::management::action::billing::dunning::{DunningPass, remind};
-use crate::management::app_state::AppState;
+use rpcgate_management::action::billing::closing::{MonthsClosed, close_months};
+use rpcgate_management::action::billing::dunning::{DunningPass, remind};
+use rpcgate_management::app_state::AppState;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -55,7 +55,7 @@ async fn bill(app: &AppState) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::management::app_state::tests::Site;
+    use crate::testing::Site;
     use rpcgate_core::plan::Tier;
     use rpcgate_store::{InvoiceFilter, TenantChange};
 

@@ -1,11 +1,11 @@
 //! The deliveries that a dispatcher has claimed: waiting ones and running attempts.
 
 use super::app_task::CurrentApp;
-use crate::management::webhook::attempt::attempt;
-use crate::management::webhook::attempt_slots::{AttemptSlots, SlotOwner, SlotRule};
-use crate::management::webhook::held_bodies::HeldBodies;
-use crate::management::webhook::load::{EndpointLoad, LoadMoment};
 use parking_lot::Mutex;
+use rpcgate_management::webhook::attempt::attempt;
+use rpcgate_management::webhook::attempt_slots::{AttemptSlots, SlotOwner, SlotRule};
+use rpcgate_management::webhook::held_bodies::HeldBodies;
+use rpcgate_management::webhook::load::{EndpointLoad, LoadMoment};
 use rpcgate_store::{
     AfterAttempt, ChainEventId, ClaimCapacity, DeliveryId, DueDelivery, EndedAttempt, ReleasedDelivery,
     WebhookId,

@@ -7,11 +7,11 @@
 use super::app_task::{AppTask, CurrentApp};
 use super::delivering::Delivering;
 use super::replayer;
-use crate::management::action::webhook_failures::{give_up_waiting, take_turns};
-use crate::management::app_state::AppState;
-use crate::management::webhook::attempt::lease;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::clock::Time;
+use rpcgate_management::action::webhook_failures::{give_up_waiting, take_turns};
+use rpcgate_management::app_state::AppState;
+use rpcgate_management::webhook::attempt::lease;
 use rpcgate_store::{EndedAttempt, ReleasedDelivery, StoreError, WebhookId};
 use std::collections::HashMap;
 use std::pin::pin;

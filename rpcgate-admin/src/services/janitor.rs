@@ -3,9 +3,9 @@
 
 use super::app_task::{AppTask, CurrentApp};
 use super::{biller, mail_sender};
-use crate::management::action::resealing::{self, Resealed};
-use crate::management::app_state::AppState;
 use rpcgate_core::backend::BoxFuture;
+use rpcgate_management::action::resealing::{self, Resealed};
+use rpcgate_management::app_state::AppState;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -97,8 +97,8 @@ async fn reseal(app: &AppState) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::management::api::webhooks::tests::{event, project, webhook};
-    use crate::management::app_state::tests::{NOON, Site};
+    use crate::testing::fixtures::{event, project, webhook};
+    use crate::testing::{NOON, Site};
     use rpcgate_store::{DeliveryId, DeliveryStatus, Role, fresh_id};
 
     #[tokio::test]

@@ -1,8 +1,8 @@
 //! The task that sends mails, including those about notifications from gateways.
 
 use super::app_task::{AppTask, CurrentApp};
-use crate::management::action::notifications;
-use crate::management::app_state::AppState;
+use rpcgate_management::action::notifications;
+use rpcgate_management::app_state::AppState;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -46,8 +46,8 @@ async fn work(app: CurrentApp, leave: CancellationToken) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::management::app_state::tests::Site;
-    use crate::management::mail::{Mail, address};
+    use crate::testing::Site;
+    use rpcgate_management::mail::{Mail, address};
 
     async fn send(app: &AppState) {
         let mail = Mail::new(address("ada@example.com").unwrap(), "Hello", "Hello.");

@@ -1,8 +1,8 @@
 //! The task that makes the deliveries of replays step by step, and notifies users about withheld events.
 
 use super::app_task::{AppTask, CurrentApp};
-use crate::management::action::webhook_failures::notify_of_withheld;
-use crate::management::app_state::AppState;
+use rpcgate_management::action::webhook_failures::notify_of_withheld;
+use rpcgate_management::app_state::AppState;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;

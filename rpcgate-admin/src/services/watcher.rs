@@ -21,7 +21,6 @@ mod tests;
 mod watched_chain;
 
 use super::app_task::{AppTask, CurrentApp};
-use crate::management::app_state::AppState;
 use backlog::Backlogs;
 use failure_log::FailureLog;
 #[cfg(feature = "cli")]
@@ -30,6 +29,7 @@ use rpcgate_config::Config;
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_layers::nodes::{NodeDrains, NodeSpendings, Pool};
+use rpcgate_management::app_state::AppState;
 use rpcgate_process::node_pool;
 use rpcgate_store::{StoreError, WatchLease, fresh_id};
 use std::collections::HashMap;

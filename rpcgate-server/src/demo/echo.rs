@@ -12,12 +12,12 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use ring::rand::{SecureRandom, SystemRandom};
-use rpcgate_admin::management::app_state::AppState;
-use rpcgate_admin::management::identity::sealing::SealedFor;
-use rpcgate_admin::management::webhook::signature::{SEALED_SECRET, SECRET_PREFIX, holds};
 use rpcgate_core::clock::{Clock, Time};
 use rpcgate_core::event::EventType;
 use rpcgate_core::secret::NoRandomness;
+use rpcgate_management::app_state::AppState;
+use rpcgate_management::identity::sealing::SealedFor;
+use rpcgate_management::webhook::signature::{SEALED_SECRET, SECRET_PREFIX, holds};
 use rpcgate_process::accept::{Acceptor, ConnectionBound};
 use rpcgate_store::{StoreError, SubscriptionId, Webhook, WebhookId, WebhookSubscription, fresh_id};
 use serde_json::Value;
@@ -217,7 +217,7 @@ fn shown(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rpcgate_admin::management::webhook::signature::signature;
+    use rpcgate_management::webhook::signature::signature;
 
     const BODY: &[u8] = br#"{"chain":"eth","event_type":"new_block","data":{"block_num":7}}"#;
 

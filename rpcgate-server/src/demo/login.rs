@@ -8,8 +8,8 @@ use super::enrolment::{EMAIL, Enrolment, own_address};
 use super::state::{DemoState, Login};
 use super::{DemoError, NAME};
 use ring::digest::{SHA256, digest};
-use rpcgate_admin::management::identity::password::{Password, PasswordError, Passwords};
 use rpcgate_core::caller::TenantId;
+use rpcgate_management::identity::password::{Password, PasswordError, Passwords};
 use rpcgate_store::{Audit, Role, Store, User};
 use std::fmt;
 

@@ -3,13 +3,13 @@
 use super::DemoError;
 use super::account::{PAUSE, RetryCount};
 use super::sheet::{dashboard, reachable};
-use rpcgate_admin::management::app_state::AppState;
 use rpcgate_admin::services::api::Api;
 use rpcgate_admin::services::dispatcher::Dispatcher;
 use rpcgate_admin::services::janitor::Janitor;
 use rpcgate_admin::services::watcher::Watcher;
 use rpcgate_config::{Config, Url};
 use rpcgate_core::clock::Clock;
+use rpcgate_management::app_state::AppState;
 use rpcgate_process::tls::{Certificate, CertificatePaths};
 use rpcgate_process::traces::TraceExporter;
 use std::net::SocketAddr;

@@ -3,8 +3,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use rpcgate_admin::fuzzing::{members_of_body, parameters_of_query};
-use serde_json::Value;
+use rpcgate_management::strict_json::{of_object, of_query};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
 fn holds_nul(value: &Value) -> bool {
     match value {
@@ -18,7 +19,7 @@ fn holds_nul(value: &Value) -> bool {
 fuzz_target!(|input: (&[u8], &str)| {
     let (body, query) = input;
     let parsed = serde_json::from_slice::<Value>(body);
-    match members_of_body(body) {
+    match of_object::<Map<String, Value>>(body).map_err(|error| error.to_string()) {
         Ok(members) => {
             let members = Value::Object(members);
             assert!(!holds_nul(&members));
@@ -26,7 +27,7 @@ fuzz_target!(|input: (&[u8], &str)| {
         }
         Err(why) => assert!(!why.is_empty() && !why.contains('\0')),
     }
-    match parameters_of_query(query) {
+    match of_query::<BTreeMap<String, String>>(query).map_err(|error| error.to_string()) {
         Ok(parameters) => {
             let all: Vec<_> = form_urlencoded::parse(query.as_bytes()).collect();
             assert!(all.iter().all(|(_, text)| !text.contains('\0')));

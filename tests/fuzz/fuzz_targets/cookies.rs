@@ -4,7 +4,7 @@
 
 use http::header::{COOKIE, HeaderMap, HeaderValue};
 use libfuzzer_sys::fuzz_target;
-use rpcgate_admin::fuzzing::cookie_value;
+use rpcgate_dashboard::cookie_value;
 
 const NAME: &str = "rpcgate_session";
 

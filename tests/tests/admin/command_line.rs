@@ -2,10 +2,10 @@
 //! databases, with or without a management service that runs at the same time.
 
 use crate::admin_command::{Finished, admin, admin_with, command};
-use rpcgate_admin::management::shape::moment::Moment;
 use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_core::clock::{Clock, SystemClock, Time};
 use rpcgate_core::plan::Tier;
+use rpcgate_management::shape::moment::Moment;
 use rpcgate_store::{Audit, AuditSubject, Project, Role, Store, Tenant, User, UserId, fresh_id, url_of};
 use rpcgate_tests::TIMEOUT;
 use rpcgate_tests::admin::{ApiUser, PASSWORD};

@@ -1,8 +1,8 @@
 //! Contracts: limits that replace those of a tenant's plan for a period.
 
 use crate::watch::Pair;
-use rpcgate_admin::management::shape::moment::Moment;
 use rpcgate_core::clock::{Clock, ManualClock};
+use rpcgate_management::shape::moment::Moment;
 use rpcgate_tests::admin::TestService;
 use rpcgate_tests::client::{TestClient, TestReply};
 use rpcgate_tests::gateway::{START, Setup};

@@ -1,8 +1,8 @@
 //! The limits of the four plans, as operators set them.
 
 use crate::watch::Pair;
-use rpcgate_admin::management::shape::moment::Moment;
 use rpcgate_core::clock::{Clock, ManualClock};
+use rpcgate_management::shape::moment::Moment;
 use rpcgate_tests::SOON;
 use rpcgate_tests::admin::TestService;
 use rpcgate_tests::client::{TestClient, TestReply};

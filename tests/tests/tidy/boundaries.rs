@@ -228,25 +228,19 @@ fn unsafe_code(source: &Source) -> Vec<String> {
     source.find(&["unsafe"]).map(|token| source.at(token.line, "unsafe")).collect()
 }
 
-/// The interfaces to the actions of the management side: the folder of each, and the path of its module.
+/// The interfaces to the actions of the management: the folder of each, and the path of its module.
 const INTERFACES: [(&str, &[&str]); 3] = [
-    ("rpcgate-admin/src/management/api/", &["crate", "management", "api"]),
-    ("rpcgate-admin/src/management/page/", &["crate", "management", "page"]),
+    ("rpcgate-admin/src/api/", &["crate", "api"]),
+    ("rpcgate-admin/dashboard/", &["rpcgate_dashboard"]),
     ("rpcgate-admin/src/command/", &["crate", "command"]),
 ];
 
-/// The modules that the interfaces use.
-const BELOW_INTERFACES: [&str; 4] = ["action/", "document/", "identity/", "shape/"];
-
-/// Finds paths of an interface in another one, or in the modules that they use.
+/// Finds paths of an interface in another one.
 fn stray_interface(source: &Source) -> Vec<String> {
-    let below = source.path.strip_prefix("rpcgate-admin/src/management/");
-    let is_below = below.is_some_and(|path| BELOW_INTERFACES.iter().any(|folder| path.starts_with(folder)));
-    let own = INTERFACES.iter().find(|(folder, _)| source.path.starts_with(folder));
-    if own.is_none() && !is_below {
+    let Some(own) = INTERFACES.iter().find(|(folder, _)| source.path.starts_with(folder)) else {
         return Vec::new();
-    }
-    let others = || INTERFACES.iter().filter(|one| own.is_none_or(|own| own != *one));
+    };
+    let others = || INTERFACES.iter().filter(|one| *one != own);
     let paths = source.paths();
     let used = paths.iter().filter(|named| !named.test);
     let stray = used.filter(|named| {
@@ -344,15 +338,13 @@ mod tests {
     fn an_interface_in_another_one_is_found() {
         let found =
             |path: &str, text: &str| found(stray_interface, &format!("rpcgate-admin/src/{path}"), text);
-        assert_eq!(found("management/page/keys.rs", "use crate::management::api::keys::create;"), 1);
-        assert_eq!(found("management/api/keys.rs", "fn f() { crate::management::page::ok() }"), 1);
-        assert_eq!(found("management/shape/keys.rs", "use crate::management::{api::keys, error};"), 1);
-        assert_eq!(found("command/key.rs", "use crate::management::api::keys::create;"), 1);
-        assert_eq!(found("management/action/keys.rs", "use crate::command::key;"), 1);
-        assert_eq!(found("management/api/keys.rs", "use crate::management::api::etag::Tagged;"), 0);
-        assert_eq!(found("management/router.rs", "use crate::management::{api, page};"), 0);
-        let test = "#[cfg(test)]\nmod tests { use crate::management::api::keys::tests::key; }";
-        assert_eq!(found("management/page/keys.rs", test), 0);
+        assert_eq!(found("command/key.rs", "use crate::api::keys::create;"), 1);
+        assert_eq!(found("api/keys.rs", "use crate::command::key;"), 1);
+        assert_eq!(found("api/keys.rs", "fn f() { rpcgate_dashboard::with_pages() }"), 1);
+        assert_eq!(found("api/keys.rs", "use crate::api::etag::Tagged;"), 0);
+        assert_eq!(found("router.rs", "use crate::api::keys;\nuse rpcgate_dashboard::with_pages;"), 0);
+        let test = "#[cfg(test)]\nmod tests { use crate::api::keys::tests::key; }";
+        assert_eq!(found("command/key.rs", test), 0);
     }
 
     #[test]
@@ -360,17 +352,17 @@ mod tests {
         let orm = |source: &Source| stray_library(source, &["sea_orm"], "store");
         let redis = |source: &Source| stray_library(source, &["redis"], "redis");
         assert_eq!(
-            found(orm, "rpcgate-admin/src/management/action/keys.rs", "use sea_orm::{Set, Value};"),
+            found(orm, "rpcgate-admin/management/src/action/keys.rs", "use sea_orm::{Set, Value};"),
             2
         );
         assert_eq!(
-            found(orm, "rpcgate-admin/src/management/action/keys.rs", "fn f(x: sea_orm::Value) {}"),
+            found(orm, "rpcgate-admin/management/src/action/keys.rs", "fn f(x: sea_orm::Value) {}"),
             1
         );
         assert_eq!(
             found(
                 orm,
-                "rpcgate-admin/src/management/action/keys.rs",
+                "rpcgate-admin/management/src/action/keys.rs",
                 "// sea_orm::Set\nfn f() { \"sea_orm::Set\"; }"
             ),
             0

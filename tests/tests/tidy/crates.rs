@@ -18,6 +18,28 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("rpcgate-store", &["rpcgate-core", "rpcgate-config"]),
     ("rpcgate-process", &["rpcgate-core", "rpcgate-config", "rpcgate-layers", "rpcgate-chains"]),
     (
+        "rpcgate-management",
+        &[
+            "rpcgate-core",
+            "rpcgate-config",
+            "rpcgate-layers",
+            "rpcgate-chains",
+            "rpcgate-store",
+            "rpcgate-process",
+        ],
+    ),
+    (
+        "rpcgate-dashboard",
+        &[
+            "rpcgate-core",
+            "rpcgate-config",
+            "rpcgate-layers",
+            "rpcgate-chains",
+            "rpcgate-store",
+            "rpcgate-management",
+        ],
+    ),
+    (
         "rpcgate-admin",
         &[
             "rpcgate-core",
@@ -26,6 +48,8 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "rpcgate-chains",
             "rpcgate-store",
             "rpcgate-process",
+            "rpcgate-management",
+            "rpcgate-dashboard",
         ],
     ),
     (
@@ -39,6 +63,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "rpcgate-store",
             "rpcgate-process",
             "rpcgate-import",
+            "rpcgate-management",
             "rpcgate-admin",
         ],
     ),
@@ -54,6 +79,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "rpcgate-store",
             "rpcgate-process",
             "rpcgate-server",
+            "rpcgate-management",
             "rpcgate-admin",
         ],
     ),
@@ -174,9 +200,12 @@ fn only_for_the_demo(metadata: &Value) -> Vec<String> {
     let server = items(metadata, "packages").filter(|package| text(package, "name") == "rpcgate-server");
     server
         .flat_map(|package| items(package, "dependencies"))
-        .filter(|dependency| text(dependency, "name") == "rpcgate-admin" && text(dependency, "kind") != "dev")
+        .filter(|dependency| {
+            let is_management = ["rpcgate-admin", "rpcgate-management"].contains(&text(dependency, "name"));
+            is_management && text(dependency, "kind") != "dev"
+        })
         .filter(|dependency| dependency["optional"] != true)
-        .map(|dependency| format!("rpcgate-server always needs rpcgate-admin: {dependency}"))
+        .map(|dependency| format!("rpcgate-server always needs the management: {dependency}"))
         .collect()
 }
 
@@ -232,7 +261,7 @@ fn own_words(path: &str, manifest: &Table) -> Vec<String> {
 fn crates_know_each_other_in_one_direction() {
     none(
         &wrong_directions(&metadata()),
-        "Core depends on none of ours; config, layers and chains on core; store and process on these; admin and server on all.",
+        "Core depends on none of ours; config, layers and chains on core; store and process on these; management on these, the dashboard and admin on management; the server on all.",
     );
 }
 
@@ -248,7 +277,7 @@ fn core_and_configuration_need_no_input_or_output() {
 fn the_server_needs_the_management_side_only_for_its_demo() {
     none(
         &only_for_the_demo(&metadata()),
-        "What both binaries need belongs in rpcgate-process; rpcgate-admin is a dependency of the feature `demo`.",
+        "What both binaries need belongs in rpcgate-process; rpcgate-admin and rpcgate-management are dependencies of the feature `demo`.",
     );
 }
 

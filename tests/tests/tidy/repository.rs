@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_source_that_does_not_exist_is_found() {
-        let paths = names(&["rpcgate-core/src/plan/table.rs", "rpcgate-admin/templates/key.html"]);
+        let paths = names(&["rpcgate-core/src/plan/table.rs", "rpcgate-admin/dashboard/templates/key.html"]);
         let found = |text: &str| {
             let document = File { path: "docs/a.md".to_owned(), text: Some(text.to_owned()) };
             missing_sources(&document, &paths)

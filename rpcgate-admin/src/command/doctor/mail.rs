@@ -2,7 +2,7 @@
 
 use super::examination::Examination;
 use super::finding::{CheckGroup, Finding};
-use crate::management::mail::{MailError, Mailer};
+use rpcgate_management::mail::{MailError, Mailer};
 
 const CHECK: CheckGroup = CheckGroup::Mail;
 

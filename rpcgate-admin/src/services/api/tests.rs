@@ -1,7 +1,7 @@
 //! Tests of the API over real sockets.
 
 use super::*;
-use crate::management::app_state::tests::Site;
+use crate::testing::Site;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Empty};

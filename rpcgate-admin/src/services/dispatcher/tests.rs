@@ -1,14 +1,14 @@
 //! Tests of the dispatcher with receivers on sockets.
 
 use super::*;
-use crate::management::action::webhook_failures::notify_of_withheld;
-use crate::management::app_state::tests::{NOON, Site, Visitor};
-use crate::management::egress::tests::secure::SecureReceiver;
-use crate::management::identity::sealing::SealedFor;
-use crate::management::webhook::signature::{SEALED_SECRET, holds};
+use crate::testing::secure_receiver::SecureReceiver;
+use crate::testing::{NOON, Site, Visitor};
 use parking_lot::Mutex;
 use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_core::plan::Tier;
+use rpcgate_management::action::webhook_failures::notify_of_withheld;
+use rpcgate_management::identity::sealing::SealedFor;
+use rpcgate_management::webhook::signature::{SEALED_SECRET, holds};
 use rpcgate_store::testing::{StoredDelivery, webhook};
 use rpcgate_store::{DeliveryId, NotificationKind, Project, Role, Webhook, fresh_id};
 use std::collections::BTreeMap;

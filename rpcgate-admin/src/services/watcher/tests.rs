@@ -5,7 +5,7 @@ use super::backlog::Backlogs;
 use super::block_watch::{BlockWatch, Then};
 use super::watched_chain::{WatchParts, WatchSettings, WatchedChain};
 use super::*;
-use crate::management::app_state::tests::Site;
+use crate::testing::Site;
 use proptest::prelude::*;
 use rpcgate_config::ChainSettings;
 use rpcgate_core::caller::ProjectId;

@@ -2,7 +2,6 @@
 
 use super::backlog::Backlogs;
 use super::pool_nodes::{ChainNodes, PoolNodes};
-use crate::management::watch_metrics::WatchMetrics;
 use parking_lot::Mutex;
 use rpcgate_config::ChainSettings;
 use rpcgate_core::adapter::Adapter;
@@ -11,6 +10,7 @@ use rpcgate_core::chain::Chain;
 use rpcgate_core::clock::{Clock, Time};
 use rpcgate_core::event::{BlockRef, ChainEvent, SubscriptionIndex};
 use rpcgate_layers::nodes::Pool;
+use rpcgate_management::watch_metrics::WatchMetrics;
 use rpcgate_store::{
     MatchedEvent, MatchedSubscription, Store, StoreError, SubscriptionId, WatchLease, WebhookId,
 };

@@ -2,10 +2,10 @@
 
 use super::account::{remembered, store};
 use super::*;
-use rpcgate_admin::management::gateway_urls::GatewayUrls;
-use rpcgate_admin::management::identity::password::{Password, Passwords};
 use rpcgate_config::LogFormat;
 use rpcgate_core::secret::{KeyHash, shown};
+use rpcgate_management::gateway_urls::GatewayUrls;
+use rpcgate_management::identity::password::{Password, Passwords};
 use rpcgate_process::testing::CapturedLog;
 use rpcgate_store::{Key, Project, Role, Store, Tenant, User, UserId, url_of};
 
