@@ -1,5 +1,5 @@
-//! The pages for people, at the root of the management listener: the HTML interface of the actions, as
-//! [`api`](super::api) is their JSON interface.
+//! The pages for people, at the root of the management listener: the HTML interface of the
+//! [actions](rpcgate_management::action).
 //!
 //! Pages link to each other by relative paths, so that they can be served below a path of the dashboard's host. Only
 //! the registration page needs a script, because the browser has to solve its challenge. `docs/dashboard.md` describes
@@ -77,17 +77,17 @@ mod versions;
 pub(crate) mod view;
 pub(crate) mod webhooks;
 
-/// Returns the value of the cookie `name` that a browser sends, for the fuzz targets in `tests/fuzz`.
-#[cfg(fuzzing)]
-pub fn cookie_value<'h>(headers: &'h http::HeaderMap, name: &str) -> Option<&'h str> {
-    cookies::of_name(headers, name)
-}
-
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
 use rpcgate_management::app_state::AppState;
 use rpcgate_management::routing::get;
 use std::sync::Arc;
+
+/// Returns the value of the cookie `name` that a browser sends, for the fuzz targets in `tests/fuzz`.
+#[cfg(fuzzing)]
+pub fn cookie_value<'h>(headers: &'h http::HeaderMap, name: &str) -> Option<&'h str> {
+    cookies::of_name(headers, name)
+}
 
 fn pages() -> Router<Arc<AppState>> {
     Router::new()

@@ -321,7 +321,7 @@ mod with_passkeys {
     async fn a_passkey_is_added_with_a_name_and_logs_its_user_in_alone() {
         let site = site().await;
         let visitor = site.member(Role::Viewer).await;
-        let (own, mut key) = (secure(&site, &visitor), SoftwareKey::new());
+        let (own, mut key) = (secure(&site, &visitor), SoftwareKey::default());
         let form = get(&site, "/account/security/passkeys/new", &own).await;
         assert!(
             form.text.contains("data-passkey=\"create\"") && form.text.contains("static/passkeys."),
@@ -356,7 +356,7 @@ mod with_passkeys {
     async fn a_passkey_is_given_again_and_removes_itself() {
         let site = site().await;
         let visitor = site.member(Role::Viewer).await;
-        let (own, mut key) = (secure(&site, &visitor), SoftwareKey::new());
+        let (own, mut key) = (secure(&site, &visitor), SoftwareKey::default());
         assert_eq!(added(&site, &own, &mut key, "Telephone").await.status, StatusCode::OK);
         site.clock.advance(RECENT);
         let led = get(&site, "/account/security/passkeys/new", &own).await;
@@ -408,7 +408,7 @@ mod with_passkeys {
         const PASSWORD: &str = "correct horse battery staple";
         let site = site().await;
         let visitor = site.member(Role::Viewer).await;
-        let (own, mut key) = (secure(&site, &visitor), SoftwareKey::new());
+        let (own, mut key) = (secure(&site, &visitor), SoftwareKey::default());
         choose_password(&site, &visitor, PASSWORD).await;
         assert_eq!(added(&site, &own, &mut key, "Telephone").await.status, StatusCode::OK);
         let login = [("email", visitor.user.email.as_str()), ("password", PASSWORD), ("next", "account")];

@@ -107,17 +107,12 @@ impl UserValidationMethod for ApprovingUser {
 }
 
 /// A browser with an authenticator that holds one passkey.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct SoftwareKey {
     held: Option<Passkey>,
 }
 
 impl SoftwareKey {
-    /// Returns an authenticator without a passkey.
-    pub fn new() -> Self {
-        SoftwareKey { held: None }
-    }
-
     /// Returns the browser's answer to options to create a passkey.
     pub async fn make(&mut self, options: &Value) -> Value {
         let options: CredentialCreationOptions = serde_json::from_value(options.clone()).unwrap();

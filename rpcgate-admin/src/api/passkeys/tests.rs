@@ -69,7 +69,7 @@ async fn register_key(site: &Site, token: &str, key: &mut SoftwareKey, factor: V
 
 /// Returns the access token of an account with a passkey, the key, and the recovery codes.
 async fn account_with_key(site: &Site) -> (String, SoftwareKey, Vec<String>) {
-    let (token, mut key) = (account(site).await, SoftwareKey::new());
+    let (token, mut key) = (account(site).await, SoftwareKey::default());
     let added = register_key(site, &token, &mut key, json!({})).await;
     assert_eq!(added.status, StatusCode::CREATED, "{}", added.body);
     (token, key, recovery_codes(&added))
@@ -108,7 +108,7 @@ async fn a_passkey_is_added_and_logs_its_user_in_without_a_password() {
     let site = site().await;
     let token = account(&site).await;
     let (other, _) = tokens(&site, EMAIL).await;
-    let mut key = SoftwareKey::new();
+    let mut key = SoftwareKey::default();
     let added = register_key(&site, &token, &mut key, json!({})).await;
     assert_eq!(added.status, StatusCode::CREATED, "{}", added.body);
     assert_eq!(recovery_codes(&added).len(), 10);
@@ -267,7 +267,7 @@ async fn a_further_passkey_needs_a_factor_and_a_user_may_have_several() {
     );
     let wrong = json!({"recovery_code": "0000-0000-0000-0000"});
     assert_eq!(call(&site, Some(&token), "register/start", wrong).await.status, StatusCode::FORBIDDEN);
-    let mut second = SoftwareKey::new();
+    let mut second = SoftwareKey::default();
     let factor = json!({"recovery_code": recovery[0]});
     let added = register_key(&site, &token, &mut second, factor).await;
     assert_eq!(added.status, StatusCode::CREATED, "{}", added.body);
@@ -319,7 +319,7 @@ async fn a_user_has_at_most_twenty_passkeys_and_each_credential_one_owner() {
         site.app.store.add_passkey(&added, now, session, &[], &entry).await.unwrap();
     }
     let factor = json!({"recovery_code": recovery[0]});
-    let full = register_key(&site, &token, &mut SoftwareKey::new(), factor).await;
+    let full = register_key(&site, &token, &mut SoftwareKey::default(), factor).await;
     assert_eq!(reported(&full), (StatusCode::CONFLICT, "a user may have at most 20 passkeys"));
     assert_eq!(log_in(&site, &mut key).await.status, StatusCode::OK);
 }
@@ -440,10 +440,10 @@ async fn a_malformed_passkey_response_is_refused_before_the_ceremony_is_used() {
 #[tokio::test]
 async fn a_registration_that_began_before_another_factor_was_added_adds_no_passkey() {
     let site = site().await;
-    let (token, mut key) = (account(&site).await, SoftwareKey::new());
+    let (token, mut key) = (account(&site).await, SoftwareKey::default());
     let started = call(&site, Some(&token), "register/start", json!({})).await;
     site.clock.advance(Duration::from_secs(1));
-    let added = register_key(&site, &token, &mut SoftwareKey::new(), json!({})).await;
+    let added = register_key(&site, &token, &mut SoftwareKey::default(), json!({})).await;
     assert_eq!(added.status, StatusCode::CREATED, "{}", added.body);
     let credential = key.make(&started.body["options"]).await;
     let form = json!({"ceremony": started.body["ceremony"], "credential": credential, "name": "Late"});

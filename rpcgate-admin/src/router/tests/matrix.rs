@@ -628,11 +628,11 @@ impl Matrix {
         let (mut ceremony, mut credential) = (String::new(), Value::Null);
         match id {
             "finish_passkey_registration" => {
-                let (started, made) = made_key(&self.site, own.user(), &mut SoftwareKey::new()).await;
+                let (started, made) = made_key(&self.site, own.user(), &mut SoftwareKey::default()).await;
                 (ceremony, credential) = (started, made);
             }
             "finish_passkey_login" | "remove_passkey" | "start_passkey_factor" => {
-                let mut key = SoftwareKey::new();
+                let mut key = SoftwareKey::default();
                 own.passkey = added_key(&self.site, &own.caller.visitor, &mut key).await;
                 let app = &self.site.app;
                 let started =
