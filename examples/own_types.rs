@@ -45,7 +45,8 @@ fn press(clock: Arc<dyn Clock>) -> impl Service<Order, Response = Slip, Error = 
 
 #[tokio::main]
 async fn main() -> Result<(), Infallible> {
-    let (press, ann) = (press(Arc::new(SystemClock::new())), Arc::new(Caller::of(1, Plan::of(Tier::Free))));
+    let press = press(Arc::new(SystemClock::new()));
+    let ann = Arc::new(Caller::of(1, Plan::of(Tier::Free)));
     for year in 1990..2001 {
         let Slip(text, wait, _) = press.clone().oneshot(Order(ann.clone(), year, year < 1997)).await?;
         println!("{text} {}", wait.map(|seconds| format!("Retry after {seconds} s.")).unwrap_or_default());
@@ -62,8 +63,10 @@ mod tests {
     async fn a_seventh_full_report_and_an_eleventh_report_are_refused_in_the_orders_own_words() {
         let clock = Arc::new(ManualClock::at(Time::from_secs(1_800_000_020)));
         let press = press(clock.clone());
-        let (ann, ben) = (Caller::of(1, Plan::of(Tier::Free)), Caller::of(2, Plan::of(Tier::Premium)));
-        let (ann, ben) = (Arc::new(ann), Arc::new(ben));
+        let ann = Caller::of(1, Plan::of(Tier::Free));
+        let ben = Caller::of(2, Plan::of(Tier::Premium));
+        let ann = Arc::new(ann);
+        let ben = Arc::new(ben);
         let order = async |user: &Arc<Caller>, is_full| {
             let Ok(Slip(text, wait, windows)) =
                 press.clone().oneshot(Order(user.clone(), 1999, is_full)).await;

@@ -25,7 +25,8 @@ fn app(
         .usage_sink(sink)
         .stream_limits(StreamLimits::default().with_calls_per_second(50))
         .build()?;
-    let (handle, counted) = (gateway.handle(), gateway.handle());
+    let handle = gateway.handle();
+    let counted = gateway.handle();
     let count = move || async move { format!("{} streams are open\n", counted.open_streams()) };
     Ok((Router::new().route("/", get(count)).fallback_service(gateway), handle))
 }

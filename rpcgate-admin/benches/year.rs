@@ -137,7 +137,8 @@ fn hour(number: u64, dice: &mut Dice) -> Vec<Rollup> {
 
 /// Returns the block with the single requests of an hour. Its bytes are not read here.
 fn block(number: u64) -> Block {
-    let (from, to) = (Time::from_secs(number * HOUR), Time::from_secs(number * HOUR + 3_599));
+    let from = Time::from_secs(number * HOUR);
+    let to = Time::from_secs(number * HOUR + 3_599);
     let keys = (0..PROJECTS).flat_map(|at| (0..KEYS).map(move |each| (at, each)));
     let keys = keys.map(|(at, each)| BlockKey {
         tenant: TENANT,
@@ -210,7 +211,9 @@ async fn fill(app: &AppState) {
             app.store.create_key(&key, created_at).await.unwrap();
         }
     }
-    let (mut dice, mut rows, mut segment) = (Dice(1), 0, 0);
+    let mut dice = Dice(1);
+    let mut rows = 0;
+    let mut segment = 0;
     for number in LAST_HOUR + 1 - HOURS..=LAST_HOUR {
         let rollups = hour(number, &mut dice);
         rows += rollups.len();
@@ -257,7 +260,8 @@ async fn first_byte(app: &AppState, router: &Router, path: &str) -> usize {
 fn pages(c: &mut Criterion) {
     let runtime = Runtime::new().unwrap();
     let home = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let (making, made) = (home.join("year-bench.part"), home.join("year-bench"));
+    let making = home.join("year-bench.part");
+    let made = home.join("year-bench");
     let clock = Arc::new(ManualClock::at(now()));
     if !made.exists() {
         let _ = fs::remove_dir_all(&making);

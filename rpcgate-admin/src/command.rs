@@ -77,7 +77,8 @@ pub fn execute(cli: &AdminCli) -> ExitCode {
         }
         AdminCommand::Run(args) => on_runtime(run::execute(&args.file.config, &args.roles)),
         AdminCommand::Operator { command: OperatorCommand::Create(args) } => {
-            let (mut input, mut out) = (io::stdin().lock(), CommandOutput::stdout());
+            let mut input = io::stdin().lock();
+            let mut out = CommandOutput::stdout();
             let typed = args.password_stdin.then_some(&mut input as &mut dyn io::BufRead);
             on_runtime(operator::create(&args.file.config, &args.email, typed, &mut out))
         }

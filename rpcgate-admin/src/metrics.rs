@@ -68,7 +68,8 @@ pub(crate) fn router(app: &AppState, certificate: Option<Arc<Certificate>>) -> R
     if let Some(certificate) = certificate {
         registry.register_collector(Box::new(CertificateMetrics(certificate)));
     }
-    let (store, clock) = (app.store.clone(), app.clock.clone());
+    let store = app.store.clone();
+    let clock = app.clock.clone();
     let page = Arc::new(Page {
         registry: all,
         database,
@@ -198,12 +199,14 @@ mod tests {
         let made = CertificateParams::new(vec!["a.example".into()]).unwrap().self_signed(&key).unwrap();
         let text = format!("{}{}", key.serialize_pem(), made.pem());
         std::fs::write(dir.path().join("certificate.pem"), text).unwrap();
-        let (mut tls, mut acme) = (AdminTls::default(), AcmeSettings::default());
+        let mut tls = AdminTls::default();
+        let mut acme = AcmeSettings::default();
         (tls.acme, acme.dir) = (true, dir.path().to_owned());
         let paths = CertificatePaths::of_management(&tls, &acme).unwrap();
         let certificate = Some(Arc::new(Certificate::load(&paths).unwrap()));
         let (_, page) = ask(&router(app, certificate), "GET", "/metrics").await;
-        let (mails, attempts) = ("rpcgate_admin_mails_total", "rpcgate_admin_delivery_attempts_total");
+        let mails = "rpcgate_admin_mails_total";
+        let attempts = "rpcgate_admin_delivery_attempts_total";
         let spans = "rpcgate_admin_otlp_spans_total";
         let all = [(mails, "outcome"), (attempts, "outcome"), (spans, "result")];
         let all = all.map(|(name, label)| (name, label, values(&page, name, label)));

@@ -91,7 +91,8 @@ pub fn finished(collected: &OpenApi) -> Value {
 fn explain_codes(schema: &mut Value) {
     let word = |code: &ErrorCode| serde_json::to_value(code).unwrap_or_default();
     let lines = ErrorCode::ALL.iter().map(|code| {
-        let (word, status) = (word(code), code.status().as_u16());
+        let word = word(code);
+        let status = code.status().as_u16();
         format!("- `{}` ({status}): {}", word.as_str().unwrap_or_default(), code.meaning())
     });
     let lines: Vec<_> = lines.collect();

@@ -278,7 +278,8 @@ mod tests {
             assert_eq!(with(&site, &[&good]).await.status, StatusCode::OK, "{good}");
         }
         let good = format!("Bearer {token}");
-        let (basic, alone) = (format!("Basic {token}"), token.as_str());
+        let basic = format!("Basic {token}");
+        let alone = token.as_str();
         let longer = format!("{good}x");
         for (headers, text) in [
             (&[][..], MISSING),
@@ -318,7 +319,8 @@ mod tests {
     #[tokio::test]
     async fn a_user_makes_600_requests_a_minute_and_others_are_not_affected() {
         let site = Site::new().await;
-        let (busy, other) = (site.member(Role::Viewer).await, site.member(Role::Viewer).await);
+        let busy = site.member(Role::Viewer).await;
+        let other = site.member(Role::Viewer).await;
         for _ in 0..600 {
             assert_eq!(plans(&site, &busy).await, StatusCode::OK);
         }
@@ -362,7 +364,8 @@ mod tests {
     #[tokio::test]
     async fn a_session_that_was_ended_is_refused_at_once_and_others_are_not() {
         let site = Site::new().await;
-        let (one, other) = (site.member(Role::Owner).await, site.member(Role::Owner).await);
+        let one = site.member(Role::Owner).await;
+        let other = site.member(Role::Owner).await;
         site.app.store.end_session(one.user.id, one.session).await.unwrap();
         assert_eq!(plans(&site, &one).await, StatusCode::UNAUTHORIZED);
         assert_eq!(plans(&site, &other).await, StatusCode::OK);
@@ -371,7 +374,8 @@ mod tests {
     #[tokio::test]
     async fn a_token_with_the_session_of_another_user_is_refused() {
         let site = Site::new().await;
-        let (one, other) = (site.member(Role::Owner).await, site.operator().await);
+        let one = site.member(Role::Owner).await;
+        let other = site.operator().await;
         let claims = rpcgate_management::identity::token::Claims {
             sub: one.user.id,
             sid: other.session.0,

@@ -194,7 +194,8 @@ impl TracedRequest {
             attributes.push(KeyValue::new("server.address", node.name.host().to_owned()));
             attributes.push(KeyValue::new("server.port", i64::from(node.name.port())));
         }
-        let (parent, times) = (Some(self.trace.context.span), [began, ended.max(began)]);
+        let parent = Some(self.trace.context.span);
+        let times = [began, ended.max(began)];
         let span = span(context, parent, SpanKind::Client, self.name(), times, error);
         Some(SpanData { attributes, ..span })
     }

@@ -87,7 +87,8 @@ impl TestService {
         let app = Arc::new(app.reload(config).unwrap());
         api.serve(&app);
         let janitor = Janitor::start(&app);
-        let (webhooks, gateways) = (None, AtomicUsize::new(0));
+        let webhooks = None;
+        let gateways = AtomicUsize::new(0);
         TestService { setup, clock, app, api, janitor, webhooks, gateways, _traces: traces, folder }
     }
 
@@ -167,7 +168,8 @@ impl TestService {
     /// When that fails.
     pub async fn operator(&self) -> ApiUser {
         let now = self.clock.now();
-        let (id, email) = (UserId(fresh_id(now)), "operator@example.com");
+        let id = UserId(fresh_id(now));
+        let email = "operator@example.com";
         let user = User {
             id,
             tenant: None,
@@ -358,7 +360,8 @@ impl ApiUser {
     /// # Panics
     /// When the status is not 200.
     pub async fn all(&self, path: &str) -> Vec<Value> {
-        let (mut all, mut page) = (Vec::new(), path.to_owned());
+        let mut all = Vec::new();
+        let mut page = path.to_owned();
         loop {
             let reply = self.ask("GET", &page, None).await;
             assert_eq!(reply.status, 200, "{page}: {reply:?}");

@@ -32,7 +32,9 @@ impl AuthenticatorApp {
     /// When it is not base32.
     pub fn typed(secret: &str) -> Self {
         const ALPHABET: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
-        let (mut bytes, mut held, mut bits) = (Vec::new(), 0_u32, 0);
+        let mut bytes = Vec::new();
+        let mut held = 0_u32;
+        let mut bits = 0;
         for letter in secret.trim_end_matches('=').chars() {
             held = (held << 5 | ALPHABET.find(letter).unwrap() as u32) & 0xfff;
             bits += 5;

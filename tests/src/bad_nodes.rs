@@ -107,7 +107,8 @@ pub struct RawRequest {
 impl RawConnection {
     /// Reads the next request; `None` at the end of the connection.
     pub async fn request(&mut self) -> Option<RawRequest> {
-        let (mut target, mut length) = (String::new(), 0);
+        let mut target = String::new();
+        let mut length = 0;
         loop {
             let mut line = String::new();
             if self.stream.read_line(&mut line).await.ok()? == 0 {
@@ -247,7 +248,8 @@ impl TrialResult {
 
 impl fmt::Display for TrialResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (kind, clients) = (self.trial.kind, self.trial.clients);
+        let kind = self.trial.kind;
+        let clients = self.trial.clients;
         write!(f, "{kind:<56} {clients:>7} {:>5} of {:>3} ", self.lost(), self.calls)?;
         for (what, count) in &self.bad {
             let shown: String = what.chars().take(90).collect();

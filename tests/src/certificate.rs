@@ -40,7 +40,8 @@ impl TestCertificate {
     /// Serves TLS with the certificate, also at the gRPC address.
     #[must_use]
     pub fn used_by(&self, setup: Setup) -> Setup {
-        let (cert, secret) = (self.files.path().join("cert.pem"), self.files.path().join("key.pem"));
+        let cert = self.files.path().join("cert.pem");
+        let secret = self.files.path().join("key.pem");
         setup
             .set("gateway", "grpc_listen = \"127.0.0.1:0\"")
             .set("gateway.tls", &format!("cert = {cert:?}"))

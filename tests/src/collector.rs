@@ -129,7 +129,8 @@ impl TraceCollector {
         let addr = incoming.local_addr().unwrap();
         let shared = Arc::<Shared>::default();
         let service = TraceServiceServer::from_arc(shared.clone());
-        let (mut server, is_secure) = (Server::builder(), tls.is_some());
+        let mut server = Server::builder();
+        let is_secure = tls.is_some();
         if let Some(tls) = tls {
             server = server.tls_config(tls).unwrap();
         }

@@ -155,7 +155,8 @@ impl Setup {
     /// # Panics
     /// When it does not start.
     pub async fn start(&self) -> TestGateway {
-        let (clock, sink) = (Arc::new(ManualClock::at(START)), Arc::new(MemoryUsageSink::default()));
+        let clock = Arc::new(ManualClock::at(START));
+        let sink = Arc::new(MemoryUsageSink::default());
         let passing: Arc<dyn Clock> =
             if self.is_in_real_time { Arc::new(SystemClock::new()) } else { clock.clone() };
         let options = StartOptions { clock: passing, sink: Some(sink.clone()), ..self.options.clone() };

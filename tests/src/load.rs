@@ -128,7 +128,9 @@ pub struct Nodes {
 impl Nodes {
     /// Starts the nodes.
     pub async fn start() -> Self {
-        let (evm, utxo, dead) = (Node::evm().await, Node::utxo().await, Node::evm().await);
+        let evm = Node::evm().await;
+        let utxo = Node::utxo().await;
+        let dead = Node::evm().await;
         evm.result("big_call", &format!("\"{}\"", "0".repeat(BIG)));
         for node in [&evm, &utxo] {
             node.answer("broken_call", ScriptedAnswer::Error(r#"{"code":-5,"message":"no"}"#.into()));
@@ -259,7 +261,8 @@ impl Load {
     /// Starts `callers` clients with the key called `default`, each on its own connection. Each has one request in
     /// flight and ends at the first that is not answered.
     pub fn start(addr: SocketAddr, callers: usize, seed: &TestSeed, numbers: &Arc<AtomicU64>) -> Self {
-        let (stop, answered) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
+        let stop = Arc::<AtomicBool>::default();
+        let answered = Arc::<AtomicU64>::default();
         let first = numbers.load(Relaxed);
         let caller = |index: usize| {
             let mix = Mix::new(seed.dice(first + index as u64), numbers.clone());

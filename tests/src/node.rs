@@ -270,7 +270,8 @@ impl Shared {
             body: String::from_utf8_lossy(&body).into_owned(),
             calls: calls(&body),
         };
-        let (probe, asks_network) = (is_probe(&seen.body), asks_network(&seen.target, &seen.body));
+        let probe = is_probe(&seen.body);
+        let asks_network = asks_network(&seen.target, &seen.body);
         if probe {
             *lock(&self.probes) += 1;
         } else if !asks_network {

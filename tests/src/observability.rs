@@ -32,7 +32,8 @@ pub fn mistakes(
     closed: &[(&str, &str, Vec<&str>)],
 ) -> (Vec<String>, usize) {
     let said = Said::read(page);
-    let (mut found, mut compared) = (Vec::new(), 0);
+    let mut found = Vec::new();
+    let mut compared = 0;
     for (place, expression) in expressions() {
         let selectors: Vec<_> = selectors(&expression).into_iter().filter(|one| ours(&one.name)).collect();
         for selector in &selectors {
@@ -55,7 +56,8 @@ pub fn mistakes(
 
 impl Said {
     fn read(page: &str) -> Self {
-        let (mut said, documented) = (Said::default(), documented());
+        let mut said = Said::default();
+        let documented = documented();
         for line in page.lines() {
             if let Some((family, kind)) = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' ')) {
                 let ends: &[&str] = match kind {
@@ -214,7 +216,8 @@ fn grouped(expression: &str) -> Vec<String> {
 
 /// Returns the labels of the metrics in the tables of the documentation, by the names of their series.
 fn documented() -> BTreeMap<String, BTreeSet<String>> {
-    let (mut all, mut before) = (BTreeMap::new(), BTreeSet::new());
+    let mut all = BTreeMap::new();
+    let mut before = BTreeSet::new();
     for line in file("docs/watching.md").lines().filter(|line| line.starts_with("| `")) {
         let cells: Vec<_> = line.split('|').map(str::trim).collect();
         let [_, names, labels, ..] = cells[..] else { continue };

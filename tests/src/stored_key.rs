@@ -42,7 +42,9 @@ impl TestKey {
     pub async fn new(store: &Store, tier: Tier) -> Self {
         let now = SystemClock::new().now();
         let number = RequestId::new(now).0;
-        let (tenant, project, key) = (TenantId(number), ProjectId(number), KeyId(number));
+        let tenant = TenantId(number);
+        let project = ProjectId(number);
+        let key = KeyId(number);
         let made = Tenant::new(tenant, "t", tier, now);
         store.create_tenant(&made).await.unwrap();
         let made = Project::new(project, tenant, "p", now);

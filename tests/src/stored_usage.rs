@@ -90,7 +90,8 @@ impl StoredUsage {
         let ask = ask.grouped(&[Group::Chain, Group::Method]).unwrap().limited(5_000).unwrap();
         let UsageView { rows, totals, truncated, .. } = self.usage.usage(&ask).await.unwrap();
         assert!(!truncated);
-        let (mut sums, mut sum) = (BTreeMap::new(), Metrics::default());
+        let mut sums = BTreeMap::new();
+        let mut sum = Metrics::default();
         for row in rows {
             sum.add(&row.metrics);
             let [Cell::Chain(chain), Cell::Method(method, _)] = row.cells.as_slice() else {

@@ -120,8 +120,10 @@ async fn create(State(app): State<Arc<AppState>>, Proven(page): Proven, fields: 
     };
     match made.await {
         Ok((token, text)) => {
-            let (frame, text) = (page.result_frame(PageSection::Nowhere), Secret::new(text.expose()));
-            let (name, expires_at) = (token.name, token.expires_at);
+            let frame = page.result_frame(PageSection::Nowhere);
+            let text = Secret::new(text.expose());
+            let name = token.name;
+            let expires_at = token.expires_at;
             let created = AccessTokenCreatedPage { frame, name, expires_at, text };
             Ok(shown_once(StatusCode::CREATED, &created))
         }

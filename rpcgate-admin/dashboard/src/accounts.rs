@@ -122,8 +122,12 @@ async fn application(State(app): State<Arc<AppState>>, page: GatePage) -> PageRe
     }
     // The offer is read from the database for anyone, so the API's limit on anonymous requests applies.
     app.limits.anonymous.admit(page.client.address)?;
-    let (name, email, widget) = (String::new(), String::new(), Widget::of(&app));
-    let (frame, problems, offer) = (page.frame, Problems::default(), FreePlanOffer::of(&app).await?);
+    let name = String::new();
+    let email = String::new();
+    let widget = Widget::of(&app);
+    let frame = page.frame;
+    let problems = Problems::default();
+    let offer = FreePlanOffer::of(&app).await?;
     let page = RegisterPage { frame, problems, name, email, widget, offer };
     Ok(with_policy(&app, ok(&page)))
 }
@@ -142,12 +146,16 @@ async fn register(
                 "A mail is on its way to {}. Open the link in it to confirm that the address is yours.",
                 applicant.email
             );
-            let (title, path, label) = ("Look into your mail", "login", "Log in");
+            let title = "Look into your mail";
+            let path = "login";
+            let label = "Log in";
             let notice = Notice { frame: page.result_frame(), title, text, tone: "ok", path, label };
             Ok(shown_once(StatusCode::CREATED, &notice))
         }
         Err(error) => {
-            let (frame, widget, offer) = (page.frame, Widget::of(&app), FreePlanOffer::of(&app).await?);
+            let frame = page.frame;
+            let widget = Widget::of(&app);
+            let offer = FreePlanOffer::of(&app).await?;
             let form = |problems| RegisterPage { frame, problems, name, email, widget, offer };
             rejected(error, LABELS, form).map(|answer| with_policy(&app, answer))
         }

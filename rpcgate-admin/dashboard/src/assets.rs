@@ -90,7 +90,8 @@ pub(crate) async fn get(PathParams(name): PathParams<String>, headers: HeaderMap
     let Some(Served { asset, hash, gzip, .. }) = found else {
         return ActionError::NotFound("path").into_response();
     };
-    let (tag, cache_control) = (format!("\"{}\"", &hash[..32]), cache_control(asset));
+    let tag = format!("\"{}\"", &hash[..32]);
+    let cache_control = cache_control(asset);
     let head = [(ETAG, tag.as_str()), (CACHE_CONTROL, cache_control), (VARY, "accept-encoding")];
     if values(&headers, IF_NONE_MATCH).any(|known| known.trim_start_matches("W/") == tag) {
         return (StatusCode::NOT_MODIFIED, head).into_response();

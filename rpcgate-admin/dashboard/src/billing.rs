@@ -111,8 +111,8 @@ fn by_chain(lines: &[InvoiceLine]) -> Vec<ChainCost> {
 
 /// Returns the total at the end of the period, extrapolated from the total at `now`.
 fn at_this_pace(total: u64, period: &Range<Time>, now: Time) -> u64 {
-    let (passed, whole) =
-        (now.since(period.start).as_secs().max(1), period.end.since(period.start).as_secs());
+    let passed = now.since(period.start).as_secs().max(1);
+    let whole = period.end.since(period.start).as_secs();
     let expected = u128::from(total) * u128::from(whole.max(passed)) / u128::from(passed);
     u64::try_from(expected).unwrap_or(u64::MAX)
 }

@@ -110,8 +110,10 @@ async fn list(
     page.permitted(Permission::Read)?;
     let config = app.config_in_force().await?;
     let urls = GatewayUrls::of(&config);
-    let (entries, conditions) = (chains(&app).await?, conditions(&app).await?);
-    let (all, served) = (entries.len(), entries.iter().filter(|entry| entry.served).count());
+    let entries = chains(&app).await?;
+    let conditions = conditions(&app).await?;
+    let all = entries.len();
+    let served = entries.iter().filter(|entry| entry.served).count();
     let search = query.one("q").to_owned();
     let is_served_only = query.has("served");
     let wanted = search.to_lowercase();
@@ -149,8 +151,10 @@ async fn show(
     let urls = GatewayUrls::of(&config);
     let condition = conditions(&app).await?.get(name.as_str()).copied();
     let listed = methods(&app, name.as_str()).await?;
-    let (all, closed) = (listed.len(), listed.iter().filter(|method| method.is_closed).count());
-    let (search, with_closed) = (query.one("q").to_owned(), query.has("closed"));
+    let all = listed.len();
+    let closed = listed.iter().filter(|method| method.is_closed).count();
+    let search = query.one("q").to_owned();
+    let with_closed = query.has("closed");
     let wanted = search.to_lowercase();
     let shown = |method: &ListedMethod| {
         (with_closed || !method.is_closed) && method.name.to_lowercase().contains(&wanted)

@@ -72,7 +72,8 @@ async fn pay(
     let tenant = page.permitted(Permission::ManageBilling)?;
     match checkouts::begin(&app, &page.actor, tenant, &CheckoutWish::Invoice(number)).await {
         Ok(url) => {
-            let (frame, back) = (page.result_frame(PageSection::Billing), format!("invoices/{number}"));
+            let frame = page.result_frame(PageSection::Billing);
+            let back = format!("invoices/{number}");
             Ok(shown_once(StatusCode::OK, &CheckoutPage::of(frame, format!("Invoice {number}"), url, back)))
         }
         Err(error) => {

@@ -98,7 +98,8 @@ fn to_log_in(parts: &Parts, app: &AppState) -> Response {
     if is_unattended(&parts.headers) {
         return ActionError::Unauthenticated("your session has ended: log in again").into_response();
     }
-    let (root, here) = (root_of(parts.uri.path()), here(parts));
+    let root = root_of(parts.uri.path());
+    let here = here(parts);
     let mut next = below_root(&here);
     // A log-out, a change of the theme and a form of the start page lose nothing.
     let is_lost = !next.is_empty() && !matches!(parts.method, Method::GET | Method::HEAD);

@@ -339,9 +339,12 @@ fn summary(delivery: &Delivery, is_active: bool) -> &'static str {
 async fn show(State(app): State<Arc<AppState>>, page: PageContext, Id(id): Id<DeliveryId>) -> PageResult {
     page.permitted(Permission::Read)?;
     let whole = deliveries::get(&app, &page.actor, id).await?;
-    let (delivery, webhook) = (whole.delivery.clone(), whole.webhook.clone());
-    let (block_num, block_hash) = (whole.event.block_num, whole.event.block_hash.clone());
-    let (attempts, body_bytes) = (whole.attempts.clone(), whole.event.body.len());
+    let delivery = whole.delivery.clone();
+    let webhook = whole.webhook.clone();
+    let block_num = whole.event.block_num;
+    let block_hash = whole.event.block_hash.clone();
+    let attempts = whole.attempts.clone();
+    let body_bytes = whole.event.body.len();
     let request = WholeDeliveryJson::from(whole).request;
     let lines = request.headers.iter().map(|(name, value)| format!("{name}: {value}"));
     let lines: Vec<_> = std::iter::once(format!("{} {}", request.method, request.url)).chain(lines).collect();

@@ -40,7 +40,8 @@ struct AddressForm {
 
 async fn form(page: PageContext) -> PageResult {
     let before = page.actor.user.email.clone();
-    let (frame, problems) = (page.frame(PageSection::Nowhere), Problems::default());
+    let frame = page.frame(PageSection::Nowhere);
+    let problems = Problems::default();
     Ok(ok(&EmailPage { frame, problems, before, email: String::new() }))
 }
 
@@ -52,7 +53,8 @@ async fn change(
     match emails::request(&app, &page.session, &email, Some(password), &page.client).await {
         Ok(_) => Ok(page.done("", Done::AddressChangeSent)),
         Err(error) => {
-            let (frame, before) = (page.frame(PageSection::Nowhere), page.actor.user.email.clone());
+            let frame = page.frame(PageSection::Nowhere);
+            let before = page.actor.user.email.clone();
             rejected(error, LABELS, |problems| EmailPage { frame, problems, before, email })
         }
     }

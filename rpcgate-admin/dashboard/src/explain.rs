@@ -68,7 +68,8 @@ struct DecisionStep {
 
 impl DecisionStep {
     fn new(name: impl Into<String>, tone: &'static str, answer: impl Into<String>) -> Self {
-        let (name, answer) = (name.into(), answer.into());
+        let name = name.into();
+        let answer = answer.into();
         DecisionStep { name, tone, answer, change: String::new(), span: None, took: "–".into() }
     }
 
@@ -300,8 +301,8 @@ fn steps(explanation: &Explanation, key: &str, tenant: &str) -> Vec<DecisionStep
             explanation.calls.iter().any(|call| call.refusal.is_some()) && shown.before >= shown.limit;
         (quota.tone, quota.answer) =
             if is_full { ("bad", "at the ceiling".into()) } else { ("ok", "under the ceiling".into()) };
-        let (before, after) =
-            (grouped(shown.before.into()), grouped(shown.before.saturating_add(shown.charged).into()));
+        let before = grouped(shown.before.into());
+        let after = grouped(shown.before.saturating_add(shown.charged).into());
         quota.change = format!("{before} → {after} of {}", grouped(shown.limit.into()));
     }
     steps.push(quota);
@@ -338,7 +339,8 @@ fn windows(explanation: &Explanation) -> DecisionStep {
     let mut step = DecisionStep::new(name, tone, format!("{}, {counted}{scaled}", explanation.plan));
     let spans = ["minute", "hour", "day"].into_iter().zip(&explanation.windows);
     let spans = spans.map(|(span, window)| {
-        let (before, after) = (grouped(window.before.into()), grouped(window.after.into()));
+        let before = grouped(window.before.into());
+        let after = grouped(window.after.into());
         format!("{span} {before} → {after} of {}", grouped(window.limit.into()))
     });
     step.change = spans.collect::<Vec<_>>().join(", ");
@@ -496,7 +498,8 @@ mod tests {
 
     /// Stores the explanation as an answer, so that no gateway is asked.
     async fn answered(site: &Site, owner: &Visitor, explanation: &Explanation) -> RequestId {
-        let (tenant, now) = (owner.user.tenant.unwrap(), site.app.now());
+        let tenant = owner.user.tenant.unwrap();
+        let now = site.app.now();
         let request = RequestId::new(now);
         let asked = site.app.store.ask_explanation(request, Some(tenant), now).await.unwrap();
         site.app.store.answer_explanation_request(asked, tenant, explanation).await.unwrap();
@@ -586,7 +589,8 @@ mod tests {
     #[tokio::test]
     async fn each_page_is_for_its_own_readers() {
         let site = Site::new().await;
-        let (owner, operator) = (site.member(Role::Owner).await, site.operator().await);
+        let owner = site.member(Role::Owner).await;
+        let operator = site.operator().await;
         for (visitor, path) in [(&owner, "/operator/explain"), (&operator, "/explain")] {
             let page = get(&site, path, &cookie(&site, visitor)).await;
             assert_eq!(page.status, StatusCode::NOT_FOUND, "{path}");

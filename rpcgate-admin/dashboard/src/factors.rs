@@ -51,7 +51,8 @@ async fn start(page: GatePage) -> PageResult {
 
 /// Completes the log-in with a code of an app, a recovery code or a passkey.
 async fn verify(State(app): State<Arc<AppState>>, page: GatePage, fields: FieldList) -> PageResult {
-    let (token, next) = (fields.one("token").to_owned(), below_root(fields.one("next")).to_owned());
+    let token = fields.one("token").to_owned();
+    let next = below_root(fields.one("next")).to_owned();
     let completed = async {
         app.limits.anonymous.admit(page.client.address)?;
         let is_passkey = fields.has("ceremony");
@@ -66,7 +67,8 @@ async fn verify(State(app): State<Arc<AppState>>, page: GatePage, fields: FieldL
     match completed.await {
         Ok(answer) => Ok(answer),
         Err(error) => {
-            let (frame, has_passkey) = (page.frame, fields.has("passkey"));
+            let frame = page.frame;
+            let has_passkey = fields.has("passkey");
             rejected(error, LABELS, |problems| FactorPage { frame, problems, token, next, has_passkey })
         }
     }

@@ -146,7 +146,8 @@ pub(crate) fn bytes(count: impl Counted, _: &dyn Values) -> Result<String> {
     let count = count.count();
     let scaled = |unit: u128, name: &str| {
         let tenths = (count * 10 + unit / 2) / unit;
-        let (whole, rest) = (tenths / 10, tenths % 10);
+        let whole = tenths / 10;
+        let rest = tenths % 10;
         if whole >= 10 || rest == 0 { format!("{whole} {name}") } else { format!("{whole}.{rest} {name}") }
     };
     Ok(match count {

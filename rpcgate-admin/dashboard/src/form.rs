@@ -117,7 +117,8 @@ impl FieldList {
     /// # Errors
     /// [`ActionError::Invalid`].
     pub(crate) fn confirms(&self, name: &str) -> Result<(), ActionError> {
-        let (typed, shown) = (self.one(TYPED), seen(name));
+        let typed = self.one(TYPED);
+        let shown = seen(name);
         if typed == name.trim() || (!shown.is_empty() && seen(typed) == shown) {
             return Ok(());
         }

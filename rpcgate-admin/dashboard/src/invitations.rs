@@ -43,7 +43,8 @@ struct Acceptance {
 
 /// Handles the link in the mail.
 async fn link(page: GatePage, QueryFields(query): QueryFields) -> PageResult {
-    let (token, name) = (query.one("token").to_owned(), String::new());
+    let token = query.one("token").to_owned();
+    let name = String::new();
     Ok(ok(&InvitationPage { frame: page.frame, problems: Problems::default(), token, name }))
 }
 
@@ -56,7 +57,9 @@ async fn accept(
         Ok(applicant) => {
             let text =
                 format!("You can log in with {} and the password that you have chosen.", applicant.email);
-            let (title, path, label) = ("Your account is ready", "login", "Log in");
+            let title = "Your account is ready";
+            let path = "login";
+            let label = "Log in";
             let notice = Notice { frame: page.result_frame(), title, text, tone: "ok", path, label };
             Ok(shown_once(StatusCode::CREATED, &notice))
         }

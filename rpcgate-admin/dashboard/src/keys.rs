@@ -168,7 +168,8 @@ async fn project_page(
     id: ProjectId,
     query: &FieldList,
 ) -> Result<ProjectPage, ActionError> {
-    let (project, now) = (projects::get(app, &page.actor, id).await?, app.now());
+    let project = projects::get(app, &page.actor, id).await?;
+    let now = app.now();
     let text = id.to_string();
     let params = Params { project_id: Some(&text), ..Params::default() };
     // Keys can be created and revoked while usage cannot be read.
@@ -176,7 +177,8 @@ async fn project_page(
     let mut by_key = if_readable(by_key(app, project.tenant, id).await)?.unwrap_or_default();
     let (usable, ended): (Vec<_>, Vec<_>) =
         keys::list(app, &page.actor, id).await?.into_iter().partition(|key| is_usable(key, now));
-    let (usable_number, ended_number) = (usable.len(), ended.len());
+    let usable_number = usable.len();
+    let ended_number = ended.len();
     let is_ended = query.one("show") == "ended";
     let mut of_kind = if is_ended { ended } else { usable };
     if is_ended {
@@ -365,7 +367,8 @@ impl Confirmed for KeyRevocation {
 
     fn question(&self, page: &PageContext) -> ConfirmQuestion {
         let KeyRevocation { project, key, recent } = self;
-        let (name, back) = (name_of(key), format!("projects/{}", project.id));
+        let name = name_of(key);
+        let back = format!("projects/{}", project.id);
         let frame = page.frame(PageSection::Projects);
         ConfirmQuestion::new(frame, format!("Revoke {name}?"), "Revoke the key", back.as_str())
             .crumb("Projects", "projects")

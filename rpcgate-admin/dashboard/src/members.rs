@@ -137,8 +137,8 @@ async fn again(app: &AppState, page: &PageContext, error: ActionError, fields: &
         return Ok(step_up);
     }
     let team = team(app, page).await?;
-    let (email, role) =
-        (fields.one("email").to_owned(), fields.filled("role").unwrap_or(&team.role).to_owned());
+    let email = fields.one("email").to_owned();
+    let role = fields.filled("role").unwrap_or(&team.role).to_owned();
     rejected(error, LABELS, |problems| TeamPage { problems, email, role, ..team })
 }
 

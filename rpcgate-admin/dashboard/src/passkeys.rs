@@ -67,7 +67,8 @@ fn begun(started: Result<StartedCeremony, ActionError>) -> Response {
 }
 
 async fn form(Proven(page): Proven) -> PageResult {
-    let (frame, problems) = (page.frame(PageSection::Nowhere), Problems::default());
+    let frame = page.frame(PageSection::Nowhere);
+    let problems = Problems::default();
     Ok(ok(&NewPasskeyPage { frame, problems, name: String::new() }))
 }
 
@@ -78,7 +79,8 @@ async fn start(State(app): State<Arc<AppState>>, page: PageContext, _: FieldList
 
 /// Adds a passkey. With the user's first factor, the recovery codes are shown.
 async fn finish(State(app): State<Arc<AppState>>, Proven(page): Proven, fields: FieldList) -> PageResult {
-    let (ceremony, name) = (fields.one("ceremony"), fields.one("name").to_owned());
+    let ceremony = fields.one("ceremony");
+    let name = fields.one("name").to_owned();
     let added = async {
         let answer = RegistrationAnswer::read(credential(&fields)?)?;
         passkeys::finish_registration(&app, &page.session, &page.actor, ceremony, &answer, &name).await
@@ -153,7 +155,9 @@ async fn log_in(State(app): State<Arc<AppState>>, page: GatePage, fields: FieldL
         Ok(answer) => Ok(answer),
         Err(error) => rejected(error, &[], |problems| {
             let text = problems.all().first().map(|problem| problem.text.clone()).unwrap_or_default();
-            let (title, path, label) = ("Not logged in", "login", "Log in another way");
+            let title = "Not logged in";
+            let path = "login";
+            let label = "Log in another way";
             Notice { frame: page.frame, title, text, tone: "bad", path, label }
         }),
     }

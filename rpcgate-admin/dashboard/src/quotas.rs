@@ -60,7 +60,8 @@ struct QuotaMeters {
 
 impl QuotaMeters {
     fn of(current: &CurrentUsage, quota: &ProjectQuota) -> Self {
-        let (rolling, month) = (current.rolling.billable_units, current.month.billable_units);
+        let rolling = current.rolling.billable_units;
+        let month = current.month.billable_units;
         let rolling = LimitMeter::new("Compute Units in 24 hours", rolling, Some(quota.cu_per_day));
         let month = LimitMeter::new("Compute Units this month", month, quota.cu_per_month);
         QuotaMeters {

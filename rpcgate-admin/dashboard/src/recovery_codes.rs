@@ -51,7 +51,8 @@ impl Confirmed for CodeRenewal {
     async fn act(self, ConfirmRequest { app, page, fields }: ConfirmRequest<'_>) -> PageResult {
         let given = factor_fields::of_form(fields, factor_fields::CODE)?;
         let codes = recovery_codes::renew(app, &page.session, &given, &page.client).await?;
-        let (frame, what) = (page.result_frame(PageSection::Nowhere), "Your earlier codes are invalid now.");
+        let frame = page.result_frame(PageSection::Nowhere);
+        let what = "Your earlier codes are invalid now.";
         Ok(shown_once(StatusCode::OK, &RecoveryCodesPage { frame, what, codes }))
     }
 }

@@ -72,7 +72,8 @@ const FORMS: &[(&str, usize)] = &[
 /// itself.
 pub(super) fn page_of_form(path: &str) -> Option<&str> {
     let is_at = |pattern: &str| {
-        let (mut parts, mut pattern) = (path.split('/'), pattern.split('/'));
+        let mut parts = path.split('/');
+        let mut pattern = pattern.split('/');
         loop {
             match (parts.next(), pattern.next()) {
                 (None, None) => return true,

@@ -83,7 +83,9 @@ async fn forgot(
             let text = format!(
                 "If {email} has an account, a mail is on its way. Open the link in it to choose a new password."
             );
-            let (title, path, label) = ("Look into your mail", "login", "Log in");
+            let title = "Look into your mail";
+            let path = "login";
+            let label = "Log in";
             let notice = Notice { frame: page.result_frame(), title, text, tone: "ok", path, label };
             Ok(shown_once(StatusCode::ACCEPTED, &notice))
         }

@@ -55,7 +55,9 @@ async fn form(
     if page.session.is_some() {
         return Ok(redirect(&page.frame.root, &next));
     }
-    let (problems, email, takes_passkeys) = (Problems::default(), String::new(), takes_passkeys(&app));
+    let problems = Problems::default();
+    let email = String::new();
+    let takes_passkeys = takes_passkeys(&app);
     Ok(ok(&LoginPage { frame: page.frame, problems, email, next, takes_passkeys }))
 }
 
@@ -81,7 +83,8 @@ async fn login(
     match begun.await {
         Ok(answer) => Ok(answer),
         Err(error) => {
-            let (frame, takes_passkeys) = (page.frame, takes_passkeys(&app));
+            let frame = page.frame;
+            let takes_passkeys = takes_passkeys(&app);
             rejected(error, LABELS, |problems| LoginPage { frame, problems, email, next, takes_passkeys })
         }
     }

@@ -117,7 +117,8 @@ async fn sent(app: &Arc<AppState>, request: Request, next: Next) -> Result<Respo
         }
     };
     parts.extensions.insert(run);
-    let (app, request) = (app.clone(), Request::from_parts(parts, body));
+    let app = app.clone();
+    let request = Request::from_parts(parts, body);
     // The work completes even if the browser disconnects, as it does on a second click. The second request waits for
     // it.
     let work = async move {

@@ -236,7 +236,8 @@ impl Confirmed for SubscriptionDeletion {
     }
 
     fn question(&self, page: &PageContext) -> ConfirmQuestion {
-        let (webhook, name) = (self.endpoint.id, address(&self.endpoint));
+        let webhook = self.endpoint.id;
+        let name = address(&self.endpoint);
         let SubscriptionLine { kind, chain, filter, .. } = &self.line;
         let of = match filter.is_empty() {
             true => String::new(),

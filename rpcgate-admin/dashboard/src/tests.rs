@@ -262,7 +262,8 @@ fn form_token_of(page: &Page, site: &Site, cookie: &str) -> String {
 #[tokio::test]
 async fn every_entry_of_the_navigation_leads_to_a_page() {
     let site = site().await;
-    let (owner, operator) = (site.member(Role::Owner).await, site.operator().await);
+    let owner = site.member(Role::Owner).await;
+    let operator = site.operator().await;
     for visitor in [&owner, &operator] {
         let own = cookie(&site, visitor);
         let start = get(&site, "/", &own).await;
@@ -606,7 +607,8 @@ async fn unread_notifications_are_on_the_home_page_until_they_are_marked() {
 async fn notifications_that_are_not_about_usage_are_read_while_usage_cannot_be() {
     let site = site().await;
     let owner = site.member(Role::Owner).await;
-    let (tenant, own) = (owner.user.tenant.unwrap(), cookie(&site, &owner));
+    let tenant = owner.user.tenant.unwrap();
+    let own = cookie(&site, &owner);
     use_up(&site, tenant).await;
     raise(&site.app, tenant, NotificationKind::Suspension, "Your organisation is suspended").await.unwrap();
     assert_eq!(unread(&get(&site, "/", &own).await).len(), 3);
@@ -650,7 +652,8 @@ async fn the_newest_of_many_unread_notifications_are_shown() {
 async fn the_frame_counts_unread_notifications_to_99() {
     let site = site().await;
     let owner = site.member(Role::Owner).await;
-    let (tenant, own) = (owner.user.tenant.unwrap(), cookie(&site, &owner));
+    let tenant = owner.user.tenant.unwrap();
+    let own = cookie(&site, &owner);
     use_up(&site, tenant).await;
     let count = async || {
         let page = get(&site, "/account", &own).await;
@@ -717,7 +720,8 @@ async fn a_form_that_is_sent_without_a_session_leads_back_to_its_page() {
 async fn the_frame_names_a_custom_plan() {
     let site = site().await;
     let owner = site.member(Role::Owner).await;
-    let (tenant, own) = (owner.user.tenant.unwrap(), cookie(&site, &owner));
+    let tenant = owner.user.tenant.unwrap();
+    let own = cookie(&site, &owner);
     let badge = async || {
         let page = get(&site, "/account", &own).await;
         let badge = page.text.split("<a class=\"org\"").nth(1).unwrap().split("</a>").next().unwrap();
@@ -1059,7 +1063,8 @@ async fn an_app_is_added_on_the_pages_and_a_required_factor_closes_the_others_un
     assert!(get(&site, "/", &own).await.text.contains("Protect your account"));
     site.app.store.set_requires_factor(tenant, true).await.unwrap();
     for path in ["/", "/email"] {
-        let (status, place) = (StatusCode::SEE_OTHER, "account/security");
+        let status = StatusCode::SEE_OTHER;
+        let place = "account/security";
         assert_eq!(get(&site, path, &own).await.leads_to(), (status, place), "{path}");
     }
     let read = post(&site, "/read-notification", &own, &[("id", "x")]).await;
@@ -1101,7 +1106,8 @@ async fn a_form_without_the_token_of_its_browser_does_nothing() {
     let site = site().await;
     let own = newcomer(&site).await;
     let other = cookie(&site, &site.member(Role::Owner).await);
-    let (theirs, visitors) = (form_token(&site, &other), form_token(&site, ""));
+    let theirs = form_token(&site, &other);
+    let visitors = form_token(&site, "");
     for path in ["/logout", "/confirm-again", "/email", "/account/security/totp", "/read-notification"] {
         let forged: [&[(&str, &str)]; 4] =
             [&[], &[("csrf", "")], &[("csrf", theirs.as_str())], &[("csrf", visitors.as_str())]];
@@ -1271,7 +1277,8 @@ async fn browsers_are_required_to_use_tls_for_a_year() {
 #[tokio::test]
 async fn waiting_work_is_counted_next_to_the_navigation_entries_of_its_operators() {
     let site = Site::new().await;
-    let (owner, operator) = (site.member(Role::Owner).await, site.operator().await);
+    let owner = site.member(Role::Owner).await;
+    let operator = site.operator().await;
     let outsider = site.member(Role::Owner).await;
     // An error page has the frame too, whatever the reader's first page is.
     let menu = async |visitor: &Visitor| {

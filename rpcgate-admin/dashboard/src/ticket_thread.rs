@@ -54,7 +54,8 @@ pub(super) async fn thread(
     page: &PageContext,
     ticket: &SupportTicket,
 ) -> Result<(Vec<ThreadItem>, usize), ActionError> {
-    let (actor, id) = (&page.actor, ticket.id);
+    let actor = &page.actor;
+    let id = ticket.id;
     let members = members::list(app, actor, ticket.tenant).await?.into_iter();
     let names: HashMap<UserId, String> = members
         .map(|member| {

@@ -172,7 +172,8 @@ async fn create(State(app): State<Arc<AppState>>, page: PageContext, fields: Fie
         // The plan is ignored unless the category is a limit increase.
         let plan = fields.filled("plan").filter(|_| category == TicketCategory::LimitIncrease);
         let requested = plan.map(|plan| RequestedPlan::of(plan.to_owned()));
-        let (subject, text) = (fields.one("subject").to_owned(), fields.one("text").to_owned());
+        let subject = fields.one("subject").to_owned();
+        let text = fields.one("text").to_owned();
         tickets::create(&app, &page.actor, NewTicket { category, subject, text, requested }).await
     };
     match written.await {
@@ -224,7 +225,8 @@ pub(super) async fn shown(
 ) -> PageResult {
     let ticket = tickets::get(app, &page.actor, id).await?;
     let (thread, files) = thread(app, page, &ticket).await?;
-    let (frame, text) = (page.frame(PageSection::Support), text.to_owned());
+    let frame = page.frame(PageSection::Support);
+    let text = text.to_owned();
     let whole = |problems| TicketPage { frame, problems, ticket, thread, files, text };
     match error {
         None => Ok(ok(&whole(Problems::default()))),

@@ -58,7 +58,8 @@ async fn redirect(page: PageContext) -> PageResult {
 }
 
 async fn show(Proven(page): Proven) -> PageResult {
-    let (frame, problems) = (page.frame(PageSection::Nowhere), Problems::default());
+    let frame = page.frame(PageSection::Nowhere);
+    let problems = Problems::default();
     Ok(ok(&TotpPage { frame, problems, offered: None, is_begun: false }))
 }
 
@@ -67,7 +68,8 @@ async fn enroll(State(app): State<Arc<AppState>>, Proven(page): Proven, _: Plain
     match totp::enroll(&app, &page.session, &page.client).await {
         Ok(offered) => {
             let frame = page.result_frame(PageSection::Nowhere);
-            let (problems, offered) = (Problems::default(), Some(offered));
+            let problems = Problems::default();
+            let offered = Some(offered);
             Ok(shown_once(StatusCode::OK, &TotpPage { frame, problems, offered, is_begun: true }))
         }
         Err(error) => rejected(error, LABELS, |problems| {

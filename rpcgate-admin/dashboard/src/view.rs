@@ -141,7 +141,8 @@ fn error_page(frame: Frame, error: &ErrorBody) -> Html<String> {
         _ => sentence(&error.error),
     };
     let tone = if error.code == ErrorCode::NotFound { "info" } else { "bad" };
-    let (path, label) = ("./", "Go to the start");
+    let path = "./";
+    let label = "Go to the start";
     let html = if frame.area == Area::Gate {
         Notice { title, text, tone, path, label, frame }.render()
     } else {

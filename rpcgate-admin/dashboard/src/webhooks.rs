@@ -208,7 +208,8 @@ async fn create(
     fields: FieldList,
 ) -> PageResult {
     page.permitted(Permission::ManageWebhooks)?;
-    let (url, standard_headers) = (fields.one("url").to_owned(), fields.has("standard_headers"));
+    let url = fields.one("url").to_owned();
+    let standard_headers = fields.has("standard_headers");
     let made = async {
         let project = project_field(&fields)?;
         let project = project.ok_or_else(|| ActionError::field("project_id", "choose a project"))?;
@@ -300,8 +301,9 @@ async fn save(
 ) -> PageResult {
     page.permitted(Permission::ManageWebhooks)?;
     let webhook = webhooks::get(&app, &page.actor, id).await?;
-    let (url, active, standard_headers) =
-        (fields.one("url").to_owned(), fields.has("active"), fields.has("standard_headers"));
+    let url = fields.one("url").to_owned();
+    let active = fields.has("active");
+    let standard_headers = fields.has("standard_headers");
     // Only changed values are sent, so that the audit log shows what changed.
     let change = WebhookChange {
         url: Some(url.clone()).filter(|url| *url != webhook.url),
@@ -440,7 +442,8 @@ impl Confirmed for WebhookDeletion {
 
     fn question(&self, page: &PageContext) -> ConfirmQuestion {
         let WebhookDeletion { version, webhook, health } = self;
-        let (name, back) = (address(webhook), format!("webhooks/{}/settings", webhook.id));
+        let name = address(webhook);
+        let back = format!("webhooks/{}/settings", webhook.id);
         let made = health.delivered + health.failed;
         let in_use = format!(
             "This endpoint is in use: {} of {} deliveries of the last 24 hours have arrived.",

@@ -140,7 +140,9 @@ impl AuthSession {
     /// Makes the replacement for a session in a request with a personal access token of `user`.
     pub fn of_token(id: SessionId, user: User) -> Self {
         let user = Arc::new(user);
-        let (factor_at, proved_at, opened_at) = (None, None, None);
+        let factor_at = None;
+        let proved_at = None;
+        let opened_at = None;
         AuthSession { id, user, has_second_factor: false, seen: None, factor_at, proved_at, opened_at }
     }
 
@@ -168,7 +170,8 @@ impl AuthSession {
 
     /// Records that `client` uses the session, so that its user can recognise it. An error does not fail the request.
     pub async fn note_use(&self, app: &AppState, client: &Client) {
-        let (now, address) = (app.now(), client.address.to_string());
+        let now = app.now();
+        let address = client.address.to_string();
         let Some((seen_at, seen_address)) = &self.seen else { return };
         if now.since(*seen_at) < SEEN_INTERVAL && **seen_address == *address {
             return;

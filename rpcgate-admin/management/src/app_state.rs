@@ -144,7 +144,8 @@ impl AppState {
     pub fn open(config: Config, clock: Arc<dyn Clock>) -> BoxFuture<'static, Result<Self, AppStateError>> {
         Box::pin(async move {
             let configured = Configured::of(&config, &clock)?;
-            let (url, migrate) = (config.database.url(), config.database.migrate);
+            let url = config.database.url();
+            let migrate = config.database.migrate;
             let store = Store::open(url, migrate).await?.with_plans(config.plans.clone());
             let usage = UsageStore::open(url, migrate).await?;
             let limits = Arc::new(RequestLimits::new(config.admin.auth_per_minute, &clock));
@@ -160,7 +161,8 @@ impl AppState {
     /// Those of [`AppState::open`].
     pub fn reload(&self, config: Config) -> Result<Self, AppStateError> {
         let configured = Configured::of(&config, &self.clock)?;
-        let (usage, clock) = (self.usage.clone(), self.clock.clone());
+        let usage = self.usage.clone();
+        let clock = self.clock.clone();
         let store = self.store.clone().with_plans(config.plans.clone());
         let per_minute = config.admin.auth_per_minute;
         let limits = if per_minute == self.settings.auth_per_minute {
@@ -170,7 +172,8 @@ impl AppState {
         };
         let app = configured.into_app_state(store, usage, clock, config, self.passwords.clone(), limits);
         let mails = app.mails.clone().replacing(&self.mails);
-        let (deliveries, watch_metrics) = (self.deliveries.clone(), self.watch_metrics.clone());
+        let deliveries = self.deliveries.clone();
+        let watch_metrics = self.watch_metrics.clone();
         Ok(AppState {
             cleanup_failures: self.cleanup_failures.clone(),
             requests: self.requests.clone(),

@@ -85,7 +85,9 @@ pub async fn read_file(
     max: usize,
     mut digest: Option<&mut Context>,
 ) -> Result<Bytes, ActionError> {
-    let (mut body, mut file, begin) = (Limited::new(body, max), BytesMut::new(), Instant::now());
+    let mut body = Limited::new(body, max);
+    let mut file = BytesMut::new();
+    let begin = Instant::now();
     loop {
         // The time by which more bytes must arrive, because of the minimum rate.
         let enough = Duration::from_secs((file.len() / FILE_RATE) as u64).clamp(FILE_GRACE, FILE_TIME);

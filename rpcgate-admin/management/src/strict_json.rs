@@ -254,7 +254,8 @@ fn reworded(message: &str) -> String {
 fn kind(expected: &str) -> Cow<'_, str> {
     match expected {
         "u8" | "u16" | "u32" | "u64" | "usize" | "i8" | "i16" | "i32" | "i64" | "isize" => {
-            let (signed, bits) = (expected.starts_with('i'), expected[1..].parse().unwrap_or(64_u32));
+            let signed = expected.starts_with('i');
+            let bits = expected[1..].parse().unwrap_or(64_u32);
             let max = (1_u128 << (bits - u32::from(signed))) - 1;
             let min = if signed { format!("-{}", max + 1) } else { "0".into() };
             format!("a whole number from {min} to {max}").into()

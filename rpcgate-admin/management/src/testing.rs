@@ -127,7 +127,8 @@ impl<R: SiteRoutes> TestSite<R> {
 
     /// Creates a tenant on the free plan.
     pub async fn tenant(&self) -> TenantId {
-        let (id, created_at) = (TenantId(fresh_id(NOON)), NOON);
+        let id = TenantId(fresh_id(NOON));
+        let created_at = NOON;
         let tenant = Tenant::new(id, "Site", Tier::Free, created_at);
         self.app.store.create_tenant(&tenant).await.unwrap();
         id

@@ -42,7 +42,8 @@ impl AuditQuery {
         let AuditQuery { action, user_id, subject, from, to } = self;
         let user = user_id.map(|id| id.parse()).transpose();
         let user = user.map_err(|_| ActionError::named("user_id", "must be a UUID"))?;
-        let (from, until) = (from.map(|Moment(time)| time), to.map(|Moment(time)| time));
+        let from = from.map(|Moment(time)| time);
+        let until = to.map(|Moment(time)| time);
         Ok(AuditFilter { user, action, subject, from, until })
     }
 }
@@ -80,7 +81,8 @@ pub async fn list(
     Query(query): Query<AuditQuery>,
     headers: HeaderMap,
 ) -> Result<Response, ActionError> {
-    let (filter, before) = (query.filter()?, before(&page)?);
+    let filter = query.filter()?;
+    let before = before(&page)?;
     let entries = action::audit::list(&app, &actor, &filter, before, page.limit).await?;
     Ok(shown(page, entries, &headers))
 }

@@ -36,7 +36,8 @@ pub async fn list(
     Id(webhook): Id<WebhookId>,
     Query(query): Query<DeliveryQuery>,
 ) -> Result<ListPage<DeliveryJson>, ActionError> {
-    let (before, status) = (page.time_cursor()?, query.status.map(Into::into));
+    let before = page.time_cursor()?;
+    let status = query.status.map(Into::into);
     let some = action::deliveries::list(&app, &actor, webhook, status, before, page.limit).await?;
     Ok(page.cut(some, |last| time_cursor(last.created_at, last.id)).map(DeliveryJson::from))
 }

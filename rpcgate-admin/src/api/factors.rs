@@ -36,7 +36,8 @@ pub async fn verify(
     client: Client,
     Body(form): Body<VerifyFactor>,
 ) -> Result<Json<LoggedIn>, ActionError> {
-    let (token, given) = (form.mfa_token.clone(), form.factor().into_given()?);
+    let token = form.mfa_token.clone();
+    let given = form.factor().into_given()?;
     Ok(Json(factors::verify(&app, &token, &given, &client).await?.into()))
 }
 

@@ -41,7 +41,8 @@ mod tests {
     #[tokio::test]
     async fn a_project_has_the_default_until_an_operator_grants_something() {
         let site = Site::new().await;
-        let (store, now) = (&site.app.store, site.app.now());
+        let store = &site.app.store;
+        let now = site.app.now();
         let viewer = site.member(Role::Viewer).await;
         let outsider = site.member(Role::Owner).await;
         let project = Project::new(ProjectId(fresh_id(now)), viewer.user.tenant.unwrap(), "One", now);

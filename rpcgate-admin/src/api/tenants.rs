@@ -28,7 +28,8 @@ pub async fn list(
     page: PageRequest,
     actor: Actor,
 ) -> Result<ListPage<TenantJson>, ActionError> {
-    let (tenants, names) = (action::tenants::list(&app, &actor).await?, PlanNames::read(&app).await?);
+    let tenants = action::tenants::list(&app, &actor).await?;
+    let names = PlanNames::read(&app).await?;
     page.of(tenants.into_iter().map(|tenant| TenantJson::of(tenant, &names)).collect(), false, |one| &one.id)
 }
 

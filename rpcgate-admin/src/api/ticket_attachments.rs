@@ -50,7 +50,9 @@ pub async fn create(
 ) -> Result<Response, ActionError> {
     let is_keyed = has_key(request.headers());
     let permit = action::ticket_attachments::begin(&app, &actor, id, is_keyed).await?;
-    let (name, state, user) = (filename.unwrap_or_default(), app.clone(), actor.user.clone());
+    let name = filename.unwrap_or_default();
+    let state = app.clone();
+    let user = actor.user.clone();
     once_with_file(app, &user, request, MAX_BYTES, async move |run, content: Bytes| {
         let actor = Actor { run, ..actor };
         let file = action::ticket_attachments::create(&state, &actor, id, &name, content).await?;

@@ -33,7 +33,8 @@ pub fn execute(file: &Path, out: &mut dyn Write, messages: &mut dyn Write) -> Re
 /// # Errors
 /// [`Failure::Configuration`], and those of [`compare_with_running`].
 pub async fn against(file: &Path, out: &mut dyn Write) -> Result<ReloadPlan, Failure> {
-    let (config, host) = (configuration(file)?, host_name());
+    let config = configuration(file)?;
+    let host = host_name();
     let place = origin(&host, Some(file));
     let compared = compare_with_running(ConfigProgram::Management, &config, Some(&place), &host, out).await;
     compared.map_err(failure)
@@ -87,7 +88,8 @@ mod tests {
     #[tokio::test]
     async fn a_check_compares_with_the_management_side_of_this_machine() {
         let dir = tempfile::tempdir().unwrap();
-        let (file, url) = (dir.path().join("rpcgate.toml"), url_of(&dir.path().join("rpcgate.db")));
+        let file = dir.path().join("rpcgate.toml");
+        let url = url_of(&dir.path().join("rpcgate.db"));
         let write = |per_minute: u32| {
             let text = format!("[database]\nurl = \"{url}\"\n[admin]\nauth_per_minute = {per_minute}\n");
             std::fs::write(&file, text).unwrap();
@@ -101,7 +103,8 @@ mod tests {
         assert_eq!(check().await.0, Err(1), "a check makes no database");
         let store = Store::open(&url, true).await.unwrap();
         assert_eq!(check().await.0, Err(3), "nothing has run here");
-        let (host, at) = (host_name(), Time::from_secs(1));
+        let host = host_name();
+        let at = Time::from_secs(1);
         let place = origin(&host, Some(&file));
         let scope = ConfigScope::Management(place.clone());
         let config = configuration(&file).unwrap();

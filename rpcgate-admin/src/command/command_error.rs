@@ -94,7 +94,8 @@ mod tests {
     use super::*;
 
     fn reported(error: impl Into<CommandError>, json: bool) -> (u8, String) {
-        let (error, mut out) = (error.into(), Vec::new());
+        let error = error.into();
+        let mut out = Vec::new();
         error.report(json, &mut out).unwrap();
         (error.exit_code(), String::from_utf8(out).unwrap())
     }

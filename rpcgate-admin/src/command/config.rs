@@ -84,7 +84,8 @@ pub(super) async fn execute(console: &mut Console<'_>, command: &ConfigCommand) 
 async fn history(console: &mut Console<'_>, args: &ConfigHistoryArgs) -> Result<(), CommandError> {
     let source = args.of.map(|of| of.name().to_owned());
     let filter = ConfigVersionFilter { source, place: args.place.clone(), host: args.host.clone() };
-    let (mut left, mut before) = (args.length.limit.unwrap_or(u64::MAX), None);
+    let mut left = args.length.limit.unwrap_or(u64::MAX);
+    let mut before = None;
     while left > 0 {
         let page = config_versions::list(&console.app, &filter, before, left.min(PAGE)).await?;
         let Some(last) = page.last() else { break };
@@ -233,7 +234,8 @@ async fn diff(console: &mut Console<'_>, args: &ConfigDiffArgs) -> Result<(), Co
     let program = args.program.into();
     let (from, before) = resolved(console, &one, &other, program).await?;
     let (to, after) = resolved(console, &other, &one, program).await?;
-    let (key, other_key) = (before.key(), after.key());
+    let key = before.key();
+    let other_key = after.key();
     let before = before.lines(other_key.as_deref());
     let key = key.unwrap_or_else(|| before.fingerprint_key.clone());
     let changes = VersionChanges::between(&before, &after.lines(Some(&key)));
@@ -255,7 +257,8 @@ fn print_diff(
     changes: VersionChanges,
 ) -> Result<(), CommandError> {
     if console.printer.is_json() {
-        let (from, to) = (from.to_owned(), to.to_owned());
+        let from = from.to_owned();
+        let to = to.to_owned();
         return Ok(console.printer.json(&Difference { from, to, changes: changes.into() })?);
     }
     for line in unified(from, to, &changes) {
@@ -294,7 +297,8 @@ async fn roll_back(console: &mut Console<'_>, args: &ConfigRollbackArgs) -> Resu
     }
     let version = &listed.version;
     if !version.scope.is_of_operators() {
-        let (number, who) = (version.number, &version.who);
+        let number = version.number;
+        let who = &version.who;
         return Err(Failure::Refused(format!(
             "version {number} is the configuration of a program, which only its machine can change ({who}). Write it to \
              a file with --out FILE, put the secrets where the file has ***, check it there with `check --config FILE \

@@ -97,7 +97,8 @@ fn carry_out(
         let mut out = BufWriter::new(io::stdout().lock());
         let stdin = io::stdin();
         let is_terminal = stdin.is_terminal();
-        let (mut input, mut messages) = (BufReader::new(stdin), io::stderr());
+        let mut input = BufReader::new(stdin);
+        let mut messages = io::stderr();
         let terminal = Terminal { input: &mut input, is_terminal, messages: &mut messages };
         let printer = Printer::new(&mut out, options.json);
         let mut console = Console::new(app.clone(), printer, terminal);
@@ -112,7 +113,8 @@ fn carry_out(
 async fn open(options: &CommandOptions) -> Result<AppState, CommandError> {
     let file = &options.file.config;
     let mut config = configuration(file).map_err(Failure::from)?;
-    let (log_filter, log_format) = (LOG_FILTER.into(), LogFormat::Text);
+    let log_filter = LOG_FILTER.into();
+    let log_format = LogFormat::Text;
     log::install(&Telemetry { log_filter, log_format, ..config.telemetry.clone() })?;
     config.database.migrate = false;
     let app = AppState::open(config, Arc::new(SystemClock::new())).await;
@@ -165,7 +167,8 @@ pub(super) mod tests {
         json: bool,
         command: impl AsyncFnOnce(&mut Console<'_>) -> Result<(), CommandError>,
     ) -> Outcome {
-        let (mut out, mut messages) = (Vec::new(), Vec::new());
+        let mut out = Vec::new();
+        let mut messages = Vec::new();
         let mut input = typed.unwrap_or_default().as_bytes();
         let is_terminal = typed.is_some();
         let terminal = Terminal { input: &mut input, is_terminal, messages: &mut messages };

@@ -19,7 +19,8 @@ impl Printable for ContractJson {
         &[("ID", 36), ("TENANT", 36), ("FROM", 27), ("UNTIL", 27), ("NOTE", 0)];
 
     fn cells(&self) -> Vec<String> {
-        let (from, until) = (self.from.to_string(), or_dash(self.until));
+        let from = self.from.to_string();
+        let until = or_dash(self.until);
         vec![self.id.clone(), self.tenant_id.clone(), from, until, self.note.clone()]
     }
 

@@ -16,7 +16,8 @@ impl Printable for CustomPlanJson {
         &[("ID", 36), ("BASE", 10), ("VISIBILITY", 13), ("CREATED", 27), ("NAME", 0)];
 
     fn cells(&self) -> Vec<String> {
-        let (base, seen) = (Tier::from(self.base_tier).to_string(), visibility(self).to_owned());
+        let base = Tier::from(self.base_tier).to_string();
+        let seen = visibility(self).to_owned();
         vec![self.id.clone(), base, seen, self.created_at.to_string(), self.name.clone()]
     }
 
@@ -53,7 +54,8 @@ pub(super) async fn execute(
         }
         CustomPlanCommand::Show(args) => find::custom_plan(&console.app, &args.plan).await?,
         CustomPlanCommand::Create(args) => {
-            let (name, figures) = (args.name.clone(), args.figures.change().into());
+            let name = args.name.clone();
+            let figures = args.figures.change().into();
             let new = NewCustomPlan { name, base: args.base, is_visible: args.visible, figures };
             custom_plans::create(&console.app, &console.actor(), new).await?
         }

@@ -103,8 +103,11 @@ fn groups(examination: &Examination) -> Vec<RunningGroup> {
             move |_| vec![Finding::failure(group, "check", "ended by itself", "report this with its output")];
         (group, Box::pin(async move { work.await.unwrap_or_else(broken) }))
     };
-    let (of_databases, of_counters) = (examination.clone(), examination.clone());
-    let (of_nodes, of_mail, of_traces) = (examination.clone(), examination.clone(), examination.clone());
+    let of_databases = examination.clone();
+    let of_counters = examination.clone();
+    let of_nodes = examination.clone();
+    let of_mail = examination.clone();
+    let of_traces = examination.clone();
     vec![
         blocking(CheckGroup::Files, files::check),
         blocking(CheckGroup::Limits, limits::check),
@@ -166,7 +169,8 @@ fn print(findings: &[Finding], json: bool, out: &mut dyn Write) -> io::Result<Ve
     }
     let number = |verdict| findings.iter().filter(|finding| finding.verdict == verdict).count();
     if !json {
-        let (failures, warnings) = (number(Verdict::Failure), number(Verdict::Warning));
+        let failures = number(Verdict::Failure);
+        let warnings = number(Verdict::Warning);
         printer.text(&format!("failures: {failures}, warnings: {warnings}"))?;
     }
     Ok(findings.iter().map(|finding| finding.verdict).max().unwrap_or(Verdict::Ok))

@@ -15,7 +15,8 @@ impl Printable for ExplanationJson {
         &[("REQUEST", 36), ("ARRIVED", 24), ("CHAIN", 10), ("TOTAL MS", 10), ("CALLS", 0)];
 
     fn cells(&self) -> Vec<String> {
-        let (id, arrived) = (self.request_id.clone(), self.arrived_at.to_string());
+        let id = self.request_id.clone();
+        let arrived = self.arrived_at.to_string();
         let methods: Vec<_> = self.calls.iter().map(|call| call.method.as_str()).collect();
         vec![id, arrived, self.chain.clone(), self.total_ms.to_string(), methods.join(", ")]
     }
@@ -90,7 +91,8 @@ fn try_line(one: &NodeTryJson) -> String {
     let calls: Vec<_> = one.calls.iter().map(ToString::to_string).collect();
     let address = one.address.as_deref().unwrap_or("its address was changed since");
     let failure = one.failure.as_ref().map(|failure| format!(" ({failure})")).unwrap_or_default();
-    let (began, took) = (or_dash(one.began_ms), or_dash(one.took_ms));
+    let began = or_dash(one.began_ms);
+    let took = or_dash(one.took_ms);
     format!(
         "calls {} to node {} ({address}), chosen as {}: {}{failure}, began at {began} ms, took {took} ms",
         calls.join(", "),
@@ -120,7 +122,8 @@ mod tests {
 
     /// Creates a site with a gateway that remembers a request, and returns the request and its tenant.
     async fn remembered(site: &Site) -> (RequestId, String) {
-        let (request, tenant) = (RequestId::new(site.app.now()), site.tenant().await);
+        let request = RequestId::new(site.app.now());
+        let tenant = site.tenant().await;
         let call = ExplainedCall {
             method: "eth_call".into(),
             outcome: "refused".into(),
@@ -155,7 +158,8 @@ mod tests {
             windows: vec![window.clone(), window.clone(), window],
             ..Explanation::default()
         };
-        let (store, now) = (site.app.store.clone(), site.app.now());
+        let store = site.app.store.clone();
+        let now = site.app.now();
         let report = GatewayReport { id: fresh_id(now), at: now, nodes: Vec::new() };
         store.put_report(&report, &[]).await.unwrap();
         // It is known because it was asked for before.

@@ -157,7 +157,8 @@ mod tests {
         assert!(shown.out.is_empty(), "{shown:?}");
         assert_eq!(run(&site, None, &format!("tenant show {second} --json")).await.json().len(), 1);
 
-        let (one, other) = (project(&site, first, "app").await, project(&site, second, "app").await);
+        let one = project(&site, first, "app").await;
+        let other = project(&site, second, "app").await;
         assert_eq!(run(&site, None, "project show app").await.code, 2);
         let shown = run(&site, None, &format!("project show app --tenant {second} --json")).await;
         assert_eq!(shown.json()[0]["id"], other.to_string());

@@ -14,7 +14,8 @@ use tokio::time::timeout;
 /// [`Failure::Configuration`] for an unusable configuration, [`Failure::Other`] if the API is not healthy.
 pub async fn execute(args: &HealthArgs) -> Result<(), Failure> {
     let admin = configuration(&args.file.config)?.admin;
-    let (addr, proxies) = (local(admin.listen), ProxyPeers::new(&admin.proxy_protocol));
+    let addr = local(admin.listen);
+    let proxies = ProxyPeers::new(&admin.proxy_protocol);
     let stream = async { proxies.introduce(TcpStream::connect(addr).await?).await };
     if !admin.tls.is_served() {
         return ask(addr, args.path(), stream).await;
@@ -83,11 +84,13 @@ mod tests {
     // Shows (Commands and configuration).
     #[tokio::test]
     async fn an_api_with_tls_is_asked_over_tls_and_with_client_auth_a_handshake_suffices() {
-        let (site, dir) = (Site::new().await, tempfile::tempdir().unwrap());
+        let site = Site::new().await;
+        let dir = tempfile::tempdir().unwrap();
         let pair = rcgen::KeyPair::generate().unwrap();
         let params = rcgen::CertificateParams::new(vec!["admin.example".into()]).unwrap();
-        let (cert, key, config) =
-            (dir.path().join("cert.pem"), dir.path().join("key.pem"), dir.path().join("rpcgate.toml"));
+        let cert = dir.path().join("cert.pem");
+        let key = dir.path().join("key.pem");
+        let config = dir.path().join("rpcgate.toml");
         std::fs::write(&cert, params.self_signed(&pair).unwrap().pem()).unwrap();
         std::fs::write(&key, pair.serialize_pem()).unwrap();
         for (clients, ready) in [

@@ -21,8 +21,10 @@ impl Printable for InvoiceSummaryJson {
         &[("NUMBER", 11), ("TENANT", 36), ("MONTH", 7), ("STATUS", 7), ("TOTAL", 14), ("OWED", 0)];
 
     fn cells(&self) -> Vec<String> {
-        let (number, tenant) = (self.number.clone(), self.tenant_id.clone());
-        let (total, owed) = (dollars(self.total_cents), dollars(self.due_cents));
+        let number = self.number.clone();
+        let tenant = self.tenant_id.clone();
+        let total = dollars(self.total_cents);
+        let owed = dollars(self.due_cents);
         vec![number, tenant, month(self), status(self.status).to_owned(), total, owed]
     }
 
@@ -147,11 +149,13 @@ fn number(text: &str) -> Result<InvoiceNumber, CommandError> {
 }
 
 async fn list(console: &mut Console<'_>, args: &InvoiceListArgs) -> Result<(), CommandError> {
-    let (now, tenant) = (console.app.now(), find::tenant_id(&console.app, args.tenant.as_ref()).await?);
+    let now = console.app.now();
+    let tenant = find::tenant_id(&console.app, args.tenant.as_ref()).await?;
     let period = args.month.map(|month| (month.start(), month.end()));
     let state = args.status.map(InvoiceState::from);
     let filter = InvoiceFilter { tenant, period, ..InvoiceState::filter_of(state, now) };
-    let (mut left, mut before) = (args.length.limit.unwrap_or(u64::MAX), None);
+    let mut left = args.length.limit.unwrap_or(u64::MAX);
+    let mut before = None;
     while left > 0 {
         let page = invoices::list(&console.app, filter, before, left.min(MAX)).await?;
         let Some(last) = page.last() else { break };
@@ -175,7 +179,8 @@ async fn settle(
         InvoiceStatus::Open | InvoiceStatus::Paid => format!("Mark invoice {number} as paid ({owed})?"),
     };
     console.confirm(args.confirmation, &question)?;
-    let (actor, note) = (console.actor(), args.note.as_deref());
+    let actor = console.actor();
+    let note = args.note.as_deref();
     let invoice = invoices::settle(&console.app, &actor, number, status, note).await?;
     Ok(console.printer.object(&InvoiceJson::of(invoice, console.app.now()))?)
 }
@@ -200,7 +205,8 @@ mod tests {
     #[tokio::test]
     async fn invoices_are_listed_by_tenant_state_and_month() {
         let site = Site::new().await;
-        let (one, other) = (site.tenant().await, site.tenant().await);
+        let one = site.tenant().await;
+        let other = site.tenant().await;
         let first = issue(&site, one).await;
         let second = issue(&site, other).await;
         assert_eq!(run(&site, None, &format!("invoice void {second} --yes")).await.code, 0);
@@ -208,7 +214,8 @@ mod tests {
             let listed = run(&site, None, &format!("invoice list --json {line}")).await.json();
             listed.iter().map(|invoice| invoice["number"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
         };
-        let (first, second) = (first.to_string(), second.to_string());
+        let first = first.to_string();
+        let second = second.to_string();
         assert_eq!(numbers("").await, [second.clone(), first.clone()]);
         assert_eq!(numbers("--limit 1").await, std::slice::from_ref(&second));
         assert_eq!(numbers(&format!("--tenant {one}")).await, std::slice::from_ref(&first));
@@ -227,7 +234,8 @@ mod tests {
     async fn invoices_are_paid_cancelled_and_credited_once_by_the_rules_of_the_api() {
         let site = Site::new().await;
         let tenant = site.tenant().await;
-        let (first, second) = (issue(&site, tenant).await, issue(&site, site.tenant().await).await);
+        let first = issue(&site, tenant).await;
+        let second = issue(&site, site.tenant().await).await;
         let line = format!("invoice credit {first} --cents 190 --reason discount --yes --json");
         let note = &run(&site, None, &line).await.json()[0];
         assert_eq!((&note["total_cents"], &note["reason"]), (&json!(190), &json!("discount")));

@@ -21,8 +21,11 @@ impl Printable for KeyJson {
         &[("ID", 36), ("PREFIX", 12), ("PROJECT", 36), ("REVOKED", 27), ("EXPIRES", 27), ("DESCRIPTION", 0)];
 
     fn cells(&self) -> Vec<String> {
-        let (revoked, expires) = (or_dash(self.revoked_at), or_dash(self.expires_at));
-        let (id, prefix, project) = (self.id.clone(), self.prefix.clone(), self.project_id.clone());
+        let revoked = or_dash(self.revoked_at);
+        let expires = or_dash(self.expires_at);
+        let id = self.id.clone();
+        let prefix = self.prefix.clone();
+        let project = self.project_id.clone();
         vec![id, prefix, project, revoked, expires, self.description.clone()]
     }
 

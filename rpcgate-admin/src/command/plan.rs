@@ -69,12 +69,14 @@ pub(super) async fn execute(console: &mut Console<'_>, command: &PlanCommand) ->
         PlanCommand::Show(args) => plans::get(&console.app, args.plan.name()).await?,
         PlanCommand::Set(args) => {
             let from = args.from.as_deref().map(|text| time("--from", text)).transpose()?;
-            let (tier, change) = (args.one.plan.name(), args.figures.change());
+            let tier = args.one.plan.name();
+            let change = args.figures.change();
             plans::update(&console.app, &console.actor(), tier, change, from).await?
         }
         PlanCommand::Withdraw(args) => {
             let wrong = |_| CommandError::usage("a change is named by its identifier: see plan show");
-            let (tier, id) = (args.one.plan.name(), args.change.parse().map_err(wrong)?);
+            let tier = args.one.plan.name();
+            let id = args.change.parse().map_err(wrong)?;
             plans::withdraw(&console.app, &console.actor(), tier, id).await?;
             plans::get(&console.app, tier).await?
         }

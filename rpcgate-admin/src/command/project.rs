@@ -37,7 +37,8 @@ impl Printable for QuotaJson {
         &[("PROJECT", 36), ("CU PER DAY", 20), ("CU PER MONTH", 20), ("RPS LIMIT", 20), ("SET", 0)];
 
     fn cells(&self) -> Vec<String> {
-        let (month, rps) = (or_dash(self.cu_per_month), or_dash(self.rps_limit));
+        let month = or_dash(self.cu_per_month);
+        let rps = or_dash(self.rps_limit);
         vec![self.project_id.clone(), self.cu_per_day.to_string(), month, rps, set(self).to_owned()]
     }
 

@@ -71,7 +71,8 @@ struct RunningServices {
 
 impl RunningServices {
     async fn start(config: Config, roles: &[Service], clock: Arc<dyn Clock>) -> Result<Self, Failure> {
-        let (listen, scraped) = (config.admin.listen, config.telemetry.listen);
+        let listen = config.admin.listen;
+        let scraped = config.telemetry.listen;
         let paths = CertificatePaths::of_management(&config.admin.tls, &config.acme)
             .filter(|_| roles.contains(&Service::Api));
         let certificate = paths.map(|paths| Certificate::load(&paths).map(Arc::new)).transpose()?;
@@ -138,7 +139,8 @@ impl RunningServices {
 
     /// Applies all parts of a new configuration that need no restart, and returns the tables that need one.
     fn reload(&self, config: Result<Config, Failure>) -> Result<Vec<&'static str>, Failure> {
-        let (config, old) = (config?, &self.app.settings.config);
+        let config = config?;
+        let old = &self.app.settings.config;
         let pending = ConfigProgram::Management.needs_restart(old, &config);
         let paths = CertificatePaths::of_management(&config.admin.tls, &old.acme);
         let renewed = match (&self.certificate, paths) {
@@ -230,7 +232,8 @@ mod tests {
     #[tokio::test]
     async fn a_secret_that_is_missing_is_a_fault_of_the_configuration() {
         let dir = tempfile::tempdir().unwrap();
-        let (file, database) = (dir.path().join("rpcgate.toml"), dir.path().join("rpcgate.db"));
+        let file = dir.path().join("rpcgate.toml");
+        let database = dir.path().join("rpcgate.db");
         let url = rpcgate_store::url_of(&database);
         let text = format!(
             "[telemetry]\nlog_filter = \"off\"\n[gateway]\nkey_secret = \"0123456789abcdef\"\n[database]\nurl = \"{url}\"\n"
@@ -333,7 +336,8 @@ mod tests {
     // Shows (Commands and configuration).
     #[tokio::test]
     async fn the_certificate_is_loaded_at_the_start_replaced_by_a_reload_and_in_the_metrics() {
-        let (site, dir) = (Site::new().await, tempfile::tempdir().unwrap());
+        let site = Site::new().await;
+        let dir = tempfile::tempdir().unwrap();
         let put = |name: &str| {
             let key = rcgen::KeyPair::generate().unwrap();
             let params = rcgen::CertificateParams::new(vec!["localhost".into()]).unwrap();

@@ -67,7 +67,8 @@ async fn rows(
     window: std::ops::Range<Time>,
     group_by: &str,
 ) -> Result<Option<View>, CommandError> {
-    let (from, to) = (Moment(window.start).to_string(), Moment(window.end).to_string());
+    let from = Moment(window.start).to_string();
+    let to = Moment(window.end).to_string();
     let params = Params {
         from: Some(&from),
         to: Some(&to),

@@ -31,7 +31,8 @@ pub async fn execute(
     out: &mut dyn Write,
     messages: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let (from, to) = (url("--from", &args.from)?, url("--to", &args.to)?);
+    let from = url("--from", &args.from)?;
+    let to = url("--to", &args.to)?;
     let messages = std::cell::RefCell::new(messages);
     let began = |table: &str| {
         // Progress that cannot be shown is no reason to stop.
@@ -94,7 +95,8 @@ mod tests {
     }
 
     async fn run(args: &TransferArgs) -> Result<(String, String), (u8, String)> {
-        let (mut out, mut messages) = (Vec::new(), Vec::new());
+        let mut out = Vec::new();
+        let mut messages = Vec::new();
         let done = execute(args, NOON, &mut out, &mut messages).await;
         let text = |bytes| String::from_utf8(bytes).unwrap();
         done.map(|()| (text(out), text(messages))).map_err(|failure| (failure.code(), failure.to_string()))

@@ -15,7 +15,8 @@ impl Printable for AccountJson {
         &[("ID", 36), ("TENANT", 36), ("ROLE", 9), ("STATUS", 11), ("E-MAIL", 0)];
 
     fn cells(&self) -> Vec<String> {
-        let (role, status) = (self.role.to_owned(), status(self).to_owned());
+        let role = self.role.to_owned();
+        let status = status(self).to_owned();
         vec![self.id.clone(), or_dash(self.tenant_id.as_ref()), role, status, self.email.clone()]
     }
 
@@ -79,7 +80,8 @@ pub(super) async fn execute(console: &mut Console<'_>, command: &UserCommand) ->
 async fn list(console: &mut Console<'_>, args: &UserListArgs) -> Result<(), CommandError> {
     let tenant = find::tenant_id(&console.app, args.tenant.as_ref()).await?;
     let filter = AccountFilter { email: None, tenant };
-    let (mut left, mut after) = (args.length.limit.unwrap_or(u64::MAX), None);
+    let mut left = args.length.limit.unwrap_or(u64::MAX);
+    let mut after = None;
     while left > 0 {
         let page = users::list(&console.app, &filter, after, left.min(MAX)).await?;
         let Some(last) = page.last() else { break };
@@ -114,7 +116,8 @@ mod tests {
     async fn users_are_found_disabled_reset_and_enabled_by_their_address() {
         let site = Site::new().await;
         let owner = site.member(Role::Owner).await;
-        let (email, tenant) = (owner.user.email.clone(), owner.user.tenant.unwrap());
+        let email = owner.user.email.clone();
+        let tenant = owner.user.tenant.unwrap();
         site.operator().await;
         assert_eq!(run(&site, None, "user list --json").await.json().len(), 2);
         assert_eq!(run(&site, None, "user list --json --limit 1").await.json().len(), 1);

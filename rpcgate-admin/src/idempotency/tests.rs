@@ -42,7 +42,8 @@ fn path(visitor: &Visitor) -> String {
 async fn a_request_that_is_sent_again_creates_nothing_and_gets_the_first_answer() {
     let site = Site::new().await;
     let owner = site.member(Role::Owner).await;
-    let (path, one) = (path(&owner), json!({"name": "one"}));
+    let path = path(&owner);
+    let one = json!({"name": "one"});
     let first = post(&site, &owner, &path, "k 1", &one).await;
     assert_eq!(first.status, StatusCode::CREATED);
     assert!(!first.headers.contains_key("idempotency-replayed"));
@@ -70,7 +71,8 @@ async fn a_request_that_is_sent_again_creates_nothing_and_gets_the_first_answer(
 #[tokio::test]
 async fn a_key_belongs_to_a_tenant_and_its_answer_to_the_user_who_asked() {
     let site = Site::new().await;
-    let (owner, outsider) = (site.member(Role::Owner).await, site.member(Role::Owner).await);
+    let owner = site.member(Role::Owner).await;
+    let outsider = site.member(Role::Owner).await;
     let colleague = site.visitor(owner.user.tenant, Role::Admin).await;
     let body = json!({"name": "one"});
     let first = post(&site, &owner, &path(&owner), "k", &body).await;
@@ -129,7 +131,8 @@ async fn a_refused_request_can_be_sent_again_with_its_key() {
 async fn one_of_two_equal_requests_at_once_is_carried_out() {
     let site = Site::new().await;
     let owner = site.member(Role::Owner).await;
-    let (path, body) = (path(&owner), json!({"name": "one"}));
+    let path = path(&owner);
+    let body = json!({"name": "one"});
     for round in 0..3 {
         let key = round.to_string();
         let answers = tokio::join!(
@@ -154,7 +157,8 @@ async fn one_of_two_equal_requests_at_once_is_carried_out() {
 async fn a_client_that_leaves_finds_the_answer_when_it_asks_again() {
     let site = Site::new().await;
     let owner = site.member(Role::Owner).await;
-    let (path, body) = (path(&owner), json!({"name": "one"}));
+    let path = path(&owner);
+    let body = json!({"name": "one"});
     {
         let mut left = Box::pin(post(&site, &owner, &path, "k", &body));
         // Until the project exists, or the request is answered.

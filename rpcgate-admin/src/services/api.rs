@@ -88,7 +88,8 @@ impl Api {
     ) -> io::Result<Self> {
         let acceptor = Acceptor::bind(listen, BACKLOG)?;
         let addr = acceptor.addr();
-        let (cut, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let cut = CancellationToken::new();
+        let tasks = TaskTracker::new();
         let router = Arc::new(ArcSwap::from_pointee(router));
         // Over TLS an answer would need a handshake first.
         let full = if preamble.certificate.is_none() { FULL } else { b"" };

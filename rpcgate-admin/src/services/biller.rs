@@ -62,7 +62,8 @@ mod tests {
     #[tokio::test]
     async fn months_are_closed_while_it_runs_and_as_it_is_configured_now() {
         let site = Site::of("[billing.fees]\npremium = 5000000\n[billing]\nclose_after = \"20d\"\n").await;
-        let (app, tenant) = (&site.app, site.tenant().await);
+        let app = &site.app;
+        let tenant = site.tenant().await;
         let biller = every(Duration::from_millis(1), app);
         let premium = TenantChange { tier: Some(Tier::Premium), ..TenantChange::default() };
         app.store.update_tenant(tenant, &premium, app.now()).await.unwrap();

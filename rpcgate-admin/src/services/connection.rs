@@ -44,10 +44,12 @@ impl Activity {
     /// Waits until the connection has been idle for too long. A connection that is sending an answer is not idle, even
     /// if its client reads slowly, unless the client has stopped reading.
     async fn idle(&self) {
-        let (mut timeout, mut before) = (HEAD_TIMEOUT, (0, 0));
+        let mut timeout = HEAD_TIMEOUT;
+        let mut before = (0, 0);
         loop {
             tokio::time::sleep(timeout).await;
-            let (begun, written) = (self.begun.load(Relaxed), self.written.load(Relaxed));
+            let begun = self.begun.load(Relaxed);
+            let written = self.written.load(Relaxed);
             // Before the first request, only HTTP/2 settings are written.
             let is_sending = begun > 0 && written != before.1;
             if begun == before.0 && begun == self.ended.load(Relaxed) && !is_sending {
@@ -246,7 +248,8 @@ mod tests {
         tokio::spawn(serve(server, peer, router, Arc::default(), CancellationToken::new()));
         // `POST /`, whose body comes after its answer, and a ping, whose answer comes after all that was sent before
         // it.
-        let (preface, head) = (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".as_slice(), [0x83, 0x86, 0x84]);
+        let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".as_slice();
+        let head = [0x83, 0x86, 0x84];
         client.write_all(&[preface, &frame(4, 0, 0, &[]), &frame(1, 4, 1, &head)].concat()).await.unwrap();
         let mut kinds = Vec::new();
         for round in 0..3 {
@@ -276,7 +279,8 @@ mod tests {
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, peer) = listener.accept().await.unwrap();
         let router = Router::new().route("/", get(async || vec![0_u8; BYTES]));
-        let (activity, router) = (Arc::new(Activity::default()), Arc::new(ArcSwap::from_pointee(router)));
+        let activity = Arc::new(Activity::default());
+        let router = Arc::new(ArcSwap::from_pointee(router));
         let stream = ClientStream::new(stream, activity.clone());
         let serving = serve(stream, peer, router, activity.clone(), CancellationToken::new());
         let serving = tokio::spawn(serving);

@@ -148,7 +148,8 @@ impl Delivering {
 
     /// Starts the attempts that may start now. Returns the deliveries that cannot be started in time for their lease.
     pub(super) fn proceed(&self) -> Vec<ReleasedDelivery> {
-        let (longest, elapsed) = (self.longest(), self.moment().elapsed);
+        let longest = self.longest();
+        let elapsed = self.moment().elapsed;
         let mut loads = self.loads.lock();
         let mut back = Vec::new();
         for load in loads.endpoints.values_mut().filter(|load| load.waiting() > 0) {

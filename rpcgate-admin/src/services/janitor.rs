@@ -130,7 +130,8 @@ mod tests {
         let listening = webhook(&site, tenant, project(&site, &owner).await).await;
         let log = async |number: u64| {
             let now = site.app.now();
-            let (id, event) = (DeliveryId(fresh_id(now)), event(number, now));
+            let id = DeliveryId(fresh_id(now));
+            let event = event(number, now);
             site.app.store.log_event(&listening, (id, DeliveryStatus::Failed), &event).await.unwrap();
             id
         };

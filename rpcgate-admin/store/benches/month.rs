@@ -169,7 +169,9 @@ fn fill(row: &mut Rollup, calls: u64, dice: &mut Dice) {
 fn ship(runtime: &Runtime, store: &UsageStore) {
     let callers = callers();
     let mut dice = Dice(1);
-    let (mut rows, mut calls, mut segment) = (0, 0, 0);
+    let mut rows = 0;
+    let mut calls = 0;
+    let mut segment = 0;
     for number in 0..HOURS {
         let share = CALLS * (number + 1) / HOURS - CALLS * number / HOURS;
         let at = LAST_HOUR + 1 - HOURS + number;
@@ -239,7 +241,8 @@ fn measure(c: &mut Criterion, runtime: &Runtime, store: &UsageStore, database: &
 fn on_sqlite(c: &mut Criterion) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let home = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let (making, made) = (home.join("month-bench.part"), home.join("month-bench"));
+    let making = home.join("month-bench.part");
+    let made = home.join("month-bench");
     if !made.exists() {
         let _ = fs::remove_dir_all(&making);
         fs::create_dir_all(&making).unwrap();

@@ -39,7 +39,8 @@ impl Dice {
 
     /// Small numbers are frequent, like popular callers and methods in practice.
     fn skewed(&mut self, end: u64) -> u64 {
-        let (a, b) = (self.below(end), self.below(end));
+        let a = self.below(end);
+        let b = self.below(end);
         a * b / end
     }
 }
@@ -49,7 +50,8 @@ impl Dice {
 fn frames(first: u64) -> Vec<u8> {
     let names: Vec<String> = (0..40).map(|n| format!("chain_getSomething{n}")).collect();
     let mut dice = Dice(first);
-    let (mut writer, mut frames) = (Writer::new(), Vec::new());
+    let mut writer = Writer::new();
+    let mut frames = Vec::new();
     for n in 0..EVENTS {
         let key = dice.skewed(200);
         let is_stream = dice.below(20) == 0;
@@ -96,7 +98,8 @@ fn frames(first: u64) -> Vec<u8> {
 }
 
 fn read(frames: &[u8], mut each: impl FnMut(&Reader, &rpcgate_core::journal::Event)) {
-    let (mut reader, mut rest) = (Reader::new(), frames);
+    let mut reader = Reader::new();
+    let mut rest = frames;
     while let Some((length, event)) = reader.frame(rest).unwrap() {
         each(&reader, &event);
         rest = &rest[length..];
@@ -167,7 +170,8 @@ fn commit(
     parts: &[Vec<u8>],
 ) {
     let store = runtime.block_on(UsageStore::open(url, true)).unwrap();
-    let (mut segment, mut blocks) = (0, Blocks::new());
+    let mut segment = 0;
+    let mut blocks = Blocks::new();
     group.bench_function(name, |b| {
         b.iter(|| {
             segment += 1;

@@ -93,8 +93,9 @@ impl DatabasePool {
             DatabaseLocation::File(_) => READERS,
             DatabaseLocation::Server(_) => server::READERS,
         };
-        let (location, connection, queue) =
-            (location.clone(), Mutex::new(connection), Queue::new(connections));
+        let location = location.clone();
+        let connection = Mutex::new(connection);
+        let queue = Queue::new(connections);
         Ok(Arc::new(DatabasePool { location, writes, connection, queue, broken: AtomicBool::new(false) }))
     }
 
@@ -154,7 +155,8 @@ impl Drop for CallGuard {
             return;
         };
         let Ok(runtime) = Handle::try_current() else { return };
-        let (pool, deadline) = (self.pool.clone(), self.deadline);
+        let pool = self.pool.clone();
+        let deadline = self.deadline;
         runtime.spawn(async move {
             let connections = pool.connection().get_postgres_connection_pool().clone();
             if !matches!(tokio::time::timeout(deadline, connections.acquire()).await, Ok(Ok(_))) {

@@ -115,7 +115,8 @@ mod tests {
 
     impl Listener {
         async fn new(store: &Store, quiet: Duration) -> Self {
-            let (notified, store) = (Arc::new(Notify::new()), store.clone());
+            let notified = Arc::new(Notify::new());
+            let store = store.clone();
             let notify = notified.clone();
             let listening = async move {
                 store.notify_within(quiet, Duration::from_secs(2), &|| notify.notify_one()).await;
@@ -139,7 +140,8 @@ mod tests {
     #[tokio::test]
     async fn all_listeners_are_notified_of_every_change() {
         let site = TestDatabase::server();
-        let (one, other) = (store(site.url()).await, store(site.url()).await);
+        let one = store(site.url()).await;
+        let other = store(site.url()).await;
         let listeners = [Listener::new(&one, QUIET).await, Listener::new(&other, QUIET).await];
         for _ in 0..3 {
             change(&one).await;

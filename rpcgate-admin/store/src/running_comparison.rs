@@ -65,7 +65,8 @@ impl RunningComparison {
 
     fn write(&self, program: ConfigProgram, running: &RunningConfig, out: &mut dyn Write) -> io::Result<()> {
         let version = &running.version;
-        let (number, since) = (version.number, moment_text(version.at));
+        let number = version.number;
+        let since = moment_text(version.at);
         writeln!(
             out,
             "compared with version {number}, accepted by {} at {since} ({})",
@@ -134,7 +135,8 @@ pub async fn compare_with_running(
     let running = match &found[..] {
         [running] => running,
         [] => {
-            let (name, database) = (program.name(), config.database.masked_url());
+            let name = program.name();
+            let database = config.database.masked_url();
             return Err(ComparisonError::NotFound(format!(
                 "{database} has no version of a {name} on {host}"
             )));
@@ -183,14 +185,15 @@ mod tests {
         }
 
         async fn accept(&self, place: &str, text: &str, is_start: bool) {
-            let (scope, origin) =
-                (ConfigScope::Gateway(place.into()), ("web-1".into(), "web-1: a.toml".into()));
+            let scope = ConfigScope::Gateway(place.into());
+            let origin = ("web-1".into(), "web-1: a.toml".into());
             let accepted = AcceptedConfig::new(&self.config(text), scope, origin, is_start, START);
             self.store.record_config(&accepted, START).await.unwrap();
         }
 
         async fn check(&self, place: Option<&str>, text: &str) -> (Option<ReloadPlan>, String) {
-            let (config, mut out) = (self.config(text), Vec::new());
+            let config = self.config(text);
+            let mut out = Vec::new();
             let done = compare_with_running(ConfigProgram::Gateway, &config, place, "web-1", &mut out).await;
             let shown = String::from_utf8(out).unwrap();
             match done {

@@ -124,10 +124,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn two_large_queries_run_at_a_time_and_at_most_one_of_a_tenant() {
         let all = UsagePermits::default();
-        let (ours, also_ours) =
-            (all.acquire(TenantId(1)).await.unwrap(), all.acquire(TenantId(1)).await.unwrap());
-        let (theirs, others) =
-            (all.acquire(TenantId(2)).await.unwrap(), all.acquire(TenantId(3)).await.unwrap());
+        let ours = all.acquire(TenantId(1)).await.unwrap();
+        let also_ours = all.acquire(TenantId(1)).await.unwrap();
+        let theirs = all.acquire(TenantId(2)).await.unwrap();
+        let others = all.acquire(TenantId(3)).await.unwrap();
         let large = ours.acquire_large().await.unwrap();
         let mut second = Box::pin(also_ours.acquire_large());
         assert!(is_waiting(&mut second));

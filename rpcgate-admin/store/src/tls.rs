@@ -53,7 +53,9 @@ impl TlsOptions {
             PgSslMode::VerifyCa => Mode::Authority,
             _ => Mode::None,
         };
-        let (roots, certificate, key) = (file(&ROOTS), file(&CERTIFICATES), file(&KEYS));
+        let roots = file(&ROOTS);
+        let certificate = file(&CERTIFICATES);
+        let key = file(&KEYS);
         let own = roots.as_ref().filter(|file| file.as_os_str() != SYSTEM);
         match (mode, &roots, own) {
             (Mode::None, Some(_), _) => Err(
@@ -170,7 +172,8 @@ mod tests {
     #[test]
     fn a_file_that_cannot_be_used_is_named() {
         let folder = tempfile::tempdir().unwrap();
-        let (empty, missing) = (folder.path().join("empty.pem"), folder.path().join("missing.pem"));
+        let empty = folder.path().join("empty.pem");
+        let missing = folder.path().join("missing.pem");
         fs::write(&empty, "nothing").unwrap();
         for (name, file, why) in
             [("sslrootcert", &empty, "holds no certificate"), ("sslrootcert", &missing, "No such file")]

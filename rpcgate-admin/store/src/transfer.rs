@@ -94,7 +94,8 @@ pub async fn transfer(
     now: Time,
     began: impl Fn(&str),
 ) -> Result<Vec<MovedTable>, TransferError> {
-    let (source, target) = (DatabaseLocation::parse(from)?, DatabaseLocation::parse(to)?);
+    let source = DatabaseLocation::parse(from)?;
+    let target = DatabaseLocation::parse(to)?;
     if same(&source, &target) {
         return Err(TransferError::Same);
     }
@@ -109,7 +110,8 @@ pub async fn transfer(
     UsageStore::open(from, false).await?.close().await;
     Store::open(to, true).await?.close().await;
     UsageStore::open(to, true).await?.close().await;
-    let (management, usage) = (Schema::of::<Management>().await?, Schema::of::<Usage>().await?);
+    let management = Schema::of::<Management>().await?;
+    let usage = Schema::of::<Usage>().await?;
     let source = Pair::open(&source).await?;
     let target = Pair::open(&target).await?;
     let moved = source.move_to(&target, &management, &usage, &began).await;

@@ -83,7 +83,8 @@ impl AptosNode {
     }
 
     fn account(&self, text: &str, target: &Target) -> Result<(Address, Account), Fault> {
-        let (address, version) = (address(text)?, self.version(target)?);
+        let address = address(text)?;
+        let version = self.version(target)?;
         let account = self.chain.state.account(&address, self.chain.head).ok_or_else(|| {
             let by = format!("Address({}) and Ledger version({version})", name(&address));
             Fault::missing("account_not_found", "Account", &by)
@@ -179,7 +180,8 @@ impl AptosNode {
 
     /// Returns transactions by version; by default the last ones.
     fn transactions(&self, target: &Target) -> Result<Json, Fault> {
-        let (limit, newest) = (limit(target)?, self.chain.version());
+        let limit = limit(target)?;
+        let newest = self.chain.version();
         let start = parameter(target, "start")?.unwrap_or((newest + 1).saturating_sub(limit));
         if start > newest {
             let why =
@@ -187,7 +189,8 @@ impl AptosNode {
             return Err(Fault::input(format!("{why} < {newest}")));
         }
         let end = start.saturating_add(limit).min(newest + 1);
-        let (mut height, mut out) = (self.chain.block_of(start)?, Vec::new());
+        let mut height = self.chain.block_of(start)?;
+        let mut out = Vec::new();
         while self.chain.first_version(height) < end {
             let entries = self.chain.entries(height);
             let wanted = entries.iter().filter(|entry| (start..end).contains(&entry.version));

@@ -59,7 +59,9 @@ impl Dial {
         reason = "an endless row of decisions is no iterator over a thing"
     )]
     pub fn next(&mut self) -> Disturbance {
-        let (fate, kind, spread) = (self.stream.unit(), self.stream.unit(), self.stream.unit());
+        let fate = self.stream.unit();
+        let kind = self.stream.unit();
+        let spread = self.stream.unit();
         let delay = self.latency + self.jitter.mul_f64(spread);
         if fate < self.hang_rate {
             Disturbance::Hang
@@ -100,7 +102,8 @@ mod tests {
 
     #[test]
     fn delays_stay_between_latency_and_its_jitter() {
-        let (latency, jitter) = (Duration::from_millis(20), Duration::from_millis(30));
+        let latency = Duration::from_millis(20);
+        let jitter = Duration::from_millis(30);
         let mut dial = Dial { latency, jitter, ..Dial::new(5) };
         for _ in 0..1_000 {
             let Disturbance::Answer { delay } = dial.next() else { panic!("no fault was set") };

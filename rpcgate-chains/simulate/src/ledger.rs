@@ -257,7 +257,8 @@ mod tests {
 
     #[test]
     fn a_replay_repeats_the_blocks_of_clients() {
-        let (mut first, mut past) = (ledger(), Vec::new());
+        let mut first = ledger();
+        let mut past = Vec::new();
         for n in 1..=3u8 {
             let now = later(100 * u64::from(n));
             first.begin(now);

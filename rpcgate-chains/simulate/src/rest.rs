@@ -44,7 +44,8 @@ pub(crate) fn serve<N: Rest>(node: &mut N, request: &SimulatedRequest<'_>, now: 
     let target = Target::read(request.path);
     let (raw_path, raw_query) = request.path.split_once('?').unwrap_or((request.path, ""));
     let path = target.segments();
-    let (verb, body) = (request.method, request.body);
+    let verb = request.method;
+    let body = request.body;
     let call = RestRequest { verb, path: &path, query: &target, raw_path, raw_query, body };
     node.run(call, now).unwrap_or_else(Into::into)
 }

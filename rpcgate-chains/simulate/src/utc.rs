@@ -5,11 +5,13 @@ use rpcgate_core::clock::Time;
 /// Returns the year, month and day of a time (Hinnant's civil calendar from a count of days).
 fn date(time: Time) -> (u64, u64, u64) {
     let days = time.day() + 719_468;
-    let (era, day) = (days / 146_097, days % 146_097);
+    let era = days / 146_097;
+    let day = days % 146_097;
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
     let day = day - (365 * year + year / 4 - year / 100);
     let month = (5 * day + 2) / 153;
-    let (day, month) = (day - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
+    let day = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
     (era * 400 + year + u64::from(month <= 2), month, day)
 }
 
@@ -36,7 +38,8 @@ pub(crate) fn read(text: &str) -> Option<(i64, u32)> {
     let ([year, month, day], [hour, minute, second]) = (numbers(day, '-')?, numbers(clock, ':')?);
     // Hinnant's count of days from a civil date, whose years begin in March.
     let year = if month <= 2 { year - 1 } else { year };
-    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let era = year.div_euclid(400);
+    let of_era = year.rem_euclid(400);
     let of_year = (153 * (month + if month > 2 { -3 } else { 9 }) + 2) / 5 + day - 1;
     let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468;
     let nanos = if fraction.is_empty() { 0 } else { format!("{fraction:0<9}").parse().ok()? };
@@ -45,7 +48,9 @@ pub(crate) fn read(text: &str) -> Option<(i64, u32)> {
 
 fn bare(time: Time) -> String {
     let ((year, month, day), second) = (date(time), time.secs() % 86_400);
-    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+    let hour = second / 3_600;
+    let minute = second / 60 % 60;
+    let second = second % 60;
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")
 }
 

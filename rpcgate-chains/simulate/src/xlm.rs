@@ -75,7 +75,8 @@ impl XlmNode {
 
     /// Returns the status of a validator: late at a ledger, missing for some hours, or in agreement.
     fn standing(&self, n: u64) -> &'static str {
-        let (seed, head) = (self.chain.seed, self.chain.head);
+        let seed = self.chain.seed;
+        let head = self.chain.head;
         match n {
             _ if seed.below("gone", head / 2_000, 2 * NODES) == n => "missing",
             _ if seed.below("late", head << 8 | n, 30) == 0 => "delayed",
@@ -406,7 +407,8 @@ mod tests {
     fn metrics_grow_and_are_selected_by_name_or_domain() {
         let mut node = XlmNode::new(7);
         let later = NOW.plus(Duration::from_secs(20));
-        let (first, second) = (get(&mut node, "/metrics", NOW), get(&mut node, "/metrics", later));
+        let first = get(&mut node, "/metrics", NOW);
+        let second = get(&mut node, "/metrics", later);
         let rates = json!({
             "count": 1, "event_type": "", "rate_unit": "", "mean_rate": 1, "1_min_rate": 1, "5_min_rate": 1,
             "15_min_rate": 1, "type": "",
@@ -441,7 +443,8 @@ mod tests {
     #[test]
     fn a_node_agrees_with_another_of_its_seed() {
         for path in ["/info", "/quorum", "/metrics"] {
-            let (mut one, mut other) = (XlmNode::new(3), XlmNode::new(3));
+            let mut one = XlmNode::new(3);
+            let mut other = XlmNode::new(3);
             get(&mut one, "/info", Time::from_secs(NOW.secs() - 5_000));
             assert_eq!(get(&mut one, path, NOW), get(&mut other, path, NOW), "{path}");
         }

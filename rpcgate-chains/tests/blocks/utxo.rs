@@ -71,8 +71,8 @@ fn simulated_chains_report_data_in_outputs() {
         let events = events_of(chain, EventType::ContractEvent);
         assert_eq!(members(&events), ["data", "event", "index", "script", "tx_hash", "value"], "{chain}");
         for event in events {
-            let (data, script) =
-                (event.data["data"].as_str().unwrap(), event.data["script"].as_str().unwrap());
+            let data = event.data["data"].as_str().unwrap();
+            let script = event.data["script"].as_str().unwrap();
             assert!(script.starts_with("6a") && script.ends_with(data), "{chain}");
         }
     }

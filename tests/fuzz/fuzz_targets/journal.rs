@@ -34,8 +34,10 @@ fuzz_target!(|input: (&[u8], Vec<&[u8]>)| {
     let _ = Reader::new().frame(raw);
 
     // Random bytes never have a valid checksum, so each payload gets the one that it needs.
-    let (mut reader, mut writer) = (Reader::new(), Writer::new());
-    let (mut reported, mut again) = (Vec::new(), Vec::new());
+    let mut reader = Reader::new();
+    let mut writer = Writer::new();
+    let mut reported = Vec::new();
+    let mut again = Vec::new();
     for payload in payloads {
         let mut frame = Vec::from((payload.len() as u32).to_le_bytes());
         frame.extend(crc32fast::hash(payload).to_le_bytes());
@@ -49,7 +51,9 @@ fuzz_target!(|input: (&[u8], Vec<&[u8]>)| {
         }
     }
 
-    let (mut reader, mut at, mut retold) = (Reader::new(), 0, Vec::new());
+    let mut reader = Reader::new();
+    let mut at = 0;
+    let mut retold = Vec::new();
     while let Ok(Some((length, event))) = reader.frame(&again[at..]) {
         retold.push(said(&reader, &event));
         at += length;

@@ -166,10 +166,12 @@ impl Work {
             Work::Cached => one("eth_chainId", "[]", "\"0x1\""),
             Work::Large => one("eth_getCode", &format!("[\"0x{at:040x}\",\"latest\"]"), large),
             Work::Batch => {
-                let (mut calls, mut answers) = (String::from("["), String::from("["));
+                let mut calls = String::from("[");
+                let mut answers = String::from("[");
                 for item in 0..BATCH {
                     let (method, params) = mixed(at * BATCH + item);
-                    let (id, comma) = (item.to_string(), if item == 0 { "" } else { "," });
+                    let id = item.to_string();
+                    let comma = if item == 0 { "" } else { "," };
                     let _ = write!(calls, "{comma}{}", call(&id, method, &params));
                     let _ = write!(answers, "{comma}{}", result(&id, answer_to(method)));
                 }
@@ -314,7 +316,9 @@ impl Message {
         if stream.read_line(&mut first)? == 0 {
             return Ok(None);
         }
-        let (mut length, mut is_chunked, mut key) = (0, false, None);
+        let mut length = 0;
+        let mut is_chunked = false;
+        let mut key = None;
         let mut line = String::new();
         loop {
             line.clear();

@@ -76,7 +76,8 @@ async fn carry(client: &mut TcpStream, node: &mut TcpStream, shared: &Shared) ->
     let (node_read, node_write) = node.split();
     let relay =
         Relay { shared, exchange: Mutex::new(Exchange::new()), client: AsyncMutex::new(client_write) };
-    let (mut up, mut down) = (pin!(relay.up(client_read, node_write)), pin!(relay.down(node_read)));
+    let mut up = pin!(relay.up(client_read, node_write));
+    let mut down = pin!(relay.down(node_read));
     tokio::select! {
         end = &mut up => if end == End::Direction { down.await } else { end },
         end = &mut down => if end == End::Direction { up.await } else { end },
@@ -300,7 +301,9 @@ impl Exchange {
         self.done += u64::from(whole);
         let mode = self.mode.as_ref().unwrap_or(now);
 
-        let (mut wait, mut out, mut then) = (Duration::ZERO, Out::First(bytes.len()), Then::GoOn);
+        let mut wait = Duration::ZERO;
+        let mut out = Out::First(bytes.len());
+        let mut then = Then::GoOn;
         match mode {
             Mode::BlackHole => {
                 out = Out::Nothing;

@@ -52,7 +52,8 @@ impl Pebble {
         let [tls_port, http_port, api, management, names, names_management] = ports[..] else {
             unreachable!("there are six")
         };
-        let (certificate, folder) = (TestCertificate::new(), tempfile::tempdir().unwrap());
+        let certificate = TestCertificate::new();
+        let folder = tempfile::tempdir().unwrap();
         Pebble {
             tls_port,
             http_port,

@@ -94,7 +94,8 @@ impl RedisServer {
         let mut shell = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let leash = shell.stdin.take();
         let mut out = shell.stdout.take().unwrap();
-        let (mut text, mut byte) = (String::new(), [0]);
+        let mut text = String::new();
+        let mut byte = [0];
         while out.read(&mut byte).unwrap() == 1 && byte[0] != b'\n' {
             text.push(byte[0].into());
         }

@@ -113,7 +113,9 @@ async fn metrics(gateway: &Gateway) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_pebble), ignore = "needs pebble (apt install pebble)")]
 async fn the_first_certificate_is_ordered_over_the_own_listener_and_a_restart_orders_none() {
-    let (pebble, dir, clock) = (Pebble::new(), tempfile::tempdir().unwrap(), clock());
+    let pebble = Pebble::new();
+    let dir = tempfile::tempdir().unwrap();
+    let clock = clock();
     let process = pebble.run();
     let roots = authority(&pebble).await;
     let gateway = started(&pebble, dir.path(), pebble.tls_port, &clock).await;
@@ -147,7 +149,9 @@ async fn the_first_certificate_is_ordered_over_the_own_listener_and_a_restart_or
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_pebble), ignore = "needs pebble (apt install pebble)")]
 async fn handshakes_are_refused_and_the_gateway_is_unready_until_the_first_certificate() {
-    let (pebble, dir, clock) = (Pebble::new(), tempfile::tempdir().unwrap(), clock());
+    let pebble = Pebble::new();
+    let dir = tempfile::tempdir().unwrap();
+    let clock = clock();
     let gateway = started(&pebble, dir.path(), pebble.tls_port, &clock).await;
     let error = connected(gateway.addr(), NAME, &RootCertStore::empty()).await.unwrap_err();
     assert!(error.to_string().contains("alert"), "{error}");
@@ -164,7 +168,9 @@ async fn handshakes_are_refused_and_the_gateway_is_unready_until_the_first_certi
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_pebble), ignore = "needs pebble (apt install pebble)")]
 async fn a_renewal_applies_to_new_connections_and_ends_no_open_one() {
-    let (pebble, dir, clock) = (Pebble::new(), tempfile::tempdir().unwrap(), clock());
+    let pebble = Pebble::new();
+    let dir = tempfile::tempdir().unwrap();
+    let clock = clock();
     let _process = pebble.run();
     let roots = authority(&pebble).await;
     let gateway = started(&pebble, dir.path(), pebble.tls_port, &clock).await;
@@ -183,7 +189,9 @@ async fn a_renewal_applies_to_new_connections_and_ends_no_open_one() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_pebble), ignore = "needs pebble (apt install pebble)")]
 async fn two_gateways_with_one_folder_order_one_certificate() {
-    let (pebble, dir, clock) = (Pebble::new(), tempfile::tempdir().unwrap(), clock());
+    let pebble = Pebble::new();
+    let dir = tempfile::tempdir().unwrap();
+    let clock = clock();
     let _process = pebble.run();
     let roots = authority(&pebble).await;
     let gateways = [
@@ -205,7 +213,9 @@ async fn two_gateways_with_one_folder_order_one_certificate() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_pebble), ignore = "needs pebble (apt install pebble)")]
 async fn a_gateway_answers_the_checks_of_another_programs_order() {
-    let (pebble, dir, clock) = (Pebble::new(), tempfile::tempdir().unwrap(), clock());
+    let pebble = Pebble::new();
+    let dir = tempfile::tempdir().unwrap();
+    let clock = clock();
     let _process = pebble.run();
     let roots = authority(&pebble).await;
     // Makes the gateway itself wait.

@@ -37,7 +37,8 @@ async fn calls_are_on_an_invoice_and_a_suspended_tenant_is_served_again_after_pa
     let service = TestService::start(setup, clock.clone()).await;
     service.bill().await;
     let gateway = service.gateway().await;
-    let (mut owner, mut operator) = (service.owner("ada@example.com").await, service.operator().await);
+    let mut owner = service.owner("ada@example.com").await;
+    let mut operator = service.operator().await;
     let tenant = owner.tenant().await;
     operator.put(&format!("/operator/tenants/{tenant}"), &json!({ "tier": "standard" })).await;
     let (_, key) = owner.key(&owner.project("one").await).await;

@@ -43,7 +43,8 @@ fn now() -> Time {
 impl Databases {
     async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let (url, file) = (url(&folder), folder.path().join("rpcgate.toml"));
+        let url = url(&folder);
+        let file = folder.path().join("rpcgate.toml");
         let outbox = folder.path().join("outbox");
         let text = format!(
             "[gateway]\nkey_secret = \"the same at every host\"\n[admin]\nlisten = \"127.0.0.1:0\"\n\

@@ -71,14 +71,15 @@ async fn a_contract_begins_and_ends_on_time_and_its_price_and_fee_are_on_the_inv
     let service = TestService::start(setup, clock.clone()).await;
     service.bill().await;
     let gateway = service.gateway().await;
-    let (mut owner, operator) = (service.owner("ada@example.com").await, service.operator().await);
+    let mut owner = service.owner("ada@example.com").await;
+    let operator = service.operator().await;
     let tenant = owner.tenant().await;
     operator.put(&format!("/operator/tenants/{tenant}"), &json!({ "tier": "standard" })).await;
     let (_, key) = owner.key(&owner.project("one").await).await;
     let client = TestClient::new(gateway.addr(), Some(&key));
     let mut before = until_limit(&client, 1_000).await;
-    let (from, until) =
-        (clock.now().plus(Duration::from_secs(60)), clock.now().plus(Duration::from_secs(160)));
+    let from = clock.now().plus(Duration::from_secs(60));
+    let until = clock.now().plus(Duration::from_secs(160));
     let form = json!({
         "figures": { "limits": { "per_minute": 5, "price_per_cu": 0.25 }, "monthly_fee_cents": 6200 },
         "from": Moment(from).to_string(),
@@ -146,7 +147,8 @@ async fn the_free_plan_bills_nothing_but_a_contract_does_and_lines_name_a_custom
     let service = TestService::start(Setup::of("eth", &node.url()), clock.clone()).await;
     service.bill().await;
     let gateway = service.gateway().await;
-    let (mut owner, mut operator) = (service.owner("ada@example.com").await, service.operator().await);
+    let mut owner = service.owner("ada@example.com").await;
+    let mut operator = service.operator().await;
     let tenant = owner.tenant().await;
     let (_, key) = owner.key(&owner.project("one").await).await;
     let client = TestClient::new(gateway.addr(), Some(&key));

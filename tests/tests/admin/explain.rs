@@ -62,8 +62,8 @@ async fn the_owner_sees_caller_limits_cache_and_cost_of_a_request() {
     let node = Node::evm().await;
     let scene = Scene::start(Setup::of("eth", &node.url())).await;
     let client = scene.client();
-    let (first, second) =
-        (client.call("eth", "eth_call", "[]").await, client.call("eth", "eth_call", "[]").await);
+    let first = client.call("eth", "eth_call", "[]").await;
+    let second = client.call("eth", "eth_call", "[]").await;
     let missed = explained(&scene.owner, &first).await;
     let (id, secret) = &scene.key;
     assert_eq!(missed["request_id"], first.header("x-request-id").unwrap());
@@ -146,7 +146,8 @@ async fn a_refused_request_has_its_reason_and_a_batch_the_outcome_of_each_call()
 // Shows (Traces, logs and metrics).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_another_node_answered_shows_both_tries() {
-    let (bad, good) = (Node::evm().await, Node::evm().await);
+    let bad = Node::evm().await;
+    let good = Node::evm().await;
     bad.always(Raw::json(500, "oh"));
     // The second node is the fallback of the first.
     let setup = Setup::of("eth", &bad.url()).node_with("eth", &good.url(), "priority = 1");
@@ -168,9 +169,10 @@ async fn each_of_two_gateways_explains_its_requests_to_their_owners_only() {
     let scene = Scene::start(Setup::of("eth", &node.url())).await;
     let other = scene.service.gateway().await;
     let there = TestClient::new(other.addr(), Some(&scene.key.1));
-    let (one, two) =
-        (scene.client().call("eth", "eth_chainId", "[]").await, there.call("eth", "eth_chainId", "[]").await);
-    let (first, second) = (explained(&scene.owner, &one).await, explained(&scene.owner, &two).await);
+    let one = scene.client().call("eth", "eth_chainId", "[]").await;
+    let two = there.call("eth", "eth_chainId", "[]").await;
+    let first = explained(&scene.owner, &one).await;
+    let second = explained(&scene.owner, &two).await;
     assert_ne!(first["gateway"], second["gateway"]);
 
     let outsider = scene.service.owner("eve@example.com").await;

@@ -54,7 +54,8 @@ async fn a_key_created_and_revoked_at_the_command_line_takes_effect_within_a_sec
     let project = pair.owner.project("one").await;
     let file = pair.service.config_file();
     let created = admin(&file, &format!("key create {project} --json")).await.json();
-    let (id, text) = (created[0]["id"].as_str().unwrap(), created[0]["key"].as_str().unwrap());
+    let id = created[0]["id"].as_str().unwrap();
+    let text = created[0]["key"].as_str().unwrap();
     let is_served = |reply: &TestReply| (reply.status, reply.code()) == (200, 0);
     let run = async |line: String| assert_eq!(admin(&file, &line).await.code, Some(0), "{line}");
     let tenant = pair.owner.tenant().await;

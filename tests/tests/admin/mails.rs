@@ -92,7 +92,8 @@ async fn a_server_whose_certificate_is_not_trusted_gets_no_mail_and_no_password(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_aiosmtpd), ignore = "needs aiosmtpd (apt install python3-aiosmtpd)")]
 async fn a_recovered_mail_server_gets_the_waiting_mails_and_a_refused_one_is_not_repeated() {
-    let (port, clock) = (free_port(), Arc::new(ManualClock::at(START)));
+    let port = free_port();
+    let clock = Arc::new(ManualClock::at(START));
     let service = TestService::start(setup(&format!("smtp://localhost:{port}")), clock.clone()).await;
     service.anonymous().register(EMAIL).await;
     service.anonymous().register("gone@example.com").await;

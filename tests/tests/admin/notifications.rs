@@ -38,7 +38,8 @@ async fn a_tenant_is_notified_once_of_its_daily_requests_and_of_a_spike_at_any_g
     let setup =
         Setup::of("eth", &node.url()).set("plans.free", "per_minute = 20\nper_hour = 20\nper_day = 20");
     let service = TestService::start(setup, Arc::new(ManualClock::at(START))).await;
-    let (one, two) = (service.gateway().await, service.gateway().await);
+    let one = service.gateway().await;
+    let two = service.gateway().await;
     let owner = service.owner("ada@example.com").await;
     let outsider = service.owner("eve@example.com").await;
     let project = owner.project("one").await;

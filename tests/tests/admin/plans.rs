@@ -19,7 +19,8 @@ const CALL: (&str, &str) = ("eth", "eth_getBalance");
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_quota_of_a_plan_applies_to_its_projects_without_their_own_at_every_gateway() {
     let pair = Pair::start().await;
-    let (one, two) = (pair.owner.project("one").await, pair.owner.project("two").await);
+    let one = pair.owner.project("one").await;
+    let two = pair.owner.project("two").await;
     let (_, key_of_one) = pair.owner.key(&one).await;
     let (_, key_of_two) = pair.owner.key(&two).await;
     let granted = json!({ "cu_per_day": 1_000_000 });
@@ -58,7 +59,8 @@ async fn a_scheduled_plan_change_takes_effect_on_time_at_the_gateway_and_on_the_
     let service = TestService::start(setup, clock.clone()).await;
     service.bill().await;
     let gateway = service.gateway().await;
-    let (mut owner, operator) = (service.owner("ada@example.com").await, service.operator().await);
+    let mut owner = service.owner("ada@example.com").await;
+    let operator = service.operator().await;
     let tenant = owner.tenant().await;
     operator.put(&format!("/operator/tenants/{tenant}"), &json!({ "tier": "standard" })).await;
     let (_, key) = owner.key(&owner.project("one").await).await;

@@ -34,7 +34,8 @@ async fn usage_shows_a_throttled_key_with_the_limits_in_its_answers() {
         .set("safeguard", "enabled = true\nrefusals = 3\nminutes = 1");
     let clock = Arc::new(ManualClock::at(START));
     let service = TestService::start(setup, clock.clone()).await;
-    let (one, two) = (service.gateway().await, service.gateway().await);
+    let one = service.gateway().await;
+    let two = service.gateway().await;
     let mut owner = service.owner("ada@example.com").await;
     let outsider = service.owner("eve@example.com").await;
     let project = owner.project("one").await;

@@ -32,7 +32,8 @@ async fn send(service: &TestService, user: &ApiUser, method: &str, path: &str, b
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_ticket_with_a_large_file_is_answered_by_an_operator() {
     let service = service().await;
-    let (ada, eve) = (service.owner("ada@example.com").await, service.owner("eve@example.com").await);
+    let ada = service.owner("ada@example.com").await;
+    let eve = service.owner("eve@example.com").await;
     let operator = service.operator().await;
     let path = ticket(&ada).await;
     let files = format!("{path}/attachments");

@@ -79,7 +79,8 @@ async fn that_a_client_wants_a_trace_counts_once_it_is_logged_in() {
 // Shows (Traces, logs and metrics).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_demo_sends_traces_of_both_its_programs_to_the_address_of_its_option() {
-    let (collector, home) = (TraceCollector::start(), tempfile::tempdir().unwrap());
+    let collector = TraceCollector::start();
+    let home = tempfile::tempdir().unwrap();
     let free = SocketAddr::from(([127, 0, 0, 1], 0));
     let demo = Demo::start(&DemoOptions {
         dir: home.path().to_owned(),

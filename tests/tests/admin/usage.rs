@@ -182,8 +182,8 @@ async fn town(seed: &TestSeed) -> Town {
             settings["description"] = json!(tag);
             let (key, text) = owner.key_with(&project, &settings).await;
             let who = Who { tenant, project: project.clone(), key };
-            let (client, dice) =
-                (TestClient::new(gateway.addr(), Some(&text)), seed.dice(callers.len() as u64));
+            let client = TestClient::new(gateway.addr(), Some(&text));
+            let dice = seed.dice(callers.len() as u64);
             callers.push(Caller::new(&world, client, who, tag, lists, dice));
         }
     }

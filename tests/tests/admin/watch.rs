@@ -53,10 +53,16 @@ impl Pair {
         let mut watching = Vec::new();
         for gateway in &self.gateways {
             let client = TestClient::new(gateway.addr(), Some(key));
-            let (clock, is_new) = (self.service.clock().clone(), is_new.clone());
-            let (changed, warm, what) = (changed.clone(), warm.clone(), what.to_owned());
+            let clock = self.service.clock().clone();
+            let is_new = is_new.clone();
+            let changed = changed.clone();
+            let warm = warm.clone();
+            let what = what.to_owned();
             watching.push(tokio::spawn(async move {
-                let (mut old, mut new, mut late, mut lag) = (0, 0, 0, Duration::ZERO);
+                let mut old = 0;
+                let mut new = 0;
+                let mut late = 0;
+                let mut lag = Duration::ZERO;
                 while new < 20 {
                     let asked = micros(&*clock);
                     let reply = client.call(chain, method, "[]").await;

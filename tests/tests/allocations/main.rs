@@ -73,7 +73,8 @@ impl Fixture {
         let counters = Arc::new(MemoryCounters::default());
         let mut accounting = Accounting::new(clock, counters, Arc::new(NoSink));
         accounting.tracing = millionths.map(|millionths| {
-            let (sampling, observer) = (TraceSampling::of_millionths(millionths), Arc::new(NoObserver));
+            let sampling = TraceSampling::of_millionths(millionths);
+            let observer = Arc::new(NoObserver);
             CallTracing { sampling, observer }
         });
         let stack = http_stack(&Parts::new(
@@ -91,7 +92,8 @@ impl Fixture {
         let mut once = || {
             let request = Request::post("/eth").header("apikey", KEY).body(Full::new(body.clone()));
             let request = request.unwrap();
-            let (stack, runtime) = (&mut self.stack, &self.runtime);
+            let stack = &mut self.stack;
+            let runtime = &self.runtime;
             let info = measure(|| {
                 let served = runtime
                     .block_on(async { stack.call(request).await.unwrap().into_body().collect().await });
@@ -123,7 +125,8 @@ fn a_call_allocates_as_often_as_expected() {
         };
         format!("[{}]", (0..calls).map(call).collect::<Vec<_>>().join(","))
     };
-    let (small, large) = (fixture.count(batch(50)), fixture.count(batch(100)));
+    let small = fixture.count(batch(50));
+    let large = fixture.count(batch(100));
     assert_eq!((small, large), (BATCH, BATCH + 1), "batches of calls that the cache could answer");
 }
 

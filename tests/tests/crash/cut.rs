@@ -25,7 +25,9 @@ impl Left {
     /// Uses only the lengths before the frames; the reader interprets the contents.
     fn new(file: &Path) -> Self {
         let bytes = fs::read(file).unwrap();
-        let (mut reader, mut at, mut ends) = (Reader::new(), HEAD, Vec::new());
+        let mut reader = Reader::new();
+        let mut at = HEAD;
+        let mut ends = Vec::new();
         while let Some(length) = bytes.get(at..at + 4) {
             let end = at + 8 + u32::from_le_bytes(length.try_into().unwrap()) as usize;
             let Some(frame) = bytes.get(at..end) else { break };
@@ -63,7 +65,8 @@ fn holds(dir: &Path, medium: Option<Arc<dyn Medium>>, whole: &[(usize, RequestId
     let mut found = Vec::new();
     for segment in segments {
         assert!(segment.sealed, "nothing is appended behind what may have been torn");
-        let (mut reader, mut bytes) = (Reader::new(), Vec::new());
+        let mut reader = Reader::new();
+        let mut bytes = Vec::new();
         journal.read(segment.id, HEAD as u64, segment.len, &mut bytes).unwrap();
         let mut rest = bytes.as_slice();
         while let Some((length, event)) = reader.frame(rest).unwrap() {
@@ -80,7 +83,8 @@ fn holds(dir: &Path, medium: Option<Arc<dyn Medium>>, whole: &[(usize, RequestId
 // Shows (Reliability): Wherever the journal is torn, all complete records are read once (promise 2).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_journal_torn_at_any_byte_is_read_once_up_to_its_last_complete_record() {
-    let (seed, nodes) = (TestSeed::new(), Nodes::start().await);
+    let seed = TestSeed::new();
+    let nodes = Nodes::start().await;
     let site = Site::new(nodes.setup());
     let process = site.start().await;
     let load = Load::start(process.addr(), 16, &seed, &Arc::<AtomicU64>::default());

@@ -182,7 +182,8 @@ async fn on_a_full_disk_calls_are_refused_if_configured_and_nothing_is_lost() {
         calls(&client, "before", 20).await;
         comes_in(&stored, "before", 20).await;
         disk.fill(&site, &process);
-        let (mut served, mut last) = (0, None);
+        let mut served = 0;
+        let mut last = None;
         let refused = loop {
             let reply = client.call("eth", "during", "[]").await;
             if reply.status != 200 {

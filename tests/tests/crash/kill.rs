@@ -18,11 +18,13 @@ enum End {
 // Shows (Reliability): A kill loses no charge and bills nothing twice (promise 1).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whenever_a_gateway_is_killed_answered_calls_are_billed_and_none_twice() {
-    let (seed, numbers) = (TestSeed::new(), Arc::<AtomicU64>::default());
+    let seed = TestSeed::new();
+    let numbers = Arc::<AtomicU64>::default();
     let mut dice = seed.dice(u64::MAX);
     let nodes = Nodes::start().await;
     let mut site = Site::new(nodes.setup());
-    let (mut report, mut certain) = (LoadReport::default(), LoadReport::default());
+    let mut report = LoadReport::default();
+    let mut certain = LoadReport::default();
     let ends = [
         // Possibly during the creation of its databases.
         End::Stillborn(dice.below(200)),
@@ -149,10 +151,9 @@ fn compare(events: &[OwnedRecord], report: &LoadReport, certain: &LoadReport) {
         );
     }
     assert!(refused.is_empty(), "refusals without a request: {refused:?}");
-    let (charged, answered) = (
-        charged(events),
-        report.answered.iter().chain(&certain.answered).map(|(_, wanted)| wanted.cu()).sum::<u64>(),
-    );
+    let charged = charged(events);
+    let answered =
+        report.answered.iter().chain(&certain.answered).map(|(_, wanted)| wanted.cu()).sum::<u64>();
     assert!(
         answered <= charged
             && charged <= answered + report.unanswered.iter().map(ExpectedRequest::cu).sum::<u64>()

@@ -34,11 +34,13 @@ async fn killed(nodes: &Nodes, seed: &TestSeed) -> (Site, Vec<(PathBuf, Vec<u8>)
 // Shows (Reliability): Replay changes nothing (promise 3).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_journal_that_is_replayed_three_times_changes_nothing() {
-    let (seed, nodes) = (TestSeed::new(), Nodes::start().await);
+    let seed = TestSeed::new();
+    let nodes = Nodes::start().await;
     let (site, segments) = killed(&nodes, &seed).await;
     let process = site.start().await;
     let stored = StoredUsage::open(&site).await;
-    let (sums, events) = (stored.by_method(now()).await, stored.events().await);
+    let sums = stored.by_method(now()).await;
+    let events = stored.events().await;
     assert!(charged(&events) > 1_000);
     rollups_agree(&stored, &events).await;
     let (status, log) = process.stop().await;
@@ -57,12 +59,14 @@ async fn a_journal_that_is_replayed_three_times_changes_nothing() {
 // Shows (Reliability).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_journal_that_two_gateways_replay_at_once_is_billed_once() {
-    let (seed, nodes) = (TestSeed::new(), Nodes::start().await);
+    let seed = TestSeed::new();
+    let nodes = Nodes::start().await;
     let (site, _) = killed(&nodes, &seed).await;
     // Both have the journal of the same gateway, as after a copy of its disk, and the same database.
     let twin = Site::beside(&site);
     site.copy_journal(&twin);
-    let (one, other) = (site.spawn(), twin.spawn());
+    let one = site.spawn();
+    let other = twin.spawn();
     let (one, other) = tokio::join!(one.listening(), other.listening());
     tokio::join!(one.ready(), other.ready());
     let stored = StoredUsage::open(&site).await;

@@ -94,8 +94,11 @@ impl MediumFile for FrozenFile {
 // Shows (Reliability).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_continue_and_none_is_lost_while_the_disk_does_not_answer() {
-    let (seed, nodes, numbers) = (TestSeed::new(), Nodes::start().await, Arc::<AtomicU64>::default());
-    let (folder, disk) = (tempfile::tempdir().unwrap(), Frozen::default());
+    let seed = TestSeed::new();
+    let nodes = Nodes::start().await;
+    let numbers = Arc::<AtomicU64>::default();
+    let folder = tempfile::tempdir().unwrap();
+    let disk = Frozen::default();
     let settings = rpcgate_config::JournalSettings {
         dir: folder.path().join("journal"),
         ..rpcgate_config::JournalSettings::default()
@@ -111,7 +114,8 @@ async fn calls_continue_and_none_is_lost_while_the_disk_does_not_answer() {
     // A separate runtime, because a blocked disk blocks some of its threads.
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build().unwrap();
-    let (config, sink) = (nodes.setup().config(), journal.clone());
+    let config = nodes.setup().config();
+    let sink = journal.clone();
     let options = StartOptions { clock, sink: Some(sink), ..StartOptions::default() };
     let gateway = runtime.spawn(Gateway::start(config, options)).await.unwrap().unwrap();
 
@@ -145,7 +149,8 @@ async fn calls_continue_and_none_is_lost_while_the_disk_does_not_answer() {
 fn compare(journal: &Journal, report: &LoadReport) {
     let mut found: HashMap<RequestId, u64> = HashMap::new();
     for segment in journal.segments() {
-        let (mut reader, mut bytes) = (Reader::new(), Vec::new());
+        let mut reader = Reader::new();
+        let mut bytes = Vec::new();
         journal.read(segment.id, HEAD as u64, segment.len, &mut bytes).unwrap();
         let mut rest = bytes.as_slice();
         while let Some((length, event)) = reader.frame(rest).unwrap() {

@@ -15,7 +15,9 @@ use std::sync::atomic::AtomicU64;
 // (promise 5).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_the_usage_database_is_locked_no_call_fails_and_all_are_stored_later() {
-    let (seed, nodes, numbers) = (TestSeed::new(), Nodes::start().await, Arc::<AtomicU64>::default());
+    let seed = TestSeed::new();
+    let nodes = Nodes::start().await;
+    let numbers = Arc::<AtomicU64>::default();
     let site = Site::new(nodes.setup());
     let process = site.start().await;
     let stored = StoredUsage::open(&site).await;
@@ -81,7 +83,9 @@ struct Outage {
 
 impl Outage {
     async fn begin() -> Self {
-        let (seed, nodes, numbers) = (TestSeed::new(), Nodes::start().await, Arc::<AtomicU64>::default());
+        let seed = TestSeed::new();
+        let nodes = Nodes::start().await;
+        let numbers = Arc::<AtomicU64>::default();
         let site = Site::new(nodes.setup());
         let process = site.start().await;
         let held = DatabaseLock::take(&site.usage_database()).await;

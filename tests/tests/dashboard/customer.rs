@@ -65,8 +65,8 @@ async fn run(command: String) {
             let command = format!("{command} --silent --show-error --write-out ' %{{http_code}}'");
             let run = spawn_blocking(move || Command::new("sh").arg("-c").arg(command).output().unwrap());
             let output = run.await.unwrap();
-            let (said, failed) =
-                (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            let said = String::from_utf8_lossy(&output.stdout);
+            let failed = String::from_utf8_lossy(&output.stderr);
             if said.ends_with(" 200") {
                 assert!(said.contains("\"result\""), "{said}");
                 return;

@@ -35,7 +35,8 @@ impl Front {
 
     /// Forwards to the server at `target` from now on.
     pub(crate) fn lead(&mut self, target: SocketAddr, certificate: Option<&FrontCertificate>) {
-        let (listener, tls) = (self.listener.take().unwrap(), certificate.map(FrontCertificate::acceptor));
+        let listener = self.listener.take().unwrap();
+        let tls = certificate.map(FrontCertificate::acceptor);
         let accepting = async move {
             while let Ok((client, _)) = listener.accept().await {
                 let tls = tls.clone();

@@ -95,7 +95,8 @@ fn calls(hour: u64, rank: u64, lots: &mut Lots) -> u64 {
 
 /// Ships usage from `from` on, as a gateway does.
 async fn ship(dashboard: &Dashboard, caller: (TenantId, ProjectId, KeyId), from: Time) {
-    let (mut lots, mut rollups) = (Lots(7), Vec::new());
+    let mut lots = Lots(7);
+    let mut rollups = Vec::new();
     let first = from.secs() / HOUR;
     for hour in first..first + DAYS * 24 {
         for (chain_rank, (chain, methods)) in (0_u64..).zip(CALLED) {

@@ -65,7 +65,8 @@ impl Dashboard {
         let nodes = [Node::evm().await, Node::evm().await, Node::utxo().await];
         nodes[0].height(1_000_000);
         nodes[1].height(999_940);
-        let (mut pages, mut calls) = (Front::bind().await, Front::bind().await);
+        let mut pages = Front::bind().await;
+        let mut calls = Front::bind().await;
         let scheme = if certificate.is_some() { "https" } else { "http" };
         let base = format!("{scheme}://localhost:{}", pages.port());
         let setup = Setup::new()

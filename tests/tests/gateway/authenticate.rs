@@ -127,11 +127,15 @@ async fn a_key_is_accepted_in_every_position_of_official_clients_and_reaches_no_
     let chains = ["eth", "btc", "tron", "ton"];
     let gateway =
         chains.iter().fold(Setup::new(), |setup, chain| setup.node(chain, &node.url())).start().await;
-    let (good, anonymous) = (key("default"), gateway.anonymous());
+    let good = key("default");
+    let anonymous = gateway.anonymous();
     let basic = |login: String| format!("Basic {}", BASE64_STANDARD.encode(login));
-    let (bearer, password) = (format!("Bearer {good}"), basic(format!("rpc:{good}")));
-    let (user, user_alone) = (basic(format!("{good}:x")), basic(format!("{good}:")));
-    let (bad, tron) = (basic("rpc:wrong".into()), "tron-pro-api-key");
+    let bearer = format!("Bearer {good}");
+    let password = basic(format!("rpc:{good}"));
+    let user = basic(format!("{good}:x"));
+    let user_alone = basic(format!("{good}:"));
+    let bad = basic("rpc:wrong".into());
+    let tron = "tron-pro-api-key";
     let in_query = format!("?api_key={good}");
     type Row<'k> = (&'k str, &'k str, &'k [(&'k str, &'k str)], u16);
     let rows: [Row<'_>; 19] = [
@@ -315,7 +319,8 @@ async fn a_change_of_keys_takes_effect_at_once_and_disturbs_no_other_key() {
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url()).key("a", "");
     let gateway = setup.start().await;
-    let (first, a) = (gateway.client(), gateway.client_of("a"));
+    let first = gateway.client();
+    let a = gateway.client_of("a");
     assert_eq!((first.post("eth", BODY).await.status, a.post("eth", BODY).await.status), (200, 200));
     let revoked = setup.clone().set("keys.a", "revoked = true").key("b", "");
     assert!(gateway.server.reload(revoked.config()).is_ok());

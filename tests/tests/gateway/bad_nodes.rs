@@ -331,7 +331,8 @@ impl TrialClient for Client {
 }
 
 async fn trial(form: Form, (kind, fault): (&'static str, Fault), clients: usize) -> TrialResult {
-    let (bad, good) = (node(form, fault).await, node(form, Fault::None).await);
+    let bad = node(form, fault).await;
+    let good = node(form, Fault::None).await;
     let chain = form.chain();
     let gateway = setup(chain).node(chain, &bad.url("http")).node(chain, &good.url("http")).start().await;
     let client = |_| Client { form, gateway: gateway.addr(), kept: None };

@@ -130,7 +130,9 @@ async fn an_item_that_a_node_omits_or_answers_twice_fails_alone() {
     let (node, gateway, client) = evm().await;
     let item = |id: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"ok"}}"#);
     // `@1` is replaced by the id of the second call of the set.
-    let (a, b, c) = (item("@0"), item("@1"), item("@2"));
+    let a = item("@0");
+    let b = item("@1");
+    let c = item("@2");
     let rows = [
         (format!("[{a},{c}]"), [0, -32603, 0]),
         (format!("[{b},{c},{b},{a}]"), [0, -32603, 0]),

@@ -485,7 +485,8 @@ async fn for_any_mutated_body_the_node_gets_exactly_the_calls_that_were_charged(
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as usize % below
     };
-    let (mut served, mut refused) = (0, 0);
+    let mut served = 0;
+    let mut refused = 0;
     for _ in 0..3_000 {
         let mut body = bases[next(2)].as_bytes().to_vec();
         for _ in 0..1 + next(3) {
@@ -496,7 +497,8 @@ async fn for_any_mutated_body_the_node_gets_exactly_the_calls_that_were_charged(
                 _ => body[at] = tokens[next(tokens.len())][0],
             }
         }
-        let (asked, recorded) = (node.calls().len(), gateway.lines().len());
+        let asked = node.calls().len();
+        let recorded = gateway.lines().len();
         let reply = client.post("eth", &body).await;
         let shown = String::from_utf8_lossy(&body).into_owned();
         assert!(matches!(reply.status, 200 | 400 | 403), "{shown:?}: {reply:?}");

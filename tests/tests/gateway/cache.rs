@@ -271,7 +271,8 @@ async fn the_key_is_never_the_id_and_never_the_caller() {
         .set("tenants.other", "plan = \"free\"")
         .set("projects.other", "tenant = \"other\"");
     let gateway = setup.key("other", "project = \"other\"").start().await;
-    let (one, other) = (gateway.client(), gateway.client_of("other"));
+    let one = gateway.client();
+    let other = gateway.client_of("other");
     node.result("eth_call", "\"secret-free\"");
     let first = one.post("eth", r#"{"jsonrpc":"2.0","id":"one","method":"eth_call","params":[1]}"#).await;
     let second =
@@ -404,7 +405,8 @@ async fn the_cache_is_bounded_in_bytes_and_a_flood_does_not_evict_hot_entries() 
         .await;
     let client = gateway.client();
     node.result("eth_call", &format!("\"{}\"", "f".repeat(500)));
-    let (mut hot, mut asked) = (0, 0);
+    let mut hot = 0;
+    let mut asked = 0;
     for round in 0..100 {
         let params: Vec<_> = (0..100).map(|n| format!("[{}]", round * 100 + n)).collect();
         client

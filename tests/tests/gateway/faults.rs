@@ -63,7 +63,8 @@ struct Stand {
 }
 
 async fn stand() -> Stand {
-    let (node, other) = (Node::evm().await, Node::evm().await);
+    let node = Node::evm().await;
+    let other = Node::evm().await;
     let proxy = FaultProxy::start(node.addr()).await.unwrap();
     let gateway = Setup::of("eth", &proxy.url())
         .node("bsc", &other.url())
@@ -258,7 +259,8 @@ async fn with_one_of_three_nodes_broken_reads_continue() {
 // Shows (Reliability): A hanging chain affects no other chain (promise 9).
 #[tokio::test]
 async fn a_hanging_chain_uses_only_its_own_slots() {
-    let (node, other) = (Node::utxo().await, Node::evm().await);
+    let node = Node::utxo().await;
+    let other = Node::evm().await;
     let proxy = FaultProxy::start(node.addr()).await.unwrap();
     proxy.set(Mode::BlackHole);
     let setup = Setup::of("btc", &proxy.url()).node("eth", &other.url());

@@ -12,12 +12,14 @@ async fn with_filter(id: &str, change: &str) -> Node {
 // Shows (Nodes and cache).
 #[tokio::test]
 async fn a_filter_is_polled_at_its_node_through_two_gateways() {
-    let (one, two) = (with_filter("0xa1", "of one").await, with_filter("0xb2", "of two").await);
+    let one = with_filter("0xa1", "of one").await;
+    let two = with_filter("0xb2", "of two").await;
     let urls = [one.url(), two.url()];
     let start = async |order: [usize; 2]| {
         order.iter().fold(Setup::new(), |setup, at| setup.node("bsc", &urls[*at])).start().await
     };
-    let (first, second) = (start([0, 1]).await, start([1, 0]).await);
+    let first = start([0, 1]).await;
+    let second = start([1, 0]).await;
     let mut made = Vec::new();
     for _ in 0..4 {
         let id = first.client().call("bsc", "eth_newFilter", "[{}]").await.json()["result"]

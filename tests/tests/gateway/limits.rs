@@ -76,7 +76,8 @@ async fn many_large_bodies_at_once_share_one_limit_and_the_others_get_503() {
     let body = sized(1 << 20);
     let calls: Vec<_> = (0..8)
         .map(|_| {
-            let (client, body) = (gateway.client(), body.clone());
+            let client = gateway.client();
+            let body = body.clone();
             tokio::spawn(async move { client.post("eth", body).await })
         })
         .collect();
@@ -110,7 +111,8 @@ async fn slow_uploads_of_one_project_leave_memory_for_the_others() {
     let begun = head("content-length: 700000\r\n") + &" ".repeat(600_000);
     let mut uploads: Vec<_> = (0..12)
         .map(|_| {
-            let (addr, begun) = (gateway.addr(), begun.clone());
+            let addr = gateway.addr();
+            let begun = begun.clone();
             tokio::spawn(async move {
                 let mut upload = Connection::open(addr).await.unwrap();
                 // The request may be refused before it is written completely.
@@ -120,7 +122,8 @@ async fn slow_uploads_of_one_project_leave_memory_for_the_others() {
         })
         .collect();
     until("most of them are refused", || gateway.records().len() >= 10).await;
-    let (body, other) = (sized(200_000), gateway.client_of("other"));
+    let body = sized(200_000);
+    let other = gateway.client_of("other");
     for _ in 0..20 {
         assert_eq!(other.post("eth", body.clone()).await.status, 200);
     }
@@ -379,7 +382,8 @@ async fn a_client_that_disconnects_while_sending_reaches_no_node() {
 #[test]
 fn every_limit_has_a_default() {
     let config = Setup::new().config();
-    let (limits, secs) = (&config.gateway.limits, std::time::Duration::from_secs);
+    let limits = &config.gateway.limits;
+    let secs = std::time::Duration::from_secs;
     assert_eq!((limits.body, limits.bodies_total), (5 << 20, 256 << 20));
     assert_eq!((limits.headers, limits.header_count, limits.uri), (16 << 10, 100, 8 << 10));
     assert_eq!((limits.header_timeout, limits.body_grace, limits.body_rate), (secs(10), secs(10), 1_024));
@@ -436,8 +440,8 @@ async fn an_invalid_host_or_transfer_coding_is_refused_and_reaches_no_node() {
     let request = |hosts: &str, framing: &str, body: &str| {
         format!("POST /eth HTTP/1.1\r\n{hosts}apikey: {}\r\n{framing}\r\n{body}", key("default")).into_bytes()
     };
-    let (length, chunks) =
-        (format!("content-length: {}\r\n", CALL.len()), format!("{:x}\r\n{CALL}\r\n0\r\n\r\n", CALL.len()));
+    let length = format!("content-length: {}\r\n", CALL.len());
+    let chunks = format!("{:x}\r\n{CALL}\r\n0\r\n\r\n", CALL.len());
     let rows = [
         request("", &length, CALL),
         request("host: a\r\nhost: a\r\n", &length, CALL),

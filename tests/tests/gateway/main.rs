@@ -81,7 +81,8 @@ pub(crate) async fn utxo() -> (Node, TestGateway, TestClient) {
 
 /// Starts a gateway for the ten chains of the two families, with one node for each family.
 pub(crate) async fn ten(setup: Setup) -> (Node, Node, TestGateway) {
-    let (evm, utxo) = (Node::evm().await, Node::utxo().await);
+    let evm = Node::evm().await;
+    let utxo = Node::utxo().await;
     let setup = EVM.iter().fold(setup, |setup, chain| setup.node(chain, &evm.url()));
     let setup = UTXO.iter().fold(setup, |setup, chain| setup.node(chain, &utxo.url()));
     let gateway = setup.start().await;

@@ -13,7 +13,8 @@ async fn layers_refuse_in_the_order_of_the_stack() {
         .key("narrow", r#"chains = ["btc"]"#)
         .key("gone", "revoked = true");
     let gateway = setup.start().await;
-    let (client, narrow) = (gateway.client(), gateway.client_of("narrow"));
+    let client = gateway.client();
+    let narrow = gateway.client_of("narrow");
     let call = |method: &str| format!(r#"{{"jsonrpc":"2.0","id":9,"method":"{method}"}}"#);
     // Uses up the window and the units.
     assert_eq!(client.post("eth", call("m")).await.code(), 0);

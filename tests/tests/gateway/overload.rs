@@ -69,14 +69,16 @@ async fn an_overloaded_chain_refuses_at_once_without_counting_and_answers_what_i
     let node = Node::utxo().await;
     let gateway = start(&node).await;
     overload(&node, &gateway).await;
-    let (charged, before) = (gateway.charged(), gateway.records().len());
+    let charged = gateway.charged();
+    let before = gateway.records().len();
     node.hold();
     let sent = send(&node, &gateway, "default", MANY).await;
     let refused: Vec<_> = sent.iter().map(JoinHandle::is_finished).collect();
     // The refusals arrive while the admitted calls wait for the node.
     assert!(refused.iter().filter(|refused| **refused).count() > MANY / 2);
     node.release();
-    let (mut admitted, mut units) = (0, 0);
+    let mut admitted = 0;
+    let mut units = 0;
     for (call, is_refused) in sent.into_iter().zip(refused) {
         let reply = call.await.unwrap();
         assert_eq!(reply.status == 503, is_refused);

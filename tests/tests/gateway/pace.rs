@@ -33,7 +33,8 @@ async fn on_eth_a_key_has_one_log_query_a_minute_on_every_plan() {
 #[tokio::test]
 async fn the_pace_does_not_limit_other_chains_and_keys() {
     let (_evm, _utxo, gateway) = ten(Setup::new().key("second", "")).await;
-    let (client, second) = (gateway.client(), gateway.client_of("second"));
+    let client = gateway.client();
+    let second = gateway.client_of("second");
     for chain in ["eth", "bsc", "bsc", "polygon", "polygon", "avax", "avax"] {
         assert_eq!(client.call(chain, "eth_getLogs", "[{}]").await.status, 200, "{chain}");
     }

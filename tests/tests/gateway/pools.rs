@@ -62,7 +62,9 @@ fn near_status(height: u64) -> String {
 
 #[tokio::test]
 async fn a_lying_node_and_a_silent_node_do_not_make_an_honest_node_look_behind() {
-    let (liar, silent, honest) = (Node::evm().await, Node::evm().await, Node::evm().await);
+    let liar = Node::evm().await;
+    let silent = Node::evm().await;
+    let honest = Node::evm().await;
     liar.height(9_000_000_000);
     let proxy = FaultProxy::start(silent.addr()).await.unwrap();
     proxy.set(Mode::Garbage);
@@ -74,7 +76,8 @@ async fn a_lying_node_and_a_silent_node_do_not_make_an_honest_node_look_behind()
 
 #[tokio::test]
 async fn a_node_at_height_0_is_not_used_while_another_is_available() {
-    let (empty, full) = (Node::evm().await, Node::evm().await);
+    let empty = Node::evm().await;
+    let full = Node::evm().await;
     empty.height(0);
     let gateway = watching("eth", &[&empty.url(), &full.url()]).await;
     stand(&gateway, &["syncing", "well"]).await;
@@ -83,7 +86,9 @@ async fn a_node_at_height_0_is_not_used_while_another_is_available() {
 
 #[tokio::test]
 async fn the_node_least_behind_serves_the_calls_if_none_is_healthy() {
-    let (reference, worse, bad) = (Node::evm().await, Node::evm().await, Node::evm().await);
+    let reference = Node::evm().await;
+    let worse = Node::evm().await;
+    let bad = Node::evm().await;
     worse.height(900_000);
     bad.height(950_000);
     let proxy = FaultProxy::start(reference.addr()).await.unwrap();
@@ -102,7 +107,8 @@ async fn the_node_least_behind_serves_the_calls_if_none_is_healthy() {
 
 #[tokio::test]
 async fn a_fallback_is_used_only_while_no_preferred_node_is_healthy() {
-    let (primary, fallback) = (Node::evm().await, Node::evm().await);
+    let primary = Node::evm().await;
+    let fallback = Node::evm().await;
     let proxy = FaultProxy::start(primary.addr()).await.unwrap();
     let gateway = Setup::new()
         .set("chains.eth", "probe_interval = \"100ms\"")
@@ -123,7 +129,8 @@ async fn a_fallback_is_used_only_while_no_preferred_node_is_healthy() {
 
 #[tokio::test]
 async fn a_gateway_starts_with_any_reachable_node() {
-    let (dead, alive) = (Node::evm().await, Node::evm().await);
+    let dead = Node::evm().await;
+    let alive = Node::evm().await;
     let url = dead.url();
     drop(dead);
     let gateway = watching("eth", &[&url, &alive.url()]).await;
@@ -135,7 +142,8 @@ async fn a_gateway_starts_with_any_reachable_node() {
 
 #[tokio::test]
 async fn a_node_that_fails_five_times_in_a_row_is_ejected_and_tried_again_later() {
-    let (bad, good) = (Node::evm().await, Node::evm().await);
+    let bad = Node::evm().await;
+    let good = Node::evm().await;
     let gateway = Setup::of("eth", &bad.url()).node("eth", &good.url()).start().await;
     bad.always(Raw { status: 502, ..Raw::default() });
     let client = gateway.client();
@@ -160,7 +168,8 @@ async fn a_node_that_fails_five_times_in_a_row_is_ejected_and_tried_again_later(
 
 #[tokio::test]
 async fn no_call_can_eject_a_node_from_its_pool() {
-    let (one, two) = (Node::evm().await, Node::evm().await);
+    let one = Node::evm().await;
+    let two = Node::evm().await;
     let gateway = Setup::of("cosmos", &one.url()).node("cosmos", &two.url()).start().await;
     let client = gateway.client();
     let page = Raw { status: 200, headers: vec![("content-type", "text/html")], body: b"<html>".to_vec() };
@@ -188,7 +197,8 @@ async fn no_call_can_eject_a_node_from_its_pool() {
 
 #[tokio::test]
 async fn a_node_that_sends_retry_after_is_not_used_until_then() {
-    let (busy, good) = (Node::evm().await, Node::evm().await);
+    let busy = Node::evm().await;
+    let good = Node::evm().await;
     let gateway = Setup::of("eth", &busy.url()).node("eth", &good.url()).start().await;
     busy.always(Raw { status: 429, headers: vec![("retry-after", "7")], ..Raw::default() });
     let client = gateway.client();
@@ -211,7 +221,8 @@ async fn rest_chains_have_the_same_pools() {
     let latest = |height: u64| {
         Raw::json(200, format!(r#"{{"block":{{"header":{{"height":"{height}"}}}},"result":"ok"}}"#))
     };
-    let (one, two) = (Node::evm().await, Node::evm().await);
+    let one = Node::evm().await;
+    let two = Node::evm().await;
     one.always(latest(1_000));
     two.always(latest(900));
     let gateway = watching("cosmos", &[&one.url(), &two.url()]).await;
@@ -230,7 +241,8 @@ async fn rest_chains_have_the_same_pools() {
 // Shows (Nodes and cache).
 #[tokio::test]
 async fn a_client_that_sends_the_height_that_it_has_seen_is_never_shown_an_older_head() {
-    let (behind, ahead) = (Node::evm().await, Node::evm().await);
+    let behind = Node::evm().await;
+    let ahead = Node::evm().await;
     behind.height(100);
     ahead.height(103);
     let gateway = watching("eth", &[&behind.url(), &ahead.url()]).await;
@@ -282,7 +294,8 @@ async fn reads_of_several_clients_travel_to_a_node_in_one_request_and_are_counte
         let value = page.lines().find_map(|line| line.strip_prefix(&name));
         value.and_then(|value| value.parse::<u64>().ok()).unwrap_or_else(|| panic!("{name}: {page}"))
     };
-    let (arrays, together) = (count("arrays"), count("array_calls"));
+    let arrays = count("arrays");
+    let together = count("array_calls");
     // On a busy machine a call may come when the others have waited long enough.
     assert!(arrays > 0 && (2 * arrays..=8).contains(&together), "{together} in {arrays}");
     assert_eq!((count("arrays_abandoned"), node.requests() as u64), (0, arrays + 8 - together));
@@ -303,7 +316,8 @@ async fn of_network(height: u64, chain_id: &str, mark: &str) -> Node {
 // not count for the head, at start and after an outage (promise 75).
 #[tokio::test]
 async fn a_node_of_another_network_gets_nothing_and_does_not_displace_the_right_one() {
-    let (right, wrong) = (of_network(1_000, "0x38", "right").await, of_network(9_000, "0x1", "wrong").await);
+    let right = of_network(1_000, "0x38", "right").await;
+    let wrong = of_network(9_000, "0x1", "wrong").await;
     let setup = Setup::new()
         .set("chains.bsc", "probe_interval = \"100ms\"")
         .node("bsc", &wrong.url())
@@ -339,7 +353,8 @@ async fn a_node_of_another_network_gets_nothing_and_does_not_displace_the_right_
 #[tokio::test]
 async fn the_answers_of_a_node_that_a_reload_takes_out_are_not_given_again() {
     // The removed node always looked right: it hides its network.
-    let (gone, stays) = (Node::evm().await, Node::evm().await);
+    let gone = Node::evm().await;
+    let stays = Node::evm().await;
     gone.result("net_version", "\"9\"");
     stays.result("net_version", "\"1\"");
     let both = Setup::of("eth", &gone.url()).node_with("eth", &stays.url(), "priority = 1");

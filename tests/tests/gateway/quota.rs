@@ -266,7 +266,8 @@ proptest! {
         ceiling in 0u64..400,
         steps in prop::collection::vec((0u64..30_000_000, prop::collection::vec(0u32..100, 1..6), any::<bool>()), 1..24),
     ) {
-        let (mut rolling, mut model) = (Rolling::default(), Model::default());
+        let mut rolling = Rolling::default();
+        let mut model = Model::default();
         let mut now = Time::from_millis(1_800_000_000_000);
         for (wait, costs, refunded) in steps {
             now = Time::from_millis(now.millis() + wait);

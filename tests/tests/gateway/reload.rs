@@ -30,7 +30,8 @@ fn setup(nodes: &Nodes, round: usize) -> Setup {
 
 /// Calls one method repeatedly. Returns the charge of each answer.
 fn weigh(process: &Process, stop: &Arc<AtomicBool>) -> JoinHandle<Vec<u64>> {
-    let (client, stop) = (process.client(), stop.clone());
+    let client = process.client();
+    let stop = stop.clone();
     tokio::spawn(async move {
         let mut charged = Vec::new();
         while !stop.load(Relaxed) {
@@ -60,7 +61,9 @@ fn says(page: &str, series: &str) -> bool {
 // Shows (Commands and configuration).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn twenty_reloads_under_load_fail_no_call_and_charge_by_the_weights_at_arrival() {
-    let (seed, nodes, numbers) = (TestSeed::new(), Nodes::start().await, Arc::<AtomicU64>::default());
+    let seed = TestSeed::new();
+    let nodes = Nodes::start().await;
+    let numbers = Arc::<AtomicU64>::default();
     let mut site = Site::new(setup(&nodes, 0));
     let process = site.start().await;
     let load = Load::start(process.addr(), 6, &seed, &numbers);

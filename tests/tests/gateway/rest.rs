@@ -450,11 +450,13 @@ async fn xrp_errors_are_those_of_its_server_and_closed_methods_use_the_same_form
 async fn a_page_with_status_404_passes_its_status_and_is_asked_of_one_node() {
     let page =
         || Raw { status: 404, headers: vec![("content-type", "text/html")], body: b"<html>proxy".to_vec() };
-    let (one, other) = (Node::evm().await, Node::evm().await);
+    let one = Node::evm().await;
+    let other = Node::evm().await;
     let gateway = Setup::of("cosmos", &one.url()).node("cosmos", &other.url()).start().await;
     one.always(page());
     other.always(page());
-    let (client, mut before) = (gateway.client(), targets(&one).len() + targets(&other).len());
+    let client = gateway.client();
+    let mut before = targets(&one).len() + targets(&other).len();
     for _ in 0..50 {
         let reply = client.send("GET", "/cosmos/cosmos/nowhere/v1", &[], b"").await;
         assert_eq!((reply.status, reply.text().as_str()), (404, r#"{"message":"not found"}"#));

@@ -115,7 +115,8 @@ async fn one_minute_of_refusals_or_two_with_a_quiet_one_between_are_not_a_storm(
 #[tokio::test]
 async fn only_the_key_that_caused_the_storm_has_smaller_limits() {
     let (_node, gateway) = gateway(ENABLED).await;
-    let (client, second) = (gateway.client(), gateway.client_of("second"));
+    let client = gateway.client();
+    let second = gateway.client_of("second");
     storm(&gateway, &client).await;
     assert_eq!((limits(&ask(&client).await), limits(&ask(&second).await)), (QUARTER, FULL));
     assert_eq!(limits(&ask(&client.another()).await), QUARTER, "whatever the connection");
@@ -127,7 +128,8 @@ async fn a_projects_requests_per_second_are_scaled_down_for_the_key() {
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url()).key("second", "").set("projects.default", "rps_limit = 4");
     let gateway = setup.set("safeguard", ENABLED).start().await;
-    let (client, second) = (gateway.client(), gateway.client_of("second"));
+    let client = gateway.client();
+    let second = gateway.client_of("second");
     let served = async |client: &TestClient| {
         let mut served = 0;
         for _ in 0..7 {
@@ -151,7 +153,8 @@ async fn every_429_counts_and_no_other_refusal_does() {
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url()).set("safeguard", ENABLED).key("second", "chains = [\"btc\"]");
     let gateway = setup.start().await;
-    let (client, second) = (gateway.client(), gateway.client_of("second"));
+    let client = gateway.client();
+    let second = gateway.client_of("second");
     for _ in 0..2 {
         for n in 0..4 {
             let paced = client.call("eth", "eth_getLogs", "[{}]").await.status;

@@ -98,7 +98,8 @@ async fn tron() {
     let id = blocks.iter().find_map(|block| block["transactions"][0]["txID"].as_str()).unwrap().to_owned();
     assert_eq!(call("gettransactionbyid", json!({ "value": id })).await["txID"], id.as_str());
     assert_eq!(call("gettransactioninfobyid", json!({ "value": id })).await["id"], id.as_str());
-    let (owner, token) = ("TMVQGm1qAQYVdetCeGRRkTWYYrLXuHK2HC", "TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t");
+    let owner = "TMVQGm1qAQYVdetCeGRRkTWYYrLXuHK2HC";
+    let token = "TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t";
     assert_eq!(call("getaccount", json!({ "address": owner, "visible": true })).await["address"], owner);
     let payment = json!({ "owner_address": owner, "to_address": "TDvSsdrNM5eeXNL3czpa6AxLDHZA9nwe9K", "amount": 5, "visible": true });
     assert!(call("createtransaction", payment).await["txID"].is_string());

@@ -41,7 +41,8 @@ async fn counted(gateway: &TestGateway, result: &str) -> u64 {
 // Trace Context is read and sent.
 #[tokio::test]
 async fn a_call_is_a_span_of_the_clients_trace_and_its_node_receives_the_child_span() {
-    let (node, collector) = (Node::evm().await, TraceCollector::start());
+    let node = Node::evm().await;
+    let collector = TraceCollector::start();
     let gateway = traced(Setup::of("eth", &node.url()), &collector.url()).start().await;
     let parent = format!("00-{TRACE}-{SPAN}-01");
     let headers = [("traceparent", parent.as_str()), ("tracestate", "vendor=opaque")];
@@ -72,7 +73,8 @@ async fn a_call_is_a_span_of_the_clients_trace_and_its_node_receives_the_child_s
 
 #[tokio::test]
 async fn a_call_without_a_valid_traceparent_starts_a_trace_with_its_request_id() {
-    let (node, collector) = (Node::evm().await, TraceCollector::start());
+    let node = Node::evm().await;
+    let collector = TraceCollector::start();
     let gateway = traced(Setup::of("eth", &node.url()), &collector.url()).start().await;
     let zeros = format!("00-{}-{SPAN}-01", "0".repeat(32));
     let long = format!("00-{TRACE}-{SPAN}-01-{}", "x".repeat(4_000));
@@ -90,7 +92,9 @@ async fn a_call_without_a_valid_traceparent_starts_a_trace_with_its_request_id()
 // Shows (Traces, logs and metrics).
 #[tokio::test]
 async fn each_try_is_a_span_and_the_failed_one_is_an_error() {
-    let (bad, good, collector) = (Node::evm().await, Node::evm().await, TraceCollector::start());
+    let bad = Node::evm().await;
+    let good = Node::evm().await;
+    let collector = TraceCollector::start();
     bad.always(Raw { status: 502, ..Raw::default() });
     let setup = Setup::of("eth", &bad.url()).node("eth", &good.url());
     let gateway = traced(setup, &collector.url()).start().await;
@@ -115,7 +119,8 @@ async fn each_try_is_a_span_and_the_failed_one_is_an_error() {
 // Shows (Traces, logs and metrics).
 #[tokio::test]
 async fn a_cached_call_has_no_span_below_it_and_a_refused_one_has_a_status() {
-    let (node, collector) = (Node::evm().await, TraceCollector::start());
+    let node = Node::evm().await;
+    let collector = TraceCollector::start();
     let setup = Setup::of("eth", &node.url()).set("projects.default", "blocked_methods = [\"m\"]");
     let gateway = traced(setup, &collector.url()).start().await;
     let client = gateway.client();
@@ -137,7 +142,8 @@ async fn a_cached_call_has_no_span_below_it_and_a_refused_one_has_a_status() {
 // Shows (Traces, logs and metrics).
 #[tokio::test]
 async fn the_calls_of_a_batch_are_events_of_one_span_whose_node_calls_are_below_it() {
-    let (node, collector) = (Node::evm().await, TraceCollector::start());
+    let node = Node::evm().await;
+    let collector = TraceCollector::start();
     let gateway = traced(Setup::of("eth", &node.url()), &collector.url()).start().await;
     let calls = [("eth_getBalance", "[]"), ("eth_sendRawTransaction", "[\"0x00\"]"), ("net_version", "[]")];
     assert_eq!(gateway.client().batch("eth", &calls).await.codes(), [0, 0, 0]);
@@ -162,7 +168,8 @@ async fn the_calls_of_a_batch_are_events_of_one_span_whose_node_calls_are_below_
 // Shows (Traces, logs and metrics): No span contains a key, a parameter or a body.
 #[tokio::test]
 async fn no_span_has_a_key_a_parameter_or_a_body() {
-    let (node, collector) = (Node::evm().await, TraceCollector::start());
+    let node = Node::evm().await;
+    let collector = TraceCollector::start();
     node.result("eth_getBalance", "\"an-answer\"");
     let url = format!("http://user:a-password@{}/v3/a-path-that-is-a-secret-of-the-node", node.addr());
     let setup = Setup::of("eth", &url).set("telemetry.otlp", "headers = { x-tenant = \"of-the-collector\" }");
@@ -194,7 +201,8 @@ async fn no_span_has_a_key_a_parameter_or_a_body() {
 // node gets a trace.
 #[tokio::test]
 async fn with_a_ratio_of_0_no_call_is_exported_even_if_its_client_wants_it() {
-    let (node, collector) = (Node::evm().await, TraceCollector::start());
+    let node = Node::evm().await;
+    let collector = TraceCollector::start();
     let setup = Setup::of("eth", &node.url()).set("telemetry.otlp", "ratio = 0");
     let gateway = traced(setup, &collector.url()).start().await;
     let client = gateway.client();
@@ -275,7 +283,8 @@ async fn a_collector_that_never_answers_costs_spans_and_holds_up_no_drain() {
 // Shows (Traces, logs and metrics).
 #[tokio::test]
 async fn spans_that_the_collector_rejects_are_counted() {
-    let (node, collector) = (Node::evm().await, TraceCollector::start());
+    let node = Node::evm().await;
+    let collector = TraceCollector::start();
     collector.reject(1);
     let gateway = traced(Setup::of("eth", &node.url()), &collector.url()).start().await;
     call(&gateway.client(), &[], "m").await;
@@ -290,7 +299,9 @@ async fn spans_that_the_collector_rejects_are_counted() {
 // `telemetry.otlp.ca_file`.
 #[tokio::test]
 async fn a_collector_with_a_certificate_of_a_configured_authority_is_trusted() {
-    let (node, certificate, foreign) = (Node::evm().await, TestCertificate::new(), TestCertificate::new());
+    let node = Node::evm().await;
+    let certificate = TestCertificate::new();
+    let foreign = TestCertificate::new();
     let collector = TraceCollector::secure(&certificate);
     for (trusted, result) in [(None, "failed"), (Some(&foreign), "failed"), (Some(&certificate), "sent")] {
         let setup = traced(Setup::of("eth", &node.url()), &collector.url());
@@ -311,7 +322,8 @@ async fn a_collector_with_a_certificate_of_a_configured_authority_is_trusted() {
 // Shows (Traces, logs and metrics).
 #[tokio::test]
 async fn a_gateway_that_is_drained_sends_what_waits() {
-    let (node, collector) = (Node::evm().await, TraceCollector::start());
+    let node = Node::evm().await;
+    let collector = TraceCollector::start();
     let setup = Setup::of("eth", &node.url())
         .set("telemetry.otlp", &format!("url = \"{}\"", collector.url()))
         .set("telemetry.otlp", "interval = \"1m\"")

@@ -110,7 +110,8 @@ async fn a_401_403_or_429_of_a_node_is_not_forwarded() {
 // Shows (Reliability): A failed node causes one failover for a read, and no broadcast is sent twice (promise 8).
 #[tokio::test]
 async fn a_read_that_fails_at_one_node_is_sent_to_another() {
-    let (bad, good) = (Node::evm().await, Node::evm().await);
+    let bad = Node::evm().await;
+    let good = Node::evm().await;
     let gateway = Setup::of("eth", &bad.url()).node("eth", &good.url()).start().await;
     let client = gateway.client();
     for raw in [
@@ -132,7 +133,8 @@ async fn a_read_that_fails_at_one_node_is_sent_to_another() {
 // Shows (Nodes and cache).
 #[tokio::test]
 async fn an_error_of_a_node_is_an_answer_and_not_retried() {
-    let (one, two) = (Node::evm().await, Node::evm().await);
+    let one = Node::evm().await;
+    let two = Node::evm().await;
     let gateway = Setup::of("eth", &one.url()).node("eth", &two.url()).start().await;
     for node in [&one, &two] {
         node.answer("m", ScriptedAnswer::Error(r#"{"code":-32000,"message":"x"}"#.into()));
@@ -147,7 +149,8 @@ async fn an_error_of_a_node_is_an_answer_and_not_retried() {
 // Shows (Reliability).
 #[tokio::test]
 async fn a_broadcast_is_sent_to_one_node_and_never_retried() {
-    let (one, two) = (Node::evm().await, Node::evm().await);
+    let one = Node::evm().await;
+    let two = Node::evm().await;
     let gateway = Setup::of("eth", &one.url()).node("eth", &two.url()).start().await;
     let client = gateway.client();
     for raw in [
@@ -175,7 +178,8 @@ async fn a_broadcast_is_sent_to_one_node_and_never_retried() {
 // Shows (Nodes and cache).
 #[tokio::test]
 async fn a_broadcast_whose_connection_is_refused_goes_to_another_node() {
-    let (behind, good) = (Node::evm().await, Node::evm().await);
+    let behind = Node::evm().await;
+    let good = Node::evm().await;
     let proxy = FaultProxy::start(behind.addr()).await.unwrap();
     proxy.set(Mode::RefuseNew);
     let gateway = Setup::of("eth", &proxy.url()).node("eth", &good.url()).start().await;
@@ -240,7 +244,8 @@ async fn calls_are_spread_over_the_nodes_of_a_chain() {
 // `Retry-After`.
 #[tokio::test]
 async fn calls_beyond_max_in_flight_are_refused_and_other_chains_are_not_affected() {
-    let (node, other) = (Node::utxo().await, Node::evm().await);
+    let node = Node::utxo().await;
+    let other = Node::evm().await;
     let gateway = Setup::of("btc", &node.url())
         .node("eth", &other.url())
         .set("chains.btc", "max_in_flight = 4")

@@ -118,7 +118,8 @@ async fn usage_equals_the_answers_of_random_clients() {
         "eth_sendRawTransaction",
         "m",
     ];
-    let (mut reported, mut calls) = (0, 0);
+    let mut reported = 0;
+    let mut calls = 0;
     for _ in 0..300 {
         let chain = EVM.iter().chain(&UTXO).nth(next(10)).unwrap();
         let params: Vec<_> =

@@ -183,7 +183,8 @@ impl TrialClient for Client {
 
 /// Runs one trial. `http` are the addresses of the nodes for HTTP, which works.
 async fn trial(http: [String; 2], (kind, fault): (&'static str, Fault), clients: usize) -> TrialResult {
-    let (bad, good) = (GrpcNode::start(fault).await, GrpcNode::start(Fault::None).await);
+    let bad = GrpcNode::start(fault).await;
+    let good = GrpcNode::start(Fault::None).await;
     let nodes = http.iter().zip([&bad, &good]);
     let nodes: Vec<_> =
         nodes.map(|(url, node)| format!("{{ url = \"{url}\", grpc = \"{}\" }}", node.url)).collect();

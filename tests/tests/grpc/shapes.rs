@@ -19,7 +19,8 @@ fn tron(urls: &[&str]) -> Setup {
 // Shows (gRPC).
 #[tokio::test]
 async fn a_unary_call_of_tron_and_of_cosmos_is_answered_and_metered_by_its_name() {
-    let (tron_node, cosmos_node) = (Simulated::of("tron"), Simulated::of("cosmos"));
+    let tron_node = Simulated::of("tron");
+    let cosmos_node = Simulated::of("cosmos");
     let setup = tron(&[&tron_node.url]).set("chains.cosmos", &format!("nodes = [\"{}\"]", cosmos_node.url));
     let site = Site::new(setup).await;
     let mut client = site.client().await;

@@ -20,7 +20,8 @@ const SPAN: &str = "b7ad6b7169203331";
 // Shows (Traces, logs and metrics).
 #[tokio::test]
 async fn a_node_receives_the_span_of_a_call_instead_of_the_clients_header() {
-    let (listener, collector) = (TcpListener::bind("127.0.0.1:0").await.unwrap(), TraceCollector::start());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let collector = TraceCollector::start();
     let url = format!("grpc://{}", listener.local_addr().unwrap());
     let heads = Arc::<Mutex<Vec<HeaderMap>>>::default();
     let kept = heads.clone();

@@ -52,7 +52,8 @@ async fn a_gateway_that_was_away_has_all_changes_before_it_is_ready() {
     let node = Node::evm().await;
     let cluster = Cluster::new(2, Setup::of("eth", &node.url()).set("plans.enterprise", PLENTY)).await;
     let mut processes = cluster.start().await;
-    let (revoked, suspended) = (cluster.key(Tier::Enterprise).await, cluster.key(Tier::Enterprise).await);
+    let revoked = cluster.key(Tier::Enterprise).await;
+    let suspended = cluster.key(Tier::Enterprise).await;
     for key in [&revoked, &suspended] {
         all_answer(&processes, key, 200).await;
     }

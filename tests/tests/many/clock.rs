@@ -20,7 +20,8 @@ async fn units_are_free_again_at_every_gateway_24_hours_after_the_hour_of_their_
     const CEILING: u64 = 1_000;
     const METHODS: [(&str, u64); 4] =
         [("unheard_of", 1), ("eth_getBalance", 5), ("eth_call", 15), ("eth_sendRawTransaction", 20)];
-    let (seed, node) = (TestSeed::new(), Node::evm().await);
+    let seed = TestSeed::new();
+    let node = Node::evm().await;
     let mut dice = seed.dice(0);
     let setup = Setup::of("eth", &node.url()).set("plans.enterprise", PLENTY);
     // All servers stay reachable: everything must be counted together, even on a slow machine.
@@ -51,7 +52,8 @@ async fn units_are_free_again_at_every_gateway_24_hours_after_the_hour_of_their_
         if dice.below(8) == 0 {
             clock.advance(Duration::from_secs(dice.below(3 * 3_600)));
         }
-        let (at, method) = (dice.below(2) as usize, METHODS[dice.below(4) as usize]);
+        let at = dice.below(2) as usize;
+        let method = METHODS[dice.below(4) as usize];
         refused += u32::from(!call(at, method).await);
     }
     assert!(refused > 0, "the ceiling is met");
@@ -82,7 +84,9 @@ async fn units_are_free_again_at_every_gateway_24_hours_after_the_hour_of_their_
 )]
 async fn a_clock_that_jumps_an_hour_fails_no_call_and_bills_nothing_twice() {
     const LIMIT: usize = 20;
-    let (seed, numbers, nodes) = (TestSeed::new(), Arc::<AtomicU64>::default(), Nodes::start().await);
+    let seed = TestSeed::new();
+    let numbers = Arc::<AtomicU64>::default();
+    let nodes = Nodes::start().await;
     let figures = format!("per_minute = {LIMIT}\nper_hour = 1000000\nper_day = 1000000");
     let setup = nodes.setup().set("plans.premium", &figures).set("redis", "timeout = \"10s\"");
     let cluster = Cluster::new(2, setup).await;
@@ -94,7 +98,8 @@ async fn a_clock_that_jumps_an_hour_fails_no_call_and_bills_nothing_twice() {
     let addrs = gateways.each_ref().map(rpcgate_server::Gateway::addr);
     in_step(&cluster, &addrs).await;
     let loads: Vec<_> = addrs.iter().map(|addr| Load::start(*addr, 3, &seed, &numbers)).collect();
-    let (back, forth) = (Time::from_micros(start.micros() - HOUR.as_micros() as u64), start.plus(HOUR));
+    let back = Time::from_micros(start.micros() - HOUR.as_micros() as u64);
+    let forth = start.plus(HOUR);
     for jump in [[forth, start], [start, start], [back, start], [forth, forth], [back, back], [start, start]]
     {
         let key = cluster.key(Tier::Premium).await;

@@ -28,7 +28,8 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// Creates this number of gateways of `setup` without starting them.
     pub(crate) async fn new(gateways: usize, setup: Setup) -> Self {
-        let (postgres, redis) = (Postgres::launch(), RedisServer::start());
+        let postgres = Postgres::launch();
+        let redis = RedisServer::start();
         let urls = (postgres.database(), redis.url());
         Self::on(postgres, redis, urls, gateways, setup).await
     }

@@ -71,7 +71,8 @@ async fn cluster() -> (Cluster, TestKey, Vec<Process>, Node) {
 async fn reservations_of_a_killed_gateway_expire_within_a_minute() {
     let (cluster, key, mut processes, _node) = cluster().await;
     early_in(DAY).await;
-    let (mut served, began) = ((0, 0), now().day());
+    let mut served = (0, 0);
+    let began = now().day();
     for round in 0..2 {
         serve(&processes.iter().collect::<Vec<_>>(), &key, 5, &mut served).await;
         shipped(&cluster, &processes.iter().collect::<Vec<_>>()).await;
@@ -96,7 +97,8 @@ async fn reservations_of_a_killed_gateway_expire_within_a_minute() {
 async fn a_gateway_that_is_restarted_while_redis_is_frozen_makes_nothing_count_twice() {
     let (cluster, key, mut processes, _node) = cluster().await;
     early_in(DAY).await;
-    let (mut served, began) = ((0, 0), now().day());
+    let mut served = (0, 0);
+    let began = now().day();
     serve(&processes.iter().collect::<Vec<_>>(), &key, 5, &mut served).await;
     cluster.redis.freeze();
     serve(&processes.iter().collect::<Vec<_>>(), &key, 20, &mut served).await;
@@ -123,7 +125,8 @@ async fn a_gateway_that_is_restarted_while_redis_is_frozen_makes_nothing_count_t
 async fn a_redis_that_loses_its_data_again_and_again_counts_nothing_twice_in_the_end() {
     let (mut cluster, key, processes, _node) = cluster().await;
     early_in(DAY).await;
-    let (mut served, began) = ((0, 0), now().day());
+    let mut served = (0, 0);
+    let began = now().day();
     let all: Vec<_> = processes.iter().collect();
     for _ in 0..3 {
         serve(&all, &key, 5, &mut served).await;
@@ -148,7 +151,8 @@ async fn a_redis_that_loses_its_data_again_and_again_counts_nothing_twice_in_the
 async fn a_gateway_frozen_until_its_slices_expired_counts_exactly_when_it_resumes() {
     let (cluster, key, processes, _node) = cluster().await;
     early_in(DAY).await;
-    let (mut served, began) = ((0, 0), now().day());
+    let mut served = (0, 0);
+    let began = now().day();
     let all: Vec<_> = processes.iter().collect();
     for round in 0..2 {
         serve(&all, &key, 5, &mut served).await;
@@ -169,7 +173,8 @@ async fn a_gateway_frozen_until_its_slices_expired_counts_exactly_when_it_resume
 fn side_by_side(redis: &RedisServer, recorded: &Restored) -> Vec<(String, u64, u64)> {
     let number =
         |line: String| redis.say(&line).lines().nth(1).and_then(|line| line.parse().ok()).unwrap_or(0);
-    let (hour, day) = (recorded.now.hour(), recorded.now.day());
+    let hour = recorded.now.hour();
+    let day = recorded.now.day();
     let windows = recorded.windows.iter().flat_map(|(key, [_, in_hour, in_day])| {
         let name = |span: &str| format!("GET rpcgate:w:{:x}:{span}", key.0);
         [(name(&format!("h{hour}")), *in_hour), (name(&format!("d{day}")), *in_day)]
@@ -189,16 +194,20 @@ fn side_by_side(redis: &RedisServer, recorded: &Restored) -> Vec<(String, u64, u
 )]
 async fn under_load_no_comparison_removes_counted_requests() {
     const COMPARISONS: usize = 5;
-    let (seed, numbers, nodes) = (TestSeed::new(), Arc::<AtomicU64>::default(), Nodes::start().await);
+    let seed = TestSeed::new();
+    let numbers = Arc::<AtomicU64>::default();
+    let nodes = Nodes::start().await;
     let cluster = Cluster::new(2, nodes.setup()).await;
     let processes = cluster.start().await;
     let loads: Vec<_> =
         processes.iter().map(|process| Load::start(process.addr(), 4, &seed, &numbers)).collect();
-    let (stored, redis) = (cluster.stored_usage().await, &cluster.redis);
+    let stored = cluster.stored_usage().await;
+    let redis = &cluster.redis;
     early_in(HOUR).await;
     let began = now().hour();
     go_on(&loads, 100).await;
-    let (mut seen, mut samples) = (Vec::new(), 0);
+    let mut seen = Vec::new();
+    let mut samples = 0;
     let watch = async {
         while seen.len() <= COMPARISONS {
             match redis.say("GET rpcgate:comparing").lines().nth(1) {

@@ -12,7 +12,9 @@ const CALLERS: usize = 8;
     ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
 )]
 async fn answered_calls_are_billed_once_for_any_killed_gateway() {
-    let (seed, numbers, nodes) = (TestSeed::new(), Arc::<AtomicU64>::default(), Nodes::start().await);
+    let seed = TestSeed::new();
+    let numbers = Arc::<AtomicU64>::default();
+    let nodes = Nodes::start().await;
     let mut dice = seed.dice(u64::MAX);
     let cluster = Cluster::new(2, nodes.setup()).await;
     let mut report = LoadReport::default();
@@ -49,7 +51,9 @@ async fn answered_calls_are_billed_once_for_any_killed_gateway() {
     ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
 )]
 async fn a_journal_that_two_gateways_replay_at_once_is_billed_once() {
-    let (seed, numbers, nodes) = (TestSeed::new(), Arc::<AtomicU64>::default(), Nodes::start().await);
+    let seed = TestSeed::new();
+    let numbers = Arc::<AtomicU64>::default();
+    let nodes = Nodes::start().await;
     let mut cluster = Cluster::new(1, nodes.setup()).await;
     let process = cluster.start().await.pop().unwrap();
     let load = Load::start(process.addr(), CALLERS, &seed, &numbers);

@@ -25,7 +25,8 @@ async fn until_refused(
     key: &TestKey,
     (chain, method): (&'static str, &'static str),
 ) -> usize {
-    let (client, mut served) = (key.client(process.addr()), 0);
+    let client = key.client(process.addr());
+    let mut served = 0;
     let look = async {
         loop {
             let reply = client.call(chain, method, &format!("[\"late\",{served}]")).await;
@@ -48,21 +49,28 @@ async fn until_refused(
     ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
 )]
 async fn a_gateway_that_was_frozen_bills_once_and_respects_counts_of_others() {
-    let (seed, numbers, nodes) = (TestSeed::new(), Arc::<AtomicU64>::default(), Nodes::start().await);
+    let seed = TestSeed::new();
+    let numbers = Arc::<AtomicU64>::default();
+    let nodes = Nodes::start().await;
     let figures = format!("per_minute = 1000000\nper_hour = 1000000\nper_day = {LIMIT}");
     let cluster = Cluster::new(2, nodes.setup().set("plans.premium", &figures)).await;
     let processes = cluster.start().await;
     let loads: Vec<_> =
         processes.iter().map(|process| Load::start(process.addr(), 4, &seed, &numbers)).collect();
     early_in(DAY).await;
-    let (stored, began, mut report) = (cluster.stored_usage().await, now().day(), LoadReport::default());
+    let stored = cluster.stored_usage().await;
+    let began = now().day();
+    let mut report = LoadReport::default();
     for round in 0..2 {
-        let (frozen, other) = (&processes[round % 2], &processes[1 - round % 2]);
-        let (window, units) = (cluster.key(Tier::Premium).await, cluster.key(Tier::Enterprise).await);
+        let frozen = &processes[round % 2];
+        let other = &processes[1 - round % 2];
+        let window = cluster.key(Tier::Premium).await;
+        let units = cluster.key(Tier::Enterprise).await;
         let quota = ProjectQuota { cu_per_day: CEILING, has_row: true, ..ProjectQuota::default() };
         cluster.store.put_quota(units.project, &quota, now()).await.unwrap();
         // Both gateways know the key, and hold reserved units.
-        let (mut calls, mut charged) = (0, 0);
+        let mut calls = 0;
+        let mut charged = 0;
         for process in &processes {
             calls += served(process, &window, 5, ("eth", "eth_chainId")).await.0;
             charged += served(process, &units, 5, ("eth", "eth_call")).await.1;

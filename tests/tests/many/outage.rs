@@ -31,7 +31,9 @@ async fn keep_calling(processes: &[Process], key: &str, status: u16, how_long: D
 
 /// Runs two gateways and a management side under load during an outage of their database.
 async fn without_its_database(leave: impl AsyncFn(&mut Postgres), come_back: impl AsyncFn(&mut Postgres)) {
-    let (seed, numbers, nodes) = (TestSeed::new(), Arc::<AtomicU64>::default(), Nodes::start().await);
+    let seed = TestSeed::new();
+    let numbers = Arc::<AtomicU64>::default();
+    let nodes = Nodes::start().await;
     let setup = nodes
         .setup()
         .set("admin", "listen = \"127.0.0.1:0\"")
@@ -40,7 +42,8 @@ async fn without_its_database(leave: impl AsyncFn(&mut Postgres), come_back: imp
     let mut cluster = Cluster::new(2, setup).await;
     let processes = cluster.start().await;
     let admin = cluster.sites[0].manage().await;
-    let (known, fresh) = (cluster.key(Tier::Enterprise).await, cluster.key(Tier::Enterprise).await);
+    let known = cluster.key(Tier::Enterprise).await;
+    let fresh = cluster.key(Tier::Enterprise).await;
     // The gateways look a new key up once more when they read the change.
     keep_calling(&processes, &known.text, 200, Duration::from_secs(1)).await;
     let loads: Vec<_> =
@@ -116,7 +119,8 @@ async fn without_redis(leave: impl Fn(&mut RedisServer), come_back: impl Fn(&mut
     let mut cluster = Cluster::new(2, setup).await;
     let processes = cluster.start().await;
     let addrs: Vec<_> = processes.iter().map(Process::addr).collect();
-    let (half, busy) = (cluster.key(Tier::Premium).await, cluster.key(Tier::Enterprise).await);
+    let half = cluster.key(Tier::Premium).await;
+    let busy = cluster.key(Tier::Enterprise).await;
     let call = async |key: &TestKey, each: usize| {
         let calls = rush(&addrs, &key.text, 4, each, ("eth", "eth_chainId"));
         let heard =
@@ -130,7 +134,8 @@ async fn without_redis(leave: impl Fn(&mut RedisServer), come_back: impl Fn(&mut
     // Uses up the day at gateways that count together. On a busy machine Redis may be late, which they log.
     let used_up = async |cluster: &Cluster| {
         for _ in 0..10 {
-            let (key, before) = (cluster.key(Tier::Premium).await, said_alone());
+            let key = cluster.key(Tier::Premium).await;
+            let before = said_alone();
             let admitted = call(&key, LIMIT / 8 + 20).await;
             // All calls of one gateway may have finished before the last of the other: each must be refused once to
             // know that the day is used up.
@@ -207,7 +212,9 @@ async fn with_redis_frozen_each_gateway_counts_alone_and_then_together_again() {
     ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
 )]
 async fn with_redis_frozen_under_load_no_call_fails_and_every_unit_is_billed_once() {
-    let (seed, numbers, nodes) = (TestSeed::new(), Arc::<AtomicU64>::default(), Nodes::start().await);
+    let seed = TestSeed::new();
+    let numbers = Arc::<AtomicU64>::default();
+    let nodes = Nodes::start().await;
     let cluster = Cluster::new(2, nodes.setup()).await;
     let processes = cluster.start().await;
     let loads: Vec<_> =

@@ -25,7 +25,8 @@ async fn holds(gateways: usize) {
             rush(&addrs, &key.text, 8, each, ("bsc", "eth_getLogs")),
             rush(&addrs, &key.text, 8, each, ("eth", "eth_call")),
         );
-        let (mut charged, mut refused) = (0, 0);
+        let mut charged = 0;
+        let mut refused = 0;
         for one in dear.iter().chain(&cheap) {
             match (one.reply.status, one.reply.code()) {
                 (200, 0) => charged += one.reply.cu(),

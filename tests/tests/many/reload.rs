@@ -13,7 +13,8 @@ fn weighed(setup: Setup, node: &Node, weight: u64) -> Setup {
 
 /// Calls one method repeatedly. Returns the charge of each answer.
 fn weigh(process: &Process, stop: &Arc<AtomicBool>) -> JoinHandle<Vec<(RequestId, ExpectedRequest)>> {
-    let (client, stop) = (process.client(), stop.clone());
+    let client = process.client();
+    let stop = stop.clone();
     tokio::spawn(async move {
         let mut charged = Vec::new();
         while !stop.load(Relaxed) {
@@ -32,7 +33,9 @@ fn weigh(process: &Process, stop: &Arc<AtomicBool>) -> JoinHandle<Vec<(RequestId
     ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
 )]
 async fn reloads_of_several_gateways_fail_no_call_and_charge_by_the_weights_at_arrival() {
-    let (seed, numbers, nodes) = (TestSeed::new(), Arc::<AtomicU64>::default(), Nodes::start().await);
+    let seed = TestSeed::new();
+    let numbers = Arc::<AtomicU64>::default();
+    let nodes = Nodes::start().await;
     let mut cluster = Cluster::new(2, nodes.setup()).await;
     for site in 0..2 {
         cluster.change(site, |setup| weighed(setup, &nodes.evm, WEIGHTS[0]));

@@ -99,9 +99,12 @@ async fn said(process: &Process, words: &str) -> String {
     ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
 )]
 async fn gateways_count_together_and_bill_over_tls_as_they_do_without() {
-    let (seed, numbers, nodes) = (TestSeed::new(), Arc::<AtomicU64>::default(), Nodes::start().await);
+    let seed = TestSeed::new();
+    let numbers = Arc::<AtomicU64>::default();
+    let nodes = Nodes::start().await;
     let authority = Authority::new();
-    let (postgres, redis) = (authority.postgres(), authority.redis(false));
+    let postgres = authority.postgres();
+    let redis = authority.redis(false);
     let trust = format!("sslrootcert={}", authority.file().display());
     let url = by_name(&postgres.database(), "localhost", &format!("sslmode=verify-full&{trust}"));
     let urls = (url, redis_url(&redis, &trust));
@@ -131,11 +134,14 @@ async fn gateways_count_together_and_bill_over_tls_as_they_do_without() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_postgres), ignore = "needs postgresql (apt install postgresql)")]
 async fn a_postgresql_server_is_trusted_exactly_according_to_its_url() {
-    let (authority, other) = (Authority::new(), Authority::new());
+    let authority = Authority::new();
+    let other = Authority::new();
     let server = authority.postgres();
     let url = server.database();
-    let (its, others) = (authority.file(), other.file());
-    let (its, others) = (its.display(), others.display());
+    let its = authority.file();
+    let others = other.file();
+    let its = its.display();
+    let others = others.display();
     for (host, parameters) in [
         ("localhost", format!("sslmode=verify-full&sslrootcert={its}")),
         ("127.0.0.1", format!("sslmode=verify-ca&sslrootcert={its}")),
@@ -168,7 +174,8 @@ async fn a_postgresql_server_is_trusted_exactly_according_to_its_url() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_postgres), ignore = "needs postgresql (apt install postgresql)")]
 async fn a_gateway_logs_that_it_does_not_trust_its_database_and_starts_once_it_does() {
-    let (authority, other) = (Authority::new(), Authority::new());
+    let authority = Authority::new();
+    let other = Authority::new();
     let server = authority.postgres();
     let file = other.folder.path().join("trusted.pem");
     fs::copy(other.file(), &file).unwrap();
@@ -190,9 +197,11 @@ async fn a_gateway_logs_that_it_does_not_trust_its_database_and_starts_once_it_d
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
 async fn an_untrusted_redis_is_logged_and_fails_no_call() {
-    let (authority, other) = (Authority::new(), Authority::new());
+    let authority = Authority::new();
+    let other = Authority::new();
     let redis = authority.redis(false);
-    let (its, others) = (authority.file(), other.file());
+    let its = authority.file();
+    let others = other.file();
     let at = |host: &str, parameters: &str| {
         format!("rediss://user:secret@{host}:{}/0?{parameters}", redis.secure_port())
     };

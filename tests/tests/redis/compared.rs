@@ -77,9 +77,12 @@ async fn serve(gateway: &RedisCounters, caller: &Caller, calls: u64) {
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
 async fn usage_shipped_at_start_up_is_counted_although_no_comparison_is_due_for_long() {
     let redis = RedisServer::start();
-    let (settings, caller, recorded) = (settings(&redis, &prefix(), LONG), caller(1_000), Recorded::new("a"));
+    let settings = settings(&redis, &prefix(), LONG);
+    let caller = caller(1_000);
+    let recorded = Recorded::new("a");
     let _gateway = joined(&settings, recorded.clone()).await;
-    let (left, pause) = (named(&settings, "comparisons"), named(&settings, "pause"));
+    let left = named(&settings, "comparisons");
+    let pause = named(&settings, "pause");
     until("one was made", || number(&redis, &format!("EXISTS {left}")) == 0).await;
     redis.say(&format!("SET {left} 3"));
     redis.say(&format!("SET {pause} 1 EX 1900"));
@@ -101,8 +104,11 @@ fn forget_gateways(redis: &RedisServer, settings: &RedisSettings) {
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
 fn the_slice_of_a_killed_gateway_expires() {
     let redis = RedisServer::start();
-    let (settings, caller, recorded) = (settings(&redis, &prefix(), LONG), caller(1_000), Recorded::new("a"));
-    let (living, dying) = (Runtime::new().unwrap(), Runtime::new().unwrap());
+    let settings = settings(&redis, &prefix(), LONG);
+    let caller = caller(1_000);
+    let recorded = Recorded::new("a");
+    let living = Runtime::new().unwrap();
+    let dying = Runtime::new().unwrap();
     let _alive = living.block_on(joined(&settings, recorded.clone()));
     let killed = dying.block_on(joined(&settings, recorded.clone()));
     dying.block_on(serve(&killed, &caller, 3));
@@ -120,7 +126,8 @@ fn the_slice_of_a_killed_gateway_expires() {
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
 async fn after_a_redis_lost_its_counters_neither_slices_nor_requests_stay_counted_twice() {
     let mut redis = RedisServer::start();
-    let (settings, caller) = (settings(&redis, &prefix(), SHORT), caller(1_000));
+    let settings = settings(&redis, &prefix(), SHORT);
+    let caller = caller(1_000);
     let recorded = Recorded::new("a");
     let gateways = [joined(&settings, recorded.clone()).await, joined(&settings, recorded.clone()).await];
     for loss in 1..=2 {
@@ -149,7 +156,8 @@ async fn after_a_redis_lost_its_counters_neither_slices_nor_requests_stay_counte
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
 async fn counts_made_alone_are_not_counted_again_by_a_gateway_that_starts_then() {
     let redis = RedisServer::start();
-    let (settings, caller) = (settings(&redis, &prefix(), SHORT), caller(1_000));
+    let settings = settings(&redis, &prefix(), SHORT);
+    let caller = caller(1_000);
     let recorded = Recorded::new("a");
     let other = joined(&settings, recorded.clone()).await;
     serve(&other, &caller, 10).await;
@@ -171,7 +179,8 @@ async fn counts_made_alone_are_not_counted_again_by_a_gateway_that_starts_then()
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
 async fn a_caller_refused_by_too_high_a_window_is_served_once_it_is_lowered() {
     let redis = RedisServer::start();
-    let (settings, recorded) = (settings(&redis, &prefix(), LONG), Recorded::new("a"));
+    let settings = settings(&redis, &prefix(), LONG);
+    let recorded = Recorded::new("a");
     let mut caller = caller(1_000);
     caller.plan.per_hour = 50;
     let gateways = [joined(&settings, recorded.clone()).await, joined(&settings, recorded.clone()).await];
@@ -202,7 +211,9 @@ async fn a_caller_refused_by_too_high_a_window_is_served_once_it_is_lowered() {
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
 async fn a_comparison_whose_gateway_was_disconnected_is_followed_by_another() {
     let redis = RedisServer::start();
-    let (settings, caller, recorded) = (settings(&redis, &prefix(), LONG), caller(1_000), Recorded::new("a"));
+    let settings = settings(&redis, &prefix(), LONG);
+    let caller = caller(1_000);
+    let recorded = Recorded::new("a");
     let gateway = joined(&settings, recorded.clone()).await;
     serve(&gateway, &caller, 3).await;
     let call = gateway.in_flight();
@@ -227,7 +238,9 @@ fn reported(redis: &RedisServer, settings: &RedisSettings) -> Vec<i64> {
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
 async fn the_counts_of_a_call_in_flight_are_not_subtracted() {
     let redis = RedisServer::start();
-    let (settings, caller, recorded) = (settings(&redis, &prefix(), LONG), caller(1_000), Recorded::new("a"));
+    let settings = settings(&redis, &prefix(), LONG);
+    let caller = caller(1_000);
+    let recorded = Recorded::new("a");
     let gateways = [joined(&settings, recorded.clone()).await, joined(&settings, recorded.clone()).await];
     let call = gateways[0].in_flight();
     serve(&gateways[0], &caller, 3).await;
@@ -235,7 +248,8 @@ async fn the_counts_of_a_call_in_flight_are_not_subtracted() {
     redis.say(&format!("ZADD {} 1 7", named(&settings, "gateways")));
     until("the other one has waited for it", || {
         let reported = reported(&redis, &settings);
-        let (first, last) = (reported.iter().min(), reported.iter().max());
+        let first = reported.iter().min();
+        let last = reported.iter().max();
         first.zip(last).is_some_and(|(first, last)| last.saturating_sub(*first) > 2_000_000)
     })
     .await;
@@ -250,7 +264,8 @@ async fn the_counts_of_a_call_in_flight_are_not_subtracted() {
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
 async fn a_gateway_whose_slices_expired_neither_spends_nor_returns_them() {
     let redis = RedisServer::start();
-    let (settings, caller) = (settings(&redis, &prefix(), LONG), caller(1_000));
+    let settings = settings(&redis, &prefix(), LONG);
+    let caller = caller(1_000);
     let gateway = joined(&settings, Arc::new(NoSeed)).await;
     serve(&gateway, &caller, 1).await;
     // The gateway was silent for a long time, and counters were lowered.
@@ -281,13 +296,17 @@ impl Lossy {
     async fn to(redis: &RedisServer) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("redis://{}/0", listener.local_addr().unwrap());
-        let (loses, cut, target) = (Arc::<AtomicBool>::default(), Arc::<Notify>::default(), redis.url());
+        let loses = Arc::<AtomicBool>::default();
+        let cut = Arc::<Notify>::default();
+        let target = redis.url();
         let target = target.trim_start_matches("redis://").trim_end_matches("/0").to_owned();
-        let (is_lost, is_cut) = (loses.clone(), cut.clone());
+        let is_lost = loses.clone();
+        let is_cut = cut.clone();
         tokio::spawn(async move {
             while let Ok((near, _)) = listener.accept().await {
                 let far = TcpStream::connect(&target).await.unwrap();
-                let (is_lost, is_cut) = (is_lost.clone(), is_cut.clone());
+                let is_lost = is_lost.clone();
+                let is_cut = is_cut.clone();
                 tokio::spawn(async move {
                     let ((mut commands, mut to_gateway), (mut answers, mut to_redis)) =
                         (near.into_split(), far.into_split());
@@ -319,7 +338,9 @@ impl Lossy {
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
 async fn requests_whose_answers_from_redis_were_lost_are_counted_once_in_the_end() {
     let redis = RedisServer::start();
-    let (settings, caller, recorded) = (settings(&redis, &prefix(), LONG), caller(1_000), Recorded::new("a"));
+    let settings = settings(&redis, &prefix(), LONG);
+    let caller = caller(1_000);
+    let recorded = Recorded::new("a");
     let lossy = Lossy::to(&redis).await;
     let gateway =
         joined(&RedisSettings { url: lossy.url.clone(), ..settings.clone() }, recorded.clone()).await;
@@ -341,13 +362,16 @@ async fn requests_whose_answers_from_redis_were_lost_are_counted_once_in_the_end
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
 async fn gateways_that_record_in_different_databases_lower_no_count() {
     let redis = RedisServer::start();
-    let (settings, caller) = (settings(&redis, &prefix(), LONG), caller(1_000));
-    let (here, there) = (Recorded::new("here"), Recorded::new("there"));
+    let settings = settings(&redis, &prefix(), LONG);
+    let caller = caller(1_000);
+    let here = Recorded::new("here");
+    let there = Recorded::new("there");
     let _gateways = [joined(&settings, here).await, joined(&settings, there).await];
     let units = units_name(&settings, caller.project);
     redis.say(&format!("HSET {units} {} 900", NOW.hour()));
     redis.say(&format!("ZADD {} 1 7", named(&settings, "gateways")));
-    let (left, pause) = (named(&settings, "comparisons"), named(&settings, "pause"));
+    let left = named(&settings, "comparisons");
+    let pause = named(&settings, "pause");
     until("comparisons are left", || number(&redis, &format!("GET {left}")) == COMPARISONS).await;
     until("one was tried", || number(&redis, &format!("EXISTS {pause}")) == 1).await;
     assert_eq!(number(&redis, &format!("GET {left}")), COMPARISONS, "it was not made");

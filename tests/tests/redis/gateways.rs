@@ -56,7 +56,8 @@ pub(crate) async fn storm(
 ) -> u64 {
     let tasks: Vec<_> = (0..requests)
         .map(|n| {
-            let (gateway, caller) = (gateways[n % gateways.len()].clone(), caller.clone());
+            let gateway = gateways[n % gateways.len()].clone();
+            let caller = caller.clone();
             tokio::spawn(async move { gateway.take(&caller, 1, now).wait().await.refused.is_none() })
         })
         .collect();
@@ -74,7 +75,9 @@ pub(crate) async fn spend(
     caller: Caller,
     costs: &'static [u32],
 ) -> (u64, usize, usize) {
-    let (mut units, mut waited, mut calls) = (0, 0, 0);
+    let mut units = 0;
+    let mut waited = 0;
+    let mut calls = 0;
     for cost in costs.iter().cycle() {
         let answer = gateway.reserve(&caller, &[*cost], NOW);
         waited += usize::from(matches!(answer, Answer::Pending(_)));

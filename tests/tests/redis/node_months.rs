@@ -14,7 +14,8 @@ async fn gateways_know_what_the_others_have_sent_to_a_node_also_after_redis_has_
     let redis = RedisServer::start();
     let settings = settings(&redis, &prefix(), LONG);
     let gateway = |name| SharedNodeMonths::new(&settings, name).unwrap();
-    let (mut one, mut two) = (gateway("one"), gateway("two"));
+    let mut one = gateway("one");
+    let mut two = gateway("two");
     assert_eq!((others(&mut one, 5).await, others(&mut two, 7).await), (0, 5));
     assert_eq!(
         (others(&mut one, 6).await, others(&mut one, 6).await),
@@ -35,8 +36,8 @@ async fn gateways_know_what_the_others_have_sent_to_a_node_also_after_redis_has_
 async fn many_nodes_are_asked_for_at_once_and_a_redis_that_was_gone_is_found_again() {
     let mut redis = RedisServer::start();
     let settings = settings(&redis, &prefix(), LONG);
-    let (mut one, mut two) =
-        (SharedNodeMonths::new(&settings, "one").unwrap(), SharedNodeMonths::new(&settings, "two").unwrap());
+    let mut one = SharedNodeMonths::new(&settings, "one").unwrap();
+    let mut two = SharedNodeMonths::new(&settings, "two").unwrap();
     let own: Vec<(String, u64)> = (0..600).map(|node| (format!("2026-11:eth:{node}"), node)).collect();
     assert_eq!(one.exchange(&own).await, Ok(vec![0; 600]));
     assert_eq!(two.exchange(&own).await, Ok((0..600).collect()));
@@ -61,7 +62,8 @@ async fn calls_of_long_gone_gateways_stay_counted_in_one_number() {
     let prefix = prefix();
     let settings = settings(&redis, &prefix, LONG);
     let gateway = |name: &str| SharedNodeMonths::new(&settings, name).unwrap();
-    let (calls, seen) = (format!("{prefix}node-month:{NODE}"), format!("{prefix}node-month-seen:{NODE}"));
+    let calls = format!("{prefix}node-month:{NODE}");
+    let seen = format!("{prefix}node-month-seen:{NODE}");
     let size = |command: &str, key: &str| redis.say(&format!("{command} {key}"));
     for number in 0..100 {
         assert_eq!(others(&mut gateway(&format!("g{number}")), 7).await, 7 * number);

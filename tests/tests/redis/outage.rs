@@ -55,7 +55,8 @@ fn a_suspended_gateway_does_not_mistake_its_own_delay_for_silence_of_redis() {
         }
         redis.freeze();
         let asked = tokio::spawn({
-            let (one, caller) = (one.clone(), caller.clone());
+            let one = one.clone();
+            let caller = caller.clone();
             async move { one.take(&caller, 1, NOW).wait().await }
         });
         for _ in 0..20 {

@@ -41,7 +41,8 @@ impl Gateway {
 async fn gateways_publish_changes_to_each_other_also_after_redis_was_gone() {
     let mut redis = RedisServer::start();
     let settings = settings(&redis, &prefix(), LONG);
-    let (one, mut other) = (Gateway::open(&settings), Gateway::open(&settings));
+    let one = Gateway::open(&settings);
+    let mut other = Gateway::open(&settings);
     let mut other_prefix = Gateway::open(&RedisSettings { prefix: prefix(), ..settings.clone() });
     assert!(one.publish_until_received(&mut other, 1).await >= 1);
     redis.kill();

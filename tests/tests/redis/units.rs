@@ -16,7 +16,8 @@ async fn a_ceiling_is_overrun_by_one_call_at_most_and_needs_few_round_trips() {
                 .map(|n| gateways[n % gateways.len()].clone())
                 .map(|gateway| tokio::spawn(spend(gateway, capped.clone(), &[15, 75, 5, 20, 1])))
                 .collect();
-            let (mut waited, mut calls) = (0, 0);
+            let mut waited = 0;
+            let mut calls = 0;
             for task in tasks {
                 let spent = task.await.unwrap();
                 total += spent.0;

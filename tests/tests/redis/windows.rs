@@ -17,7 +17,8 @@ async fn gateways_together_admit_exactly_the_limit() {
         let settings = settings(RedisServer::common(), &prefix(), LONG);
         let gateways = gateways(count, &settings).await;
         for minute in 0..5 {
-            let (caller, now) = (caller(100), NOW.plus(Duration::from_secs(60 * minute)));
+            let caller = caller(100);
+            let now = NOW.plus(Duration::from_secs(60 * minute));
             assert_eq!(storm(&gateways, &caller, 500, now).await, 100);
             for gateway in &gateways {
                 let windows = gateway.take(&caller, 1, now).wait().await.windows;

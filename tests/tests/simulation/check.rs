@@ -190,7 +190,8 @@ impl KnownChain {
         answer: &Value,
         (least, at): (Option<u64>, Duration),
     ) -> Option<&'static str> {
-        let (error, result) = (&answer["error"], &answer["result"]);
+        let error = &answer["error"];
+        let result = &answer["result"];
         let since = at.saturating_sub(STALE);
         match method {
             "eth_getTransactionCount" => {

@@ -43,8 +43,8 @@ impl RandomClient {
 
     /// Returns random calls of one chain, as one request.
     fn asked(&mut self, number: u64, chain: &CalledChain) -> AskedCalls {
-        let (size, at) =
-            (if self.dice.below(3) == 0 { between(&mut self.dice, 2, 8) } else { 1 }, self.clock.elapsed());
+        let size = if self.dice.below(3) == 0 { between(&mut self.dice, 2, 8) } else { 1 };
+        let at = self.clock.elapsed();
         let mut arrivals = chain.arrivals.lock().unwrap();
         let calls = (0..size).map(|place| {
             let name = format!("{}-{number}-{place}", self.name);
@@ -100,7 +100,8 @@ impl RandomClient {
         let patience = if self.dice.below(12) == 0 { self.dice.below(2_000) } else { 600_000 };
         match timeout(Duration::from_millis(patience), answer).await {
             Ok((head, body)) => {
-                let (status, at) = (head.status.as_u16(), self.clock.elapsed());
+                let status = head.status.as_u16();
+                let at = self.clock.elapsed();
                 let got = GotAnswer { status, headers: &head.headers, body: &body, at };
                 chain.known.check(&self.key, &asked, &got, &mut self.report.lock().unwrap());
             }

@@ -83,7 +83,8 @@ mod tests {
     // Shows (Reliability).
     #[test]
     fn a_replaced_block_was_part_of_the_chain_until_then() {
-        let (mut chain, mut dice) = (ForkingChain::new(0), TestSeed(1).dice(0));
+        let mut chain = ForkingChain::new(0);
+        let mut dice = TestSeed(1).dice(0);
         let mut before = BTreeMap::new();
         for second in 1..=200 {
             let now = Duration::from_secs(second);
@@ -91,7 +92,8 @@ mod tests {
             assert_eq!(chain.height(now), FIRST + second);
             let last = now - Duration::from_secs(1);
             for height in 1..FIRST + second {
-                let (old, new) = (chain.hash(height, last).unwrap(), chain.hash(height, now).unwrap());
+                let old = chain.hash(height, last).unwrap();
+                let new = chain.hash(height, now).unwrap();
                 assert_eq!(before.insert(height, new).unwrap_or(old), old);
                 assert!(chain.was_part(height, old, now) && chain.was_part(height, new, now));
                 assert_eq!(old == new, chain.was_part(height, old, now + Duration::from_secs(1)));

@@ -86,7 +86,9 @@ impl UnreliableNodes {
         for mood in moods {
             let is_bad = dice.below(3) == 0;
             let mut of_a_hundred = |most| if is_bad { dice.below(most) } else { 0 };
-            let (fails, hangs, refuses) = (of_a_hundred(60), of_a_hundred(15), of_a_hundred(50));
+            let fails = of_a_hundred(60);
+            let hangs = of_a_hundred(15);
+            let refuses = of_a_hundred(50);
             let refuses = if self.liar.is_some() { 0 } else { refuses };
             let behind = Duration::from_millis(dice.below(BEHIND.as_millis() as u64));
             *mood = Mood { behind, fails, hangs, refuses, slow: dice.below(3) == 0 };
@@ -166,7 +168,8 @@ impl UnreliableNodes {
         }
         let failures =
             [Outcome::Close, Outcome::CutBody, Outcome::NoJson, Outcome::Unavailable, Outcome::TooMany];
-        let (chance, failure) = (dice.below(100), failures[dice.below(5) as usize]);
+        let chance = dice.below(100);
+        let failure = failures[dice.below(5) as usize];
         let outcome = match chance {
             _ if chance < mood.hangs => Outcome::Hang,
             _ if chance < mood.hangs + mood.fails => failure,
@@ -192,7 +195,8 @@ impl UnreliableNodes {
     }
 
     fn answer_one(&self, node: usize, call: &Value, at: Duration) -> Value {
-        let (id, params) = (&call["id"], &call["params"]);
+        let id = &call["id"];
+        let params = &call["params"];
         let blocks = self.blocks.lock().unwrap();
         let height = blocks.height(at) + if self.liar == Some(node) { LIE } else { 0 };
         let result = match call["method"].as_str().unwrap() {

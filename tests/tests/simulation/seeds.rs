@@ -67,9 +67,11 @@ fn run(seed: u64, empty: &EmptyDatabases) -> SimulationReport {
 // (promise 52).
 #[test]
 fn the_promises_hold_for_any_events_at_clients_and_nodes() {
-    let (first, worlds) = (number("SIMULATION_SEED", 1), number("SIMULATION_SEEDS", WORLDS));
+    let first = number("SIMULATION_SEED", 1);
+    let worlds = number("SIMULATION_SEEDS", WORLDS);
     let empty = EmptyDatabases::new();
-    let (next, findings) = (AtomicU64::new(0), Mutex::<Findings>::default());
+    let next = AtomicU64::new(0);
+    let findings = Mutex::<Findings>::default();
     let threads = thread::available_parallelism().map_or(1, usize::from).min(8);
     thread::scope(|scope| {
         for _ in 0..threads {

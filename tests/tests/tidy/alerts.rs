@@ -44,7 +44,8 @@ fn sections(page: &str) -> BTreeMap<String, String> {
 
 /// Returns the parts that alerts lack.
 fn incomplete(text: &str, page: &str) -> Vec<String> {
-    let (alerts, sections) = (alerts(text), sections(page));
+    let alerts = alerts(text);
+    let sections = sections(page);
     let mut found = Vec::new();
     for (name, fields) in &alerts {
         for field in FIELDS {

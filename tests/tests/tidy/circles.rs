@@ -87,7 +87,8 @@ impl<'s> Crate<'s> {
 
 /// Returns all modules that `from` leads to.
 fn reached<'i>(imports: &'i BTreeMap<&Module, BTreeSet<Module>>, from: &Module) -> BTreeSet<&'i Module> {
-    let (mut seen, mut next) = (BTreeSet::new(), Vec::from_iter(&imports[from]));
+    let mut seen = BTreeSet::new();
+    let mut next = Vec::from_iter(&imports[from]);
     while let Some(module) = next.pop() {
         if seen.insert(module) {
             next.extend(&imports[module]);

@@ -167,7 +167,8 @@ fn document(shown: &[Shown]) -> String {
 
 #[test]
 fn the_contract_is_generated_from_the_tests() {
-    let (mut all, mut findings) = (Vec::new(), Vec::new());
+    let mut all = Vec::new();
+    let mut findings = Vec::new();
     for source in tree::sources() {
         all.extend(shown(&source.path, &tree::read(&source.path), source, &mut findings));
     }
@@ -198,7 +199,8 @@ struct Row {
 
 fn rows(table: &str) -> Vec<Row> {
     let mut rows = Vec::new();
-    let (mut inside, mut names_tests) = (false, false);
+    let mut inside = false;
+    let mut names_tests = false;
     for (at, line) in table.lines().enumerate() {
         let Some(cells) = cells(line) else {
             inside = false;

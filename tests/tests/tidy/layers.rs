@@ -100,7 +100,9 @@ fn is_layer(source: &Source) -> bool {
 /// Reports whether an example that runs creates a service with `.layer(…)` and asserts something about it afterwards.
 /// The debug output of a layer is not an outcome.
 fn runs_layer(source: &Source) -> bool {
-    let (mut inside, mut runs, mut is_made) = (false, false, false);
+    let mut inside = false;
+    let mut runs = false;
+    let mut is_made = false;
     for token in source.tokens.iter().filter(|token| token.kind == Kind::Doc && !token.test) {
         let line = token.text.trim();
         if let Some(info) = line.strip_prefix("```") {
@@ -144,7 +146,8 @@ fn documented(page: &str) -> Vec<&str> {
 // Shows (Order of decisions).
 #[test]
 fn the_document_names_the_layers_in_the_order_of_the_stack() {
-    let (source, page) = (tree::read("rpcgate-layers/src/stack.rs"), tree::read("docs/layers.md"));
+    let source = tree::read("rpcgate-layers/src/stack.rs");
+    let page = tree::read("docs/layers.md");
     let whole = if source.contains("pub fn http_stack") { "http_stack" } else { "stack" };
     assert_eq!(documented(&page), mounted(&source, whole));
     assert_eq!(documented(&page).len(), 16);

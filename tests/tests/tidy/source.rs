@@ -92,7 +92,8 @@ impl Source {
         let named = |at: usize, text: &str| code.get(at).is_some_and(|token| token.text == text);
         let mut functions = Vec::new();
         // The line of the first attribute of the item, and whether one of its attributes marks a test.
-        let (mut first, mut marked) = (None, false);
+        let mut first = None;
+        let mut marked = false;
         let mut at = 0;
         while at < code.len() {
             if named(at, "#") && named(at + 1, "[") {
@@ -322,7 +323,8 @@ impl Reader<'_> {
         let left = self.left;
         let open = left.find('\'').unwrap() + 1;
         let mut chars = left[open..].chars();
-        let (first, second) = (chars.next(), chars.next());
+        let first = chars.next();
+        let second = chars.next();
         if first == Some('\\') || second == Some('\'') {
             let end = quoted(left, open, '\'');
             self.push(Kind::Char, &left[open..end]);
@@ -336,7 +338,8 @@ impl Reader<'_> {
 
     fn block_comment(&mut self) {
         let left = self.left;
-        let (mut depth, mut at) = (0, 0);
+        let mut depth = 0;
+        let mut at = 0;
         while at < left.len() {
             let step = match &left.as_bytes()[at..] {
                 [b'/', b'*', ..] => {

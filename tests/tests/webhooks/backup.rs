@@ -156,7 +156,8 @@ async fn followed(service: &TestService, chains: &Chains) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_documented_commands_restore_exactly_what_they_backed_up() {
     let [back_up, restore] = documented();
-    let (chains, receiver) = (Chains::start(&["eth"]), WebhookReceiver::start().await);
+    let chains = Chains::start(&["eth"]);
+    let receiver = WebhookReceiver::start().await;
     let (url, variables) = database();
     let shell = Shell::new(variables);
     // All ten deliveries of a window may be under way at once.
@@ -165,7 +166,8 @@ async fn the_documented_commands_restore_exactly_what_they_backed_up() {
     let clock = Arc::new(AheadClock { system: SystemClock::new(), by: AtomicU64::new(0) });
     let service = TestService::start_on(url.clone(), setup.clone(), clock.clone()).await;
     let gateway = service.gateway().await;
-    let (mut owner, operator) = (service.owner(EMAIL).await, service.operator().await);
+    let mut owner = service.owner(EMAIL).await;
+    let operator = service.operator().await;
     let tenant = owner.tenant().await;
     operator.put(&format!("/operator/tenants/{tenant}"), &json!({ "tier": "premium" })).await;
     let project = owner.project("wallet").await;

@@ -53,7 +53,8 @@ impl ScriptedBlocks {
 
     /// Returns the blocks that an endpoint with these confirmations must receive.
     fn confirmed(&self, confirmations: u64) -> BTreeSet<String> {
-        let (tip, blocks) = (self.tip(), self.chain.iter());
+        let tip = self.tip();
+        let blocks = self.chain.iter();
         let told = blocks.filter(|block| block.number > FIRST && block.number + confirmations <= tip);
         told.map(|block| block.hash.clone()).collect()
     }
@@ -113,7 +114,8 @@ fn marked(received: &[ReceivedDelivery], mark: &str) -> BTreeSet<String> {
 // is never sent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_receivers_sum_of_events_is_the_chain_of_a_node_that_forks() {
-    let (node, receiver) = (Node::evm().await, WebhookReceiver::start().await);
+    let node = Node::evm().await;
+    let receiver = WebhookReceiver::start().await;
     let blocks = Arc::new(Mutex::new(ScriptedBlocks::default()));
     let change = |change: &dyn Fn(&mut ScriptedBlocks)| {
         let mut blocks = blocks.lock().unwrap();

@@ -37,7 +37,8 @@ fn held_by(kills: &[BTreeSet<String>], id: &str) -> usize {
 
 impl Killed {
     async fn start() -> (Self, Process) {
-        let (chains, receiver) = (Chains::start(&["eth"]), Arc::new(WebhookReceiver::start().await));
+        let chains = Chains::start(&["eth"]);
+        let receiver = Arc::new(WebhookReceiver::start().await);
         let setup = chains
             .setup()
             .set("gateway", "key_secret = \"the same at every host\"")
@@ -167,7 +168,8 @@ async fn a_management_side_killed_between_sending_and_marking_repeats_and_loses_
 
     let arrivals = killed.arrivals();
     for (id, count) in &arrivals {
-        let (exactly, at_most) = (held_by(&killed.exactly, id), held_by(&killed.at_most, id));
+        let exactly = held_by(&killed.exactly, id);
+        let at_most = held_by(&killed.at_most, id);
         let allowed = 1 + exactly..=1 + exactly + at_most;
         assert!(allowed.contains(count), "{id} arrived {count} times, and {exactly} to {at_most} were cut");
     }

@@ -59,7 +59,8 @@ struct Endpoint {
 impl Endpoint {
     /// Creates an endpoint with subscriptions to everything, whose chains are followed from now on.
     async fn new() -> Self {
-        let (chains, receiver) = (Chains::start(&CHAINS), WebhookReceiver::start().await);
+        let chains = Chains::start(&CHAINS);
+        let receiver = WebhookReceiver::start().await;
         let setup = chains
             .setup()
             .set("webhooks", "attempts = 3")
@@ -69,7 +70,8 @@ impl Endpoint {
         let service = TestService::start_on(url(), setup, clock).await.with_webhooks();
         let owner = service.owner("ada@example.com").await;
         let project = owner.project("wallet").await;
-        let (from, to) = (START, START.plus(WINDOW));
+        let from = START;
+        let to = START.plus(WINDOW);
         let watched: BTreeMap<_, _> =
             CHAINS.map(|chain| (chain, ComingBlocks::of(chain).address(from, to))).into();
         let mut subscriptions = Vec::new();
@@ -160,7 +162,8 @@ fn blocks_are_told(chain: &str, received: &[Value], from: Time, to: Time) {
 /// Checks that the events equal the logs of Ethereum's node between these times.
 fn logs_are_told(received: &[Value], from: Time, to: Time) {
     let mut coming = ComingBlocks::of("eth");
-    let (first, last) = (coming.height(from) + 1, coming.height(to));
+    let first = coming.height(from) + 1;
+    let last = coming.height(to);
     let range = json!([{ "fromBlock": format!("{first:#x}"), "toBlock": format!("{last:#x}") }]);
     let logs = coming.call("eth_getLogs", &range, to);
     let all = logs.as_array().unwrap();
@@ -191,7 +194,8 @@ fn logs_are_told(received: &[Value], from: Time, to: Time) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events_of_all_types_reach_a_receiver_signed_and_are_listed_and_logged() {
     let all = Endpoint::new().await;
-    let (from, to) = (START, START.plus(WINDOW));
+    let from = START;
+    let to = START.plus(WINDOW);
     all.chains.clock.advance(WINDOW);
     all.follow().await;
     all.quiet().await;
@@ -326,7 +330,8 @@ async fn users_retry_replay_rotate_and_delete() {
 
     // A deleted endpoint gets nothing, while another one gets the next blocks.
     all.quiet().await;
-    let (before, others) = (all.received().len(), all.receiver.at("/other").len());
+    let before = all.received().len();
+    let others = all.receiver.at("/other").len();
     all.owner.delete(&all.path("")).await;
     assert_eq!(all.owner.ask("GET", &all.path(""), None).await.status, 404);
     all.chains.clock.advance(WINDOW);

@@ -101,7 +101,8 @@ impl TrialClient for Opening {
 
 /// Runs one trial. `http` are the addresses of the nodes for HTTP, which works.
 async fn trial(http: [String; 2], (kind, fault): (&'static str, Fault), clients: usize) -> TrialResult {
-    let (bad, good) = (node(fault).await, StreamNode::start(Content::Echo).await);
+    let bad = node(fault).await;
+    let good = StreamNode::start(Content::Echo).await;
     let streams = [bad.url("ws"), good.url()];
     let nodes: Vec<_> =
         http.iter().zip(streams).map(|(url, ws)| format!("{{ url = \"{url}\", ws = \"{ws}\" }}")).collect();

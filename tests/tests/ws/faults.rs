@@ -32,7 +32,8 @@ struct Crowd {
 impl Crowd {
     /// Opens this number of streams. Each has received the id of its subscription and a head.
     async fn gather(gateway: &TestGateway, count: usize) -> Self {
-        let (mut reading, leave) = (JoinSet::new(), watch::Sender::new(false));
+        let mut reading = JoinSet::new();
+        let leave = watch::Sender::new(false);
         let ready = Arc::new(AtomicUsize::new(0));
         for number in 1..=count {
             if number % 900 == 0 {
@@ -64,7 +65,8 @@ impl Crowd {
 async fn attend(stream: Stream, ready: Arc<AtomicUsize>, mut leave: watch::Receiver<bool>) -> Seen {
     let Stream { mut read, mut write } = stream;
     write.write_all(&frame(FIN | TEXT, SUBSCRIBE.as_bytes())).await.unwrap();
-    let (mut messages, mut has_left) = (0, false);
+    let mut messages = 0;
+    let mut has_left = false;
     loop {
         let seen = {
             let mut next = pin!(read.next());
@@ -108,7 +110,8 @@ async fn under(count: usize, trouble: Behaviour, reason: &str) {
     // The total of heads per second does not depend on the number of streams: the nodes, the gateway and the clients of
     // this test share one thread, and the gateway would close clients that get behind.
     let heads = Content::Heads(HEADS_OF_A_HUNDRED.mul_f64(count as f64 / 100.0));
-    let (first, second) = (StreamNode::start(heads).await, StreamNode::start(heads).await);
+    let first = StreamNode::start(heads).await;
+    let second = StreamNode::start(heads).await;
     let nodes = format!("nodes = [\"{}\", {{ ws = \"{}\", priority = 1 }}]", first.url(), second.url());
     let setup = QUICK.iter().fold(Setup::new(), |setup, line| setup.set("gateway.ws", line));
     let setup = setup.set("plans.enterprise", &format!("ws_connections = {count}"));
@@ -287,7 +290,8 @@ async fn a_flood_of_handshakes_stays_within_the_plan_and_disturbs_no_other_proje
     for _ in 0..20 {
         let addr = gateway.addr();
         flood.spawn(async move {
-            let (mut open, mut refused) = (Vec::new(), 0);
+            let mut open = Vec::new();
+            let mut refused = 0;
             for _ in 0..60 {
                 match Stream::open_as(addr, "default").await {
                     Ok(stream) => open.push(stream),
@@ -300,7 +304,8 @@ async fn a_flood_of_handshakes_stays_within_the_plan_and_disturbs_no_other_proje
             (open, refused)
         });
     }
-    let (mut open, mut refused) = (Vec::new(), 0);
+    let mut open = Vec::new();
+    let mut refused = 0;
     while let Some(part) = flood.join_next().await {
         let (streams, refusals) = part.unwrap();
         open.extend(streams);

@@ -118,7 +118,8 @@ async fn streams_and_calls_share_a_connection_of_http2() {
     let node = StreamNode::start(Content::Echo).await;
     let site = Secured::start(setup(&node.url(), &[])).await;
     let mut client = site.client().await;
-    let (mut one, mut two) = (open(&mut client).await, open(&mut client).await);
+    let mut one = open(&mut client).await;
+    let mut two = open(&mut client).await;
     let large = "7".repeat(3 * MIB);
     two.send(Message::binary(call(&large).into_bytes())).await.unwrap();
     for text in ["first", "second"] {
@@ -240,7 +241,8 @@ async fn handshakes_over_http2_are_refused_as_over_http1() {
         }
         let old = Stream::handshake(plain.addr(), &target, "").await.err().unwrap();
         let new = send(&mut client, connect(&target, "websocket")).await;
-        let (of_http1, of_http2) = (old.status, new.status().as_u16());
+        let of_http1 = old.status;
+        let of_http2 = new.status().as_u16();
         let body = new.into_body().collect().await.unwrap().to_bytes();
         assert_eq!((of_http1, of_http2, &*body), (status, status, old.body.as_bytes()), "{target}");
     }

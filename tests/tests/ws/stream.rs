@@ -216,7 +216,8 @@ impl StreamReader {
     async fn read(&mut self) -> Seen {
         loop {
             let Some((first, payload)) = self.frame().await else { return Seen::End };
-            let (fin, opcode) = (first & FIN != 0, first & 0x0f);
+            let fin = first & FIN != 0;
+            let opcode = first & 0x0f;
             assert_eq!(first & 0x70, 0, "reserved bits");
             if opcode >= CLOSE {
                 assert!(fin && payload.len() <= 125, "a control frame is short and not fragmented");

@@ -10,7 +10,8 @@ use tokio::net::TcpListener;
 // Shows (Traces, logs and metrics).
 #[tokio::test]
 async fn the_node_of_a_stream_receives_the_span_of_its_handshake() {
-    let (listener, collector) = (TcpListener::bind("127.0.0.1:0").await.unwrap(), TraceCollector::start());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let collector = TraceCollector::start();
     let url = format!("ws://{}", listener.local_addr().unwrap());
     let told = tokio::spawn(async move {
         let (read, mut write) = listener.accept().await.unwrap().0.into_split();

@@ -67,8 +67,8 @@ async fn only_members_with_the_right_see_bills() {
     let of = |name: &str| visitors.iter().find(|(own, _)| *own == name).unwrap().1;
     let tenant = all[0].2.user.tenant.unwrap();
     let number = issue(&site, tenant).await;
-    let (readers, members) =
-        (["owner", "admin", "billing"], ["owner", "admin", "billing", "developer", "viewer"]);
+    let readers = ["owner", "admin", "billing"];
+    let members = ["owner", "admin", "billing", "developer", "viewer"];
     let invoice = format!("/invoices/{number}");
     for path in ["/billing", "/billing/next", invoice.as_str(), &format!("{invoice}/pay")] {
         assert_for(&site, path, &visitors, &readers).await;

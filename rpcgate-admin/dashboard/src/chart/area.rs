@@ -25,7 +25,8 @@ pub(crate) fn area(stack: &Stack, axis: &TimeAxis, what: &str, unit: &str, by: O
     });
     let shapes: Vec<_> = shapes.collect();
     let running = (axis.is_running && axis.len() > 0).then(|| {
-        let (from, to) = (coordinate((axis.len() as f64 - 2.0).max(0.0)), coordinate(width));
+        let from = coordinate((axis.len() as f64 - 2.0).max(0.0));
+        let to = coordinate(width);
         format!("M{from} 0H{to}V100H{from}Z")
     });
     let hit = |bucket: usize| {

@@ -19,7 +19,8 @@ pub(crate) fn bars(stack: &Stack, axis: &TimeAxis, what: &str, unit: &str, by: O
         for (bucket, value) in band.values.iter().enumerate().filter(|(_, value)| **value > 0) {
             let (x, width) = axis.span(bucket, BucketLayout::Columns);
             let above = below[bucket].saturating_add(*value);
-            let (top, bottom) = (scale.y(above as f64), scale.y(below[bucket] as f64));
+            let top = scale.y(above as f64);
+            let bottom = scale.y(below[bucket] as f64);
             below[bucket] = above;
             columns.push(BarPart {
                 class: band.class,
@@ -96,7 +97,10 @@ mod tests {
             let plot = bars(&stack, &hours(5), "Compute Units", "CU", None);
             let mut heights = [0.0; 5];
             for bar in &plot.columns {
-                let (x, width, y, height) = (number(&bar.x), number(&bar.width), number(&bar.y), number(&bar.height));
+                let x = number(&bar.x);
+                let width = number(&bar.width);
+                let y = number(&bar.y);
+                let height = number(&bar.height);
                 prop_assert!(x >= 0.0 && x + width <= 100.0 && y >= 0.0 && y + height <= 100.02);
                 heights[(x / 20.0) as usize] += height;
             }

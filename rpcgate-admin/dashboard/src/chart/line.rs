@@ -105,7 +105,8 @@ fn runs(values: &[Option<f64>]) -> Vec<LineRun> {
 
 /// Returns the first and the last position of a run. A single value gets some width, so that it is visible.
 fn ends(run: &LineRun, buckets: usize) -> (f64, f64) {
-    let (first, last) = (run.first as f64, (run.first + run.values.len()).saturating_sub(1) as f64);
+    let first = run.first as f64;
+    let last = (run.first + run.values.len()).saturating_sub(1) as f64;
     if run.values.len() > 1 {
         return (first, last);
     }

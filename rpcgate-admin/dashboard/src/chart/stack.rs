@@ -122,8 +122,8 @@ impl Stack {
         let stacked = by.map_or_else(String::new, |by| format!(", stacked by {by}"));
         let ended = if axis.is_running && axis.len() > 1 { axis.len() - 1 } else { axis.len() };
         let ended = || self.totals.iter().enumerate().take(ended);
-        let (lowest, highest) =
-            (ended().min_by_key(|(_, total)| **total), ended().rev().max_by_key(|(_, total)| **total));
+        let lowest = ended().min_by_key(|(_, total)| **total);
+        let highest = ended().rev().max_by_key(|(_, total)| **total);
         let (Some((low, least)), Some((high, most))) = (lowest, highest) else {
             return format!("{what}: no data.");
         };

@@ -298,7 +298,8 @@ fn meters(found: &Overview, used: &PeriodUse) -> Vec<QuotaMeter> {
         }
     };
     let mut meters: Vec<_> = fullest.iter().take(METERS).map(quota).collect();
-    let (today, limit) = (&used.usage.current.today, used.usage.current.requests_limit);
+    let today = &used.usage.current.today;
+    let limit = used.usage.current.requests_limit;
     let per_day = used.usage.limits.plan.per_day;
     let hint = if limit == 0 {
         "There is no API key that can be used.".to_owned()

@@ -174,7 +174,8 @@ async fn notifications_are_read_one_by_one_or_all_at_once_by_each_user() {
     let site = Site::new().await;
     let owner = site.member(Role::Owner).await;
     let tenant = owner.user.tenant.unwrap();
-    let (own, viewer) = (cookie(&site, &owner), site.visitor(Some(tenant), Role::Viewer).await);
+    let own = cookie(&site, &owner);
+    let viewer = site.visitor(Some(tenant), Role::Viewer).await;
     let viewer = cookie(&site, &viewer);
     assert!(get(&site, "/notifications", &own).await.text.contains("Nothing to read"));
     use_up(&site, tenant).await;

@@ -34,7 +34,8 @@ fn lines(html: &str) -> &str {
 async fn the_next_invoice_matches_the_later_invoice_and_is_marked_as_preliminary() {
     let site = Site::of(SELLER).await;
     let owner = site.member(Role::Billing).await;
-    let (tenant, own) = (owner.user.tenant.unwrap(), cookie(&site, &owner));
+    let tenant = owner.user.tenant.unwrap();
+    let own = cookie(&site, &owner);
     close_months(&site.app).await.unwrap();
     let none = get(&site, "/billing/next", &own).await;
     assert_eq!(none.status, StatusCode::OK, "{}", none.text);
@@ -76,7 +77,8 @@ async fn late_usage_is_on_the_next_invoice_but_usage_of_an_open_month_is_not() {
     let site = Site::new().await;
     let tenant = site.member(Role::Billing).await.user.tenant.unwrap();
     close_months(&site.app).await.unwrap();
-    let (mut shipper, december) = (SampleShipper::new(1), site.app.now());
+    let mut shipper = SampleShipper::new(1);
+    let december = site.app.now();
     call(&site, &mut shipper, tenant, december, 7).await;
 
     // December has ended, and is closed six hours later.

@@ -144,7 +144,8 @@ impl Confirmed for ChainSwitch {
                 return question.consequence("It received no calls in the last 24 hours.");
             }
             Some(called) => {
-                let (tenants, calls) = (grouped(called.tenants.into()), grouped(called.calls.into()));
+                let tenants = grouped(called.tenants.into());
+                let calls = grouped(called.calls.into());
                 let noun = if called.tenants == 1 { "tenant" } else { "tenants" };
                 format!("This chain is in use: {tenants} {noun} made {calls} calls in the last 24 hours.")
             }
@@ -175,7 +176,8 @@ impl Confirmed for CacheClearing {
     fn question(&self, page: &PageContext) -> ConfirmQuestion {
         let title = self.0.title;
         let name = self.0.name;
-        let (frame, back) = (page.frame(PageSection::OperatorChains), "operator/chains");
+        let frame = page.frame(PageSection::OperatorChains);
+        let back = "operator/chains";
         ConfirmQuestion::new(frame, format!("Empty the cache of {title}?"), "Empty the cache", back)
             .keep("Keep the answers")
             .consequence(format!(

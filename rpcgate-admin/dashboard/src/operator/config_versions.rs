@@ -194,7 +194,8 @@ impl Confirmed for Rollback {
     fn question(&self, page: &PageContext) -> ConfirmQuestion {
         let version = &self.listed.version;
         let settings = &self.changes.settings;
-        let (number, back) = (version.number, format!("operator/config/{}", version.number));
+        let number = version.number;
+        let back = format!("operator/config/{}", version.number);
         let whose =
             if version.scope.location().is_empty() { "Every gateway applies" } else { "Gateways apply" };
         let question = ConfirmQuestion::new(
@@ -289,7 +290,8 @@ mod tests {
         let scope = ConfigScope::Gateway("one".into());
         let accept = async |text: &str| {
             let texts = vec![(String::new(), ConfigLines::parse(text).unwrap())];
-            let (host, who) = ("web-1".to_owned(), "web-1: rpcgate.toml".to_owned());
+            let host = "web-1".to_owned();
+            let who = "web-1: rpcgate.toml".to_owned();
             let accepted =
                 AcceptedConfig { scope: scope.clone(), host, who, texts, is_start: true, at: NOON };
             site.app.store.record_config(&accepted, NOON).await.unwrap()

@@ -202,8 +202,8 @@ async fn update(
     match done.await {
         Ok(_) => Ok(page.done(&format!("operator/tenants/{tenant}/contracts"), Done::ContractChanged)),
         Err(error) => {
-            let (shown, sent) =
-                (contract_page(&app, &page, (tenant, id)).await?, fields.one("until").to_owned());
+            let shown = contract_page(&app, &page, (tenant, id)).await?;
+            let sent = fields.one("until").to_owned();
             rejected(error, LABELS, |problems| ContractPage {
                 version: shown.version.again(&problems, &fields),
                 problems: problems.with_values([("End", shown.until, sent.clone())]),
@@ -237,7 +237,8 @@ impl Confirmed for ContractEnd {
 
     fn question(&self, page: &PageContext) -> ConfirmQuestion {
         let ContractEnd { contract, tenant: Tenant { id, name, .. }, .. } = self;
-        let (frame, back) = (page.frame(PageSection::Tenants), format!("operator/tenants/{id}/contracts"));
+        let frame = page.frame(PageSection::Tenants);
+        let back = format!("operator/tenants/{id}/contracts");
         let now = frame.now;
         ConfirmQuestion::new(frame, format!("End this contract of {name}?"), "End the contract", back.clone())
             .crumb("Tenants", "operator/tenants")

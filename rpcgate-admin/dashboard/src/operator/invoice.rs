@@ -98,8 +98,10 @@ impl Settlement {
     }
 
     fn question(self, page: &PageContext, invoice: &Invoice, fields: &FieldList) -> ConfirmQuestion {
-        let (number, due) = (invoice.number, dollars(invoice.due_cents()));
-        let (path, customer) = (format!("operator/invoices/{number}"), &invoice.customer);
+        let number = invoice.number;
+        let due = dollars(invoice.due_cents());
+        let path = format!("operator/invoices/{number}");
+        let customer = &invoice.customer;
         let (question, act) = match self {
             Settlement::Paid => (format!("Mark {number} as paid?"), "Mark as paid"),
             Settlement::Void => (format!("Cancel {number}?"), "Cancel the invoice"),
@@ -156,7 +158,8 @@ impl Settlement {
                 Ok(Done::InvoiceCancelled)
             }
             Settlement::Credit(cents) => {
-                let (seen, reason) = (fields.number(CREDITED)?, fields.one("reason"));
+                let seen = fields.number(CREDITED)?;
+                let reason = fields.one("reason");
                 invoices::credit(app, &page.actor, number, cents, reason, seen).await?;
                 Ok(Done::InvoiceCredited)
             }

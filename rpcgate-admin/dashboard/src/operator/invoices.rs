@@ -87,7 +87,8 @@ async fn list(
     QueryFields(query): QueryFields,
 ) -> PageResult {
     let name = query.filled("state").unwrap_or("overdue");
-    let (state, now) = (state_of(name), app.now());
+    let state = state_of(name);
+    let now = app.now();
     let mut shown = AllInvoicesPage {
         frame: page.frame(PageSection::OperatorInvoices),
         problems: Problems::default(),

@@ -127,7 +127,8 @@ impl NodeRow {
         let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(query).finish();
         let drain = if is_drained { "Resume" } else { "Drain" };
         let link = format!("operator/nodes/drain?{query}");
-        let (month, allowance) = (month(&state), allowance(&state));
+        let month = month(&state);
+        let allowance = allowance(&state);
         NodeRow { tone, label, latency, month, allowance, gateway, drain, link, state }
     }
 
@@ -171,14 +172,16 @@ async fn list(
         reports.into_iter().flat_map(|report| report.nodes.into_iter().map(move |state| (state, report.id)));
     let mut rows: Vec<_> = rows.map(|(state, gateway)| NodeRow::of(state, gateway, &drained)).collect();
     rows.sort_by(|one, other| one.state.node.cmp(&other.state.node));
-    let (nodes, left_out) = (rows.len(), rows.len().saturating_sub(MAX_SHOWN));
+    let nodes = rows.len();
+    let left_out = rows.len().saturating_sub(MAX_SHOWN);
     let healthy = rows.iter().filter(|row| row.is_healthy()).count();
     let faults = rows.iter().map(|row| row.state.faults).fold(0, u64::saturating_add);
     // A complete long list would be unreadable, so nodes with problems come first.
     rows.sort_by_key(NodeRow::is_healthy);
     rows.truncate(MAX_SHOWN);
     let only_problems = fields.one("show") == "problems";
-    let (mut groups, mut problems) = (Vec::new(), Vec::new());
+    let mut groups = Vec::new();
+    let mut problems = Vec::new();
     for chain in &chains {
         let name = chain.entry.facts.name.as_str();
         let (its, others): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.state.chain == name);

@@ -183,7 +183,8 @@ async fn work(app: &AppState, found: &ServiceOverview) -> Result<Vec<WaitingRow>
 
 async fn show(State(app): State<Arc<AppState>>, OperatorPage(page): OperatorPage) -> PageResult {
     let found = overview(&app).await?;
-    let (alerts, work) = (alerts(&found), work(&app, &found).await?);
+    let alerts = alerts(&found);
+    let work = work(&app, &found).await?;
     let all_unwell = found.unwell.len();
     Ok(ok(&ServicePage {
         frame: page.frame(PageSection::OperatorOverview),

@@ -288,7 +288,8 @@ async fn requested_change(
     named: &Named,
     fields: &FieldList,
 ) -> Result<(Figures, usize), ActionError> {
-    let (typed, present) = (figures::typed(fields)?, named.figures(app).await?);
+    let typed = figures::typed(fields)?;
+    let present = named.figures(app).await?;
     match named {
         Named::Tier(_) => {
             figures::refuse_emptied(fields, &present)?;
@@ -313,7 +314,8 @@ async fn save(
             plans::update(app, &actor, tier.name(), figures.plan, from).await.map(drop)
         }
         Named::Own(plan) => {
-            let (name, is_visible) = (fields.one("name"), fields.one("visibility") == VISIBLE);
+            let name = fields.one("name");
+            let is_visible = fields.one("visibility") == VISIBLE;
             let change = CustomPlanChange {
                 name: (name != plan.name).then(|| name.to_owned()),
                 is_visible: (is_visible != plan.is_visible).then_some(is_visible),
@@ -416,7 +418,8 @@ impl Confirmed for PlanDeletion {
         let noun = if tenants == 1 { "tenant is" } else { "tenants are" };
         let warning =
             format!("{} {noun} on this plan: move them to another one before.", grouped(tenants.into()));
-        let (frame, back) = (page.frame(PageSection::OperatorPlans), format!("operator/plans/{id}"));
+        let frame = page.frame(PageSection::OperatorPlans);
+        let back = format!("operator/plans/{id}");
         ConfirmQuestion::new(frame, format!("Delete {name}?"), "Delete the plan", back.clone())
             .crumb("Plans", "operator/plans")
             .crumb(name, back)

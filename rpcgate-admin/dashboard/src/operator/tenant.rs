@@ -163,7 +163,8 @@ async fn tenant_page(app: &AppState, page: &PageContext, id: TenantId) -> Result
     let authors = authors.chain(found.request.iter().map(|request| request.user));
     let names = NamesOfAll::read(app, Vec::new(), authors.collect()).await?;
     let plan_names = PlanNames::read(app).await?;
-    let (chart, now) = (chart(&found), app.now());
+    let chart = chart(&found);
+    let now = app.now();
     let pending = |request: LimitRequest| PendingRequest {
         plan: plan_names.of(request.plan()).to_owned(),
         author: names.user(request.user),

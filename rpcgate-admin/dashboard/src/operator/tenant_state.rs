@@ -50,7 +50,8 @@ impl TenantState {
     }
 
     fn question(&self, page: &PageContext, question: &str, act: &str) -> ConfirmQuestion {
-        let (name, path) = (&self.tenant.name, format!("operator/tenants/{}", self.tenant.id));
+        let name = &self.tenant.name;
+        let path = format!("operator/tenants/{}", self.tenant.id);
         let warning = match &self.found {
             None => "How much this tenant uses cannot be read at the moment.".to_owned(),
             Some(found) => format!(
@@ -75,7 +76,8 @@ impl TenantState {
         fields: &FieldList,
         (suspended, done): (bool, Done),
     ) -> PageResult {
-        let (id, suspended) = (self.tenant.id, Some(suspended));
+        let id = self.tenant.id;
+        let suspended = Some(suspended);
         let change = TenantChange { suspended, ..TenantChange::default() };
         tenants::update(app, &page.expecting(fields), id, change).await?;
         Ok(page.done(&format!("operator/tenants/{id}"), done))

@@ -232,7 +232,8 @@ impl Confirmed for WeightReset {
         PathParams(chain): PathParams<String>,
     ) -> Result<Self, ActionError> {
         let ConfirmRequest { app, fields, .. } = request;
-        let (chain, method) = (weights::path(&chain)?, fields.one("method"));
+        let chain = weights::path(&chain)?;
+        let method = fields.one("method");
         let version = FormVersion::current(app, weights::versioned(chain, method)?).await?;
         let mut weights = weights::of_chain(app, chain).await?.into_iter();
         let weight = weights.find(|weight| weight.method == method && weight.is_set);

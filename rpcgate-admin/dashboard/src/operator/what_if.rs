@@ -34,7 +34,9 @@ impl AnswerView {
     /// Makes the view of the answer to a question with `changes` changes.
     pub(super) fn of(changes: usize, answer: &WhatIfAnswer) -> Self {
         let noun = if changes == 1 { "change" } else { "changes" };
-        let (from, total, affected) = (day_text(answer.from), &answer.total, &answer.affected);
+        let from = day_text(answer.from);
+        let total = &answer.total;
+        let affected = &answer.affected;
         let mut sums = vec![
             ("Compute Units", sum(&total.units, |units| grouped(units.into()))),
             ("Amount", sum(&total.amount, money)),

@@ -229,7 +229,8 @@ impl ProjectFixture {
     }
 
     async fn expect_unchanged(&self) {
-        let (tenant, store) = (self.tenant(), &self.site.app.store);
+        let tenant = self.tenant();
+        let store = &self.site.app.store;
         let [project] = &store.projects(tenant).await.unwrap()[..] else { panic!("there is one project") };
         assert_eq!((project.name.as_str(), project.blocked_methods.len()), ("Checkout", 1));
         let [key] = &store.keys(tenant, self.project).await.unwrap()[..] else { panic!("there is one key") };
@@ -314,7 +315,8 @@ async fn each_role_opens_only_its_pages() {
 #[tokio::test]
 async fn forms_of_others_change_nothing() {
     let fixture = ProjectFixture::new().await;
-    let (site, tenant) = (&fixture.site, fixture.tenant());
+    let site = &fixture.site;
+    let tenant = fixture.tenant();
     let viewer = cookie(site, &site.visitor(Some(tenant), Role::Viewer).await);
     let billing = cookie(site, &site.visitor(Some(tenant), Role::Billing).await);
     let operator = cookie(site, &site.operator().await);
@@ -405,7 +407,8 @@ async fn stored_texts_stay_texts_on_every_page() {
 #[tokio::test]
 async fn typed_texts_come_back_as_texts() {
     let fixture = ProjectFixture::new().await;
-    let (project, webhook) = (fixture.project, fixture.webhook.id);
+    let project = fixture.project;
+    let webhook = fixture.webhook.id;
     for text in HOSTILE {
         let query = form_urlencoded::Serializer::new(String::new())
             .extend_pairs(

@@ -220,7 +220,8 @@ async fn second_session(site: &Site, visitor: &Visitor, agent: &str) -> SessionI
         at: now,
         detail: String::new(),
     };
-    let (refresh, hash) = (Digest::of(&session.id.to_string()), visitor.user.password.clone().unwrap());
+    let refresh = Digest::of(&session.id.to_string());
+    let hash = visitor.user.password.clone().unwrap();
     assert!(site.app.store.open_session(&session, &refresh, &hash, &entry).await.unwrap());
     session.id
 }
@@ -228,7 +229,8 @@ async fn second_session(site: &Site, visitor: &Visitor, agent: &str) -> SessionI
 #[tokio::test]
 async fn sessions_are_ended_one_by_one_or_all_others() {
     let site = Site::new().await;
-    let (visitor, outsider) = (site.member(Role::Viewer).await, site.member(Role::Viewer).await);
+    let visitor = site.member(Role::Viewer).await;
+    let outsider = site.member(Role::Viewer).await;
     let own = cookie(&site, &visitor);
     let phone = second_session(&site, &visitor, "Mozilla/5.0 (iPhone) Version/1 Safari/1").await;
     let list = get(&site, "/account/security", &own).await;
@@ -321,7 +323,8 @@ mod with_passkeys {
     async fn a_passkey_is_added_with_a_name_and_logs_its_user_in_alone() {
         let site = site().await;
         let visitor = site.member(Role::Viewer).await;
-        let (own, mut key) = (secure(&site, &visitor), SoftwareKey::default());
+        let own = secure(&site, &visitor);
+        let mut key = SoftwareKey::default();
         let form = get(&site, "/account/security/passkeys/new", &own).await;
         assert!(
             form.text.contains("data-passkey=\"create\"") && form.text.contains("static/passkeys."),
@@ -356,7 +359,8 @@ mod with_passkeys {
     async fn a_passkey_is_given_again_and_removes_itself() {
         let site = site().await;
         let visitor = site.member(Role::Viewer).await;
-        let (own, mut key) = (secure(&site, &visitor), SoftwareKey::default());
+        let own = secure(&site, &visitor);
+        let mut key = SoftwareKey::default();
         assert_eq!(added(&site, &own, &mut key, "Telephone").await.status, StatusCode::OK);
         site.clock.advance(RECENT);
         let led = get(&site, "/account/security/passkeys/new", &own).await;
@@ -399,7 +403,9 @@ mod with_passkeys {
             at: site.app.now(),
             detail: String::new(),
         };
-        let (user, before, keep) = (visitor.user.id, visitor.user.password.clone().unwrap(), visitor.session);
+        let user = visitor.user.id;
+        let before = visitor.user.password.clone().unwrap();
+        let keep = visitor.session;
         assert!(site.app.store.change_password(user, &before, &new, Some(keep), &entry).await.unwrap());
     }
 
@@ -408,7 +414,8 @@ mod with_passkeys {
         const PASSWORD: &str = "correct horse battery staple";
         let site = site().await;
         let visitor = site.member(Role::Viewer).await;
-        let (own, mut key) = (secure(&site, &visitor), SoftwareKey::default());
+        let own = secure(&site, &visitor);
+        let mut key = SoftwareKey::default();
         choose_password(&site, &visitor, PASSWORD).await;
         assert_eq!(added(&site, &own, &mut key, "Telephone").await.status, StatusCode::OK);
         let login = [("email", visitor.user.email.as_str()), ("password", PASSWORD), ("next", "account")];

@@ -89,7 +89,8 @@ impl UsageChoice {
         let groups = fields.all("group_by").flat_map(|names| names.split(','));
         let group_by: Vec<_> =
             groups.map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
-        let (from, to) = (text("from"), text("to"));
+        let from = text("from");
+        let to = text("to");
         let has_ends = !from.is_empty() || !to.is_empty();
         // The form always sends a period, which is empty if the ends count. The API's parameters may have none.
         let period =

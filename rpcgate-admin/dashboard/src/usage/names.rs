@@ -103,7 +103,8 @@ mod tests {
 
     #[test]
     fn a_resource_without_a_name_is_shown_by_its_identifier() {
-        let (project, key) = (ProjectId(1 << 120), KeyId(2 << 120));
+        let project = ProjectId(1 << 120);
+        let key = KeyId(2 << 120);
         let named = KeyName {
             id: key,
             project,

@@ -275,7 +275,8 @@ fn windows(usage: &Usage) -> Vec<WindowRow> {
 
 fn retention_text(view: &UsageView, kept: &Retention) -> String {
     let days = |length: Duration| grouped(length.as_secs() / DAY);
-    let (events, ledger) = (days(kept.events), days(kept.ledger));
+    let events = days(kept.events);
+    let ledger = days(kept.ledger);
     match view.history_from {
         Some(since) => {
             let since = day_text(since);

@@ -32,7 +32,8 @@ impl Fixture {
 
     async fn call(&mut self, chain: &'static str, back: u64, items: Vec<SampleLine>) {
         let arrival = Time::from_secs(NOON.secs() - back * 3_600);
-        let (tenant, project) = (self.owner.user.tenant.unwrap(), self.project);
+        let tenant = self.owner.user.tenant.unwrap();
+        let project = self.project;
         let call = SampleRecord { tenant, project, chain, ..deed(1, arrival, items) };
         self.site.app.usage.ship(&self.sender.pack(&[call])).await.unwrap();
     }

@@ -72,8 +72,12 @@ impl OpenForm<'_> {
 #[tokio::test]
 async fn a_form_of_a_member_notices_a_concurrent_change() {
     let fixture = ProjectFixture::new().await;
-    let (site, store, tenant) = (&fixture.site, &fixture.site.app.store, fixture.tenant());
-    let (project, webhook, me) = (fixture.project, fixture.webhook.id, fixture.owner.user.id);
+    let site = &fixture.site;
+    let store = &fixture.site.app.store;
+    let tenant = fixture.tenant();
+    let project = fixture.project;
+    let webhook = fixture.webhook.id;
+    let me = fixture.owner.user.id;
     let form =
         async |page: &str, action: &str, fields: Fields<'_>, change: Change<'_>, beside: Fields<'_>| {
             OpenForm { site, own: &fixture.cookie, page, action, fields }
@@ -139,7 +143,8 @@ async fn a_form_of_a_member_notices_a_concurrent_change() {
 async fn a_form_of_an_operator_notices_a_concurrent_change() {
     let site = Site::of("[chains.eth]\nnodes = [\"http://127.0.0.1:1/\"]\n").await;
     let own = cookie(&site, &site.operator().await);
-    let (store, tenant) = (&site.app.store, site.tenant().await);
+    let store = &site.app.store;
+    let tenant = site.tenant().await;
     let project = Project::new(ProjectId(fresh_id(NOON)), tenant, "Checkout", NOON);
     store.create_project(&project).await.unwrap();
     let contract = TenantContract {
@@ -170,12 +175,13 @@ async fn a_form_of_an_operator_notices_a_concurrent_change() {
         Box::pin(async move { drop(store.update_tenant(tenant, &change, NOON).await.unwrap()) })
     };
     let rename_plan = |name: &str| {
-        let (id, change) =
-            (plan.id, CustomPlanChange { name: Some(name.to_owned()), ..CustomPlanChange::default() });
+        let id = plan.id;
+        let change = CustomPlanChange { name: Some(name.to_owned()), ..CustomPlanChange::default() };
         Box::pin(async move { drop(store.update_custom_plan(id, &change, NOON).await.unwrap()) })
     };
     let end_contract = |hours: u64| {
-        let (id, end) = (contract.id, NOON.plus(Duration::from_secs(hours * 3_600)));
+        let id = contract.id;
+        let end = NOON.plus(Duration::from_secs(hours * 3_600));
         Box::pin(async move { drop(store.set_contract_end(tenant, id, Some(end), NOON).await.unwrap()) })
     };
     let set_weight =

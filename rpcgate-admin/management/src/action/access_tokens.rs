@@ -42,7 +42,8 @@ pub async fn create(
     actor: &Actor,
     new: NewAccessToken,
 ) -> Result<(AccessToken, Opaque), ActionError> {
-    let (user, now) = (&actor.user, app.now());
+    let user = &actor.user;
+    let now = app.now();
     if user.confirmed_at.is_none() {
         let text = "confirm your e-mail address before you create an access token";
         return Err(ActionError::Refused(ErrorCode::EmailUnconfirmed, text));

@@ -48,7 +48,8 @@ impl FromRequestParts<Arc<AppState>> for Actor {
         let is_proved = session.has_proof(app.now());
         let AuthSession { user, .. } = session;
         let Client { address, .. } = Client::from_request_parts(parts, app).await?;
-        let (run, scopes) = (parts.extensions.get().copied(), parts.extensions.get().cloned());
+        let run = parts.extensions.get().copied();
+        let scopes = parts.extensions.get().cloned();
         let if_match = IfMatch::of(&parts.headers)?;
         Ok(Actor { user, address, run, scopes, if_match, command_line: None, is_proved })
     }

@@ -52,7 +52,9 @@ pub(super) async fn verified_by(
     passkey: &StoredPasskey,
     entry: Audit,
 ) -> Result<Option<FactorUse>, ActionError> {
-    let (id, uses, used_at) = (passkey.id, passkey.uses, entry.at);
+    let id = passkey.id;
+    let uses = passkey.uses;
+    let used_at = entry.at;
     match site(app)?.finish_log_in(ceremony, answer, &passkey.passkey) {
         Ok(passkey) => Ok(Some(FactorUse::Passkey { id, uses, passkey, used_at })),
         Err(error @ PasskeyError::Broken(_)) => Err(error.into()),

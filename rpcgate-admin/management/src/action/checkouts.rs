@@ -201,7 +201,9 @@ async fn complete(app: &AppState, report: &PaymentReport) -> Result<(), ActionEr
 /// Reports a payment that matches nothing: to operators in the log, and in a notification to the tenant's members who
 /// may read bills. The payment is already recorded, so an error is only logged.
 async fn report_unmatched(app: &AppState, payment: &UnmatchedPayment) {
-    let (amount, why, session) = (payment.amount(), &payment.reason, &payment.session);
+    let amount = payment.amount();
+    let why = &payment.reason;
+    let session = &payment.session;
     tracing::error!(session, amount, why, "a payment fits nothing that is to be paid");
     let Some(tenant) = payment.tenant else { return };
     let about = payment.invoice.map_or_else(String::new, |number| format!(" for invoice {number}"));

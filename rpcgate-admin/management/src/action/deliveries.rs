@@ -54,7 +54,8 @@ pub async fn get(app: &AppState, actor: &Actor, id: DeliveryId) -> Result<WholeD
 /// [`ActionError::NotFound`], [`ActionError::Conflict`] for a delivery that has not ended or was tried too often, and
 /// if its endpoint is switched off.
 pub async fn retry(app: &AppState, actor: &Actor, id: DeliveryId) -> Result<Delivery, ActionError> {
-    let (tenant, now) = (actor.tenant()?, app.now());
+    let tenant = actor.tenant()?;
+    let now = app.now();
     let store = actor.audited_store(&app.store, Some(tenant), ("delivery.retried", id, ""), now);
     Ok(store.retry_delivery(tenant, id, now).await?)
 }

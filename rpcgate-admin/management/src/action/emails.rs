@@ -42,7 +42,8 @@ pub async fn request(
     password: Option<Typed>,
     client: &Client,
 ) -> Result<Address, ActionError> {
-    let (user, now) = (&session.user, app.now());
+    let user = &session.user;
+    let now = app.now();
     if password.is_none() {
         expect_proof(session, now)?;
     }
@@ -63,7 +64,9 @@ pub async fn request(
     let token = Opaque::make(OpaqueKind::EmailChange)?;
     let mut entry = audit::entry(session, client, "email.change_asked", user.id.to_string(), now);
     entry.detail = email.to_string();
-    let (app, user, asked) = (app.clone(), user.id, email.clone());
+    let app = app.clone();
+    let user = user.id;
+    let asked = email.clone();
     let work = async move {
         let change = EmailChange {
             user,
@@ -102,7 +105,8 @@ pub(super) async fn apply_change(
     client: &Client,
 ) -> Result<(), ActionError> {
     let hash = OpaqueHash::of(OpaqueKind::EmailChange, token).ok_or(ActionError::BAD_TOKEN)?;
-    let (hash, now) = (Digest(hash.0), app.now());
+    let hash = Digest(hash.0);
+    let now = app.now();
     // Anyone can send any token, so an unknown one must not occupy the writer queue.
     if !app.store.is_mailed(Purpose::EmailChange, &hash, now).await? {
         return Err(ActionError::BAD_TOKEN);

@@ -284,7 +284,8 @@ pub async fn verify(
         ..user_entry(&user, client, "session.opened", session.id.to_string(), now)
     };
     let refresh_hash = Digest(refresh.hash().0);
-    let (app, client) = (app.clone(), client.clone());
+    let app = app.clone();
+    let client = client.clone();
     to_the_end(async move {
         if !app.store.finish_log_in(&token, &used, &session, &refresh_hash, &entry).await? {
             return Err(wrong_at_log_in(&app, &user, &ticket, &client, now));

@@ -86,7 +86,8 @@ pub async fn invite(
     let event = ("member.invited", invitation.id, format!("{email}, {role}"));
     let entry = actor.entry(Some(tenant), event, now);
     let (app, store, made) = (app.clone(), actor.store(&app.store), invitation.clone());
-    let (host, address) = (actor.user.clone(), actor.address);
+    let host = actor.user.clone();
+    let address = actor.address;
     let work = async move {
         let permits = |by| may_change(by, None, Some(role));
         let mail = match store.invite(&made, &Digest(token.hash().0), permits, &entry).await? {
@@ -119,7 +120,8 @@ pub async fn withdraw(
     tenant: TenantId,
     id: InvitationId,
 ) -> Result<(), ActionError> {
-    let (tenant, now) = (own_tenant(actor, tenant)?, app.now());
+    let tenant = own_tenant(actor, tenant)?;
+    let now = app.now();
     let found = app.store.invitation(tenant, id, now).await?;
     let invitation = found.ok_or(ActionError::NotFound("invitation"))?;
     let event = ("invitation.withdrawn", id, invitation.email);

@@ -49,7 +49,8 @@ pub async fn create(
     if new.expires_at.is_some_and(|end| end <= now) {
         return Err(ActionError::named("expires_at", "must lie in the future"));
     }
-    let (description, scope) = (text::line("description", &new.description)?, scope(new.chains)?);
+    let description = text::line("description", &new.description)?;
+    let scope = scope(new.chains)?;
     let text = app.forge.make()?;
     let key = Key {
         description,
@@ -95,7 +96,8 @@ pub async fn list(app: &AppState, actor: &Actor, project: ProjectId) -> Result<V
 /// [`ActionError::NotFound`] for a key that is not the tenant's, or whose project was deleted.
 pub async fn revoke(app: &AppState, actor: &Actor, id: KeyId) -> Result<(), ActionError> {
     const UNKNOWN: ActionError = ActionError::NotFound("key");
-    let (tenant, now) = (actor.tenant()?, app.now());
+    let tenant = actor.tenant()?;
+    let now = app.now();
     let key = app.store.key(tenant, id).await?.ok_or(UNKNOWN)?;
     app.store.project(tenant, key.project).await?.ok_or(UNKNOWN)?;
     if key.revoked_at.is_some() {

@@ -19,7 +19,8 @@ pub async fn create(
     requested: &RequestedPlan,
     reason: &str,
 ) -> Result<LimitRequest, ActionError> {
-    let (tenant, now) = (actor.tenant()?, app.now());
+    let tenant = actor.tenant()?;
+    let now = app.now();
     actor.expect_confirmed()?;
     let plan = requested.find(app, actor, "requested_plan").await?;
     let request = LimitRequest {

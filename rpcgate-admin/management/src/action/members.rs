@@ -66,7 +66,8 @@ pub async fn set_role(
     id: UserId,
     role: Role,
 ) -> Result<User, ActionError> {
-    let (app, actor) = (app.clone(), actor.clone());
+    let app = app.clone();
+    let actor = actor.clone();
     to_the_end(async move { change_role(&app, &actor, tenant, id, role).await }).await
 }
 
@@ -113,7 +114,8 @@ pub async fn remove(
     tenant: TenantId,
     id: UserId,
 ) -> Result<(), ActionError> {
-    let (app, actor) = (app.clone(), actor.clone());
+    let app = app.clone();
+    let actor = actor.clone();
     to_the_end(async move { remove_member(&app, &actor, tenant, id).await }).await
 }
 

@@ -115,7 +115,8 @@ async fn listed(
     actor: &Actor,
     about_usage: Vec<Notification>,
 ) -> Result<Vec<UserNotification>, ActionError> {
-    let (tenant, user) = (actor.tenant()?, &actor.user);
+    let tenant = actor.tenant()?;
+    let user = &actor.user;
     let about_usage = about_usage.into_iter().map(UserNotification::from);
     let notices = app.store.notices(tenant, user.id).await?.into_iter().map(UserNotification::from);
     let mut all: Vec<_> = about_usage.chain(notices).collect();
@@ -141,7 +142,8 @@ async fn listed(
 /// # Errors
 /// [`ActionError::Unavailable`].
 pub async fn count_unread(app: &AppState, actor: &Actor) -> Result<u64, ActionError> {
-    let (tenant, user) = (actor.tenant()?, actor.user.id);
+    let tenant = actor.tenant()?;
+    let user = actor.user.id;
     let chosen = app.store.notification_preferences(user).await?;
     let is_shown = |kind: &NotificationKind| {
         may_read(actor, *kind) && chosen.get(kind).is_none_or(|preference| preference.shown)
@@ -174,7 +176,8 @@ pub async fn read(
     actor: &Actor,
     id: NotificationId,
 ) -> Result<UserNotification, ActionError> {
-    let (tenant, user) = (actor.tenant()?, &actor.user);
+    let tenant = actor.tenant()?;
+    let user = &actor.user;
     // The usage database, which may be unavailable, is queried last.
     let found = match app.store.notice(tenant, user.id, id).await? {
         Some(found) => Some(found.into()),

@@ -154,7 +154,8 @@ async fn period_use(app: &AppState, tenant: TenantId, period: Period) -> Result<
 
 /// Returns the totals of the time before the window of `ask`, of the same length.
 async fn before(app: &AppState, ask: &UsageAsk) -> Result<Metrics, ActionError> {
-    let (from, to) = (ask.window().from(), ask.window().to());
+    let from = ask.window().from();
+    let to = ask.window().to();
     let length = to.since(from);
     let length = u64::try_from(length.as_micros()).unwrap_or(u64::MAX);
     let start = Time::from_micros(from.micros().saturating_sub(length));

@@ -46,7 +46,8 @@ pub async fn start_registration(
     given: Option<GivenFactor>,
     client: &Client,
 ) -> Result<StartedCeremony, ActionError> {
-    let (user, now) = (session.user.clone(), app.now());
+    let user = session.user.clone();
+    let now = app.now();
     let site = site(app)?;
     if user.confirmed_at.is_none() {
         return Err(UNCONFIRMED);
@@ -81,7 +82,8 @@ pub async fn finish_registration(
     answer: &RegistrationAnswer,
     name: &str,
 ) -> Result<RegisteredPasskey, ActionError> {
-    let (user, now) = (session.user.clone(), app.now());
+    let user = session.user.clone();
+    let now = app.now();
     expect_proof(session, now)?;
     let name = text::name("name", name)?;
     let opened = open_once(app, ceremony, (CeremonyPurpose::Register, Some(user.id)), now).await?;
@@ -136,12 +138,15 @@ pub async fn remove(
     given: &GivenFactor,
     client: &Client,
 ) -> Result<(), ActionError> {
-    let (user, now) = (session.user.clone(), app.now());
+    let user = session.user.clone();
+    let now = app.now();
     let mut its = app.store.passkeys(user.id).await?.into_iter();
     let passkey = its.find(|passkey| passkey.id == id).ok_or(ActionError::NotFound("passkey"))?;
     let proof = prove(app, session, given, client, now).await?;
     let entry = audit::entry(session, client, "passkey.removed", id.to_string(), now);
-    let (app, session, client) = (app.clone(), session.clone(), client.clone());
+    let app = app.clone();
+    let session = session.clone();
+    let client = client.clone();
     to_the_end(async move {
         let whose = (user.id, session.id);
         let is_done = app.store.remove_passkey(whose, id, &proof.used, &entry).await?;

@@ -65,7 +65,8 @@ pub async fn update(
         actor.check_version(&app.store, &Versioned::Project(actor.tenant()?, id)).await?;
         return get(app, actor, id).await;
     }
-    let (tenant, now) = (actor.tenant()?, app.now());
+    let tenant = actor.tenant()?;
+    let now = app.now();
     let changed = [
         ("name", change.name.is_some()),
         ("allowed_methods", change.allowed_methods.is_some()),
@@ -83,7 +84,8 @@ pub async fn update(
 /// # Errors
 /// [`ActionError::NotFound`].
 pub async fn delete(app: &AppState, actor: &Actor, id: ProjectId) -> Result<(), ActionError> {
-    let (tenant, now) = (actor.tenant()?, app.now());
+    let tenant = actor.tenant()?;
+    let now = app.now();
     let store = actor.audited_store(&app.store, Some(tenant), ("project.deleted", id, ""), now);
     let store = actor.expecting(&store, Versioned::Project(tenant, id));
     Ok(store.delete_project(tenant, id, now).await?)

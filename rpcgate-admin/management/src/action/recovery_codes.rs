@@ -23,14 +23,17 @@ pub async fn renew(
     given: &GivenFactor,
     client: &Client,
 ) -> Result<Vec<Secret>, ActionError> {
-    let (user, now) = (session.user.clone(), app.now());
+    let user = session.user.clone();
+    let now = app.now();
     if !app.store.factors(user.id).await?.any() {
         return Err(ActionError::Conflict("recovery codes need a second factor: add one first"));
     }
     let proof = prove(app, session, given, client, now).await?;
     let (codes, hashes): (Vec<_>, Vec<_>) = app.recovery_codes.make(user.id)?.into_iter().unzip();
     let entry = audit::entry(session, client, "recovery_codes.renewed", user.id.to_string(), now);
-    let (app, session, client) = (app.clone(), session.clone(), client.clone());
+    let app = app.clone();
+    let session = session.clone();
+    let client = client.clone();
     to_the_end(async move {
         let is_done = app.store.renew_recovery_codes(user.id, &proof.used, &hashes, &entry).await?;
         accept(&app, &proof, is_done, &session, &client, now).await?;

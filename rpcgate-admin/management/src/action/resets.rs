@@ -44,7 +44,8 @@ pub async fn forgot(app: &Arc<AppState>, email: &str, client: &Client) -> Result
     if let Attempt::Locked(_) = app.store.begin_attempt(AttemptKind::Resets(email.as_str()), now).await? {
         return Ok(());
     }
-    let (app, entry) = (app.clone(), entry("password.reset_asked", client, now));
+    let app = app.clone();
+    let entry = entry("password.reset_asked", client, now);
     let work = async move {
         if let Err(error) = mail_reset(&app, email, &entry, now).await {
             tracing::warn!(%error, "a mail that sets a password could not be sent");
@@ -91,7 +92,8 @@ pub async fn reset(
     app.limits.attempts.admit(client.address)?;
     let hash = OpaqueHash::of(OpaqueKind::Reset, token).ok_or(ActionError::BAD_TOKEN)?;
     let password = password.choose().map_err(|error| ActionError::field("password", error))?;
-    let (hash, now) = (Digest(hash.0), app.now());
+    let hash = Digest(hash.0);
+    let now = app.now();
     // Hashing is expensive, so it is done only for a valid token.
     if !app.store.is_mailed(Purpose::Reset, &hash, now).await? {
         return Err(ActionError::BAD_TOKEN);

@@ -70,8 +70,10 @@ async fn send(
         }
     }
     if let Some(tenant) = user.tenant.filter(|_| event.is_listed()) {
-        let (id, text) = (NotificationId(fresh_id(now)), event.summary());
-        let (user, kind) = (Some(user.id), NotificationKind::Security);
+        let id = NotificationId(fresh_id(now));
+        let text = event.summary();
+        let user = Some(user.id);
+        let kind = NotificationKind::Security;
         app.store.put_notice(&AccountNotice { id, tenant, user, kind, text, at: now }).await?;
     }
     let to = mail::address(&user.email).map_err(|error| ActionError::Broken(error.to_string()))?;

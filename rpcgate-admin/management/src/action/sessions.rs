@@ -239,7 +239,9 @@ pub(super) fn note_failure(
     lock: Option<SecurityEvent<'static>>,
     client: &Client,
 ) {
-    let (app, user, address) = (app.clone(), user.cloned(), client.address);
+    let app = app.clone();
+    let user = user.cloned();
+    let address = client.address;
     let work = async move {
         let mut recorded = match user {
             Some(_) => app.store.note(&entry).await,
@@ -468,7 +470,8 @@ mod tests {
     }
 
     async fn user_with_weak_hash(site: &Site) -> (Visitor, String) {
-        let (visitor, weak) = (site.member(Role::Owner).await, weak());
+        let visitor = site.member(Role::Owner).await;
+        let weak = weak();
         let stored = visitor.user.password.clone().unwrap();
         assert!(site.app.store.renew_hash(visitor.user.id, &stored, &weak).await.unwrap());
         (visitor, weak)
@@ -508,7 +511,8 @@ mod tests {
         // More at once would look like guesses.
         let many: Vec<_> = (0..4)
             .map(|_| {
-                let (app, email) = (site.app.clone(), visitor.user.email.clone());
+                let app = site.app.clone();
+                let email = visitor.user.email.clone();
                 tokio::spawn(async move { log_in(&app, &email, PASSWORD).await })
             })
             .collect();

@@ -107,7 +107,9 @@ async fn give_factor(
     let now = app.now();
     let proof = prove(app, session, given, client, now).await?;
     let entry = audit::entry(session, client, "factor.given", session.user.id.to_string(), now);
-    let (app, session, client) = (app.clone(), session.clone(), client.clone());
+    let app = app.clone();
+    let session = session.clone();
+    let client = client.clone();
     to_the_end(async move {
         let whose = (session.user.id, session.id);
         let is_done = app.store.give_factor(whose, &proof.used, &entry).await?;

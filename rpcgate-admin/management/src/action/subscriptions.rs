@@ -59,7 +59,8 @@ pub async fn create(
     let webhook = webhooks::get(app, actor, webhook).await?;
     let NewSubscription { chain, kind, filter, confirmations } = new;
     let adapter = known_chain(&chain)?;
-    let (chain, reader) = (adapter.facts().name.as_str(), adapter.block_reader());
+    let chain = adapter.facts().name.as_str();
+    let reader = adapter.block_reader();
     expect_kind(chain, reader, kind)?;
     if let Some(filter) = &filter {
         event_filter::expect_possible(chain, reader, kind, filter)?;
@@ -70,7 +71,8 @@ pub async fn create(
     if kind == EventType::Health && confirmations > 0 {
         return Err(ActionError::named("confirmations", "must be 0 for events of no block"));
     }
-    let (tenant, now) = (actor.tenant()?, app.now());
+    let tenant = actor.tenant()?;
+    let now = app.now();
     let subscription = WebhookSubscription {
         id: SubscriptionId(fresh_id(now)),
         webhook: webhook.id,
@@ -120,7 +122,8 @@ pub async fn get(
 /// # Errors
 /// [`ActionError::NotFound`].
 pub async fn delete(app: &AppState, actor: &Actor, id: SubscriptionId) -> Result<(), ActionError> {
-    let (tenant, now) = (actor.tenant()?, app.now());
+    let tenant = actor.tenant()?;
+    let now = app.now();
     let store = actor.audited_store(&app.store, Some(tenant), ("subscription.deleted", id, ""), now);
     Ok(store.delete_subscription(tenant, id, now).await?)
 }
@@ -134,7 +137,8 @@ mod tests {
     fn a_chain_has_the_types_of_its_reader_and_health() {
         let adapter = known_chain("xlm").unwrap();
         for kind in EventType::ALL {
-            let (is_read, is_health) = (kind == EventType::NewBlock, kind == EventType::Health);
+            let is_read = kind == EventType::NewBlock;
+            let is_health = kind == EventType::Health;
             let reader = adapter.block_reader();
             assert_eq!(expect_kind("xlm", reader, kind).is_ok(), is_read || is_health, "{kind}");
             assert_eq!(expect_kind("xlm", None, kind).is_ok(), is_health, "{kind}");

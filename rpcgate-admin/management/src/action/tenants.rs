@@ -105,7 +105,8 @@ pub async fn update(
     id: TenantId,
     update: TenantUpdate,
 ) -> Result<Tenant, ActionError> {
-    let (tenant, now) = (own_tenant(actor, id)?, app.now());
+    let tenant = own_tenant(actor, id)?;
+    let now = app.now();
     let name = update.name.as_deref().map(|name| text::name("name", name)).transpose()?;
     let billing = if update.changes_billing() {
         Some(update.billing(app.store.billing_party(tenant).await?)?)

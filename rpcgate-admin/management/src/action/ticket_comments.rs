@@ -18,7 +18,8 @@ pub async fn create(
     ticket: TicketId,
     text: &str,
 ) -> Result<TicketComment, ActionError> {
-    let (tenant, now) = (actor.tenant()?, app.now());
+    let tenant = actor.tenant()?;
+    let now = app.now();
     let comment = TicketComment {
         id: TicketCommentId(fresh_id(now)),
         ticket,

@@ -39,7 +39,8 @@ pub struct NewTicket {
 /// `ErrorCode::LimitRequestPending` while a request for a plan other than the requested one is pending;
 /// [`ActionError::Full`] if the tenant has too many tickets that are not closed.
 pub async fn create(app: &AppState, actor: &Actor, new: NewTicket) -> Result<SupportTicket, ActionError> {
-    let (tenant, now) = (actor.tenant()?, app.now());
+    let tenant = actor.tenant()?;
+    let now = app.now();
     if actor.user.confirmed_at.is_none() {
         let text = "confirm your e-mail address before you write a ticket";
         return Err(ActionError::Refused(ErrorCode::EmailUnconfirmed, text));
@@ -151,7 +152,8 @@ pub async fn get(app: &AppState, actor: &Actor, id: TicketId) -> Result<SupportT
 /// # Errors
 /// [`ActionError::NotFound`] for a ticket that is not the tenant's, [`ActionError::Conflict`] if it is closed already.
 pub async fn close(app: &AppState, actor: &Actor, id: TicketId) -> Result<SupportTicket, ActionError> {
-    let (tenant, now) = (actor.tenant()?, app.now());
+    let tenant = actor.tenant()?;
+    let now = app.now();
     let store = actor.audited_store(&app.store, Some(tenant), ("ticket.closed", id, ""), now);
     Ok(store.close_ticket(tenant, id, now).await?)
 }
@@ -162,7 +164,8 @@ pub async fn close(app: &AppState, actor: &Actor, id: TicketId) -> Result<Suppor
 /// [`ActionError::NotFound`] for a ticket that is not the tenant's, [`ActionError::Conflict`] if it is not closed,
 /// [`ActionError::Full`] if the tenant has too many tickets that are not closed.
 pub async fn reopen(app: &AppState, actor: &Actor, id: TicketId) -> Result<SupportTicket, ActionError> {
-    let (tenant, now) = (actor.tenant()?, app.now());
+    let tenant = actor.tenant()?;
+    let now = app.now();
     let max_open = app.settings.config.admin.tickets.open;
     let store = actor.audited_store(&app.store, Some(tenant), ("ticket.reopened", id, ""), now);
     let ticket = store.reopen_ticket(tenant, id, max_open, now).await?;
@@ -185,7 +188,8 @@ pub async fn rate(
     if !(1..=5).contains(&rating) {
         return Err(ActionError::named("rating", "must be a whole number from 1 to 5"));
     }
-    let (tenant, now) = (actor.tenant()?, app.now());
+    let tenant = actor.tenant()?;
+    let now = app.now();
     let text = text.map(|text| text::prose("text", text)).transpose()?;
     let satisfaction = Satisfaction { rating, text, rated_at: now };
     let store = actor.audited_store(&app.store, Some(tenant), ("ticket.rated", id, rating), now);
@@ -201,7 +205,8 @@ pub(super) async fn notify_operators(app: &AppState, ticket: &SupportTicket, new
 }
 
 async fn mail_operators(app: &AppState, ticket: &SupportTicket, news: &str) -> Result<(), ActionError> {
-    let (addresses, now) = (&app.settings.config.admin.tickets.mail_to, app.now());
+    let addresses = &app.settings.config.admin.tickets.mail_to;
+    let now = app.now();
     if addresses.is_empty() {
         return Ok(());
     }

@@ -40,7 +40,8 @@ pub async fn enroll(
     session: &AuthSession,
     client: &Client,
 ) -> Result<OfferedTotp, ActionError> {
-    let (user, now) = (&session.user, app.now());
+    let user = &session.user;
+    let now = app.now();
     // An unconfirmed account may have been registered by someone other than the address's owner. A second factor of
     // that person would lock the owner out permanently.
     if user.confirmed_at.is_none() {
@@ -74,7 +75,8 @@ pub async fn activate(
 ) -> Result<Vec<Secret>, ActionError> {
     const NONE: ActionError =
         ActionError::Conflict("no authenticator app waits for its activation: enroll one first");
-    let (user, now) = (session.user.clone(), app.now());
+    let user = session.user.clone();
+    let now = app.now();
     if given.is_none() {
         expect_proof(session, now)?;
     }
@@ -86,7 +88,9 @@ pub async fn activate(
     prove_for_another(app, session, given, missing, client, now).await?;
     let (codes, hashes): (Vec<_>, Vec<_>) = app.recovery_codes.make(user.id)?.into_iter().unzip();
     let entry = audit::entry(session, client, "totp.activated", user.id.to_string(), now);
-    let (app, keep, address) = (app.clone(), session.id, client.address);
+    let app = app.clone();
+    let keep = session.id;
+    let address = client.address;
     to_the_end(async move {
         let whose = (user.id, keep);
         if !app.store.activate_totp(whose, &offered.sealed, step, &hashes, &entry).await? {
@@ -110,13 +114,16 @@ pub async fn disable(
     given: &GivenFactor,
     client: &Client,
 ) -> Result<(), ActionError> {
-    let (user, now) = (session.user.clone(), app.now());
+    let user = session.user.clone();
+    let now = app.now();
     if !app.store.factors(user.id).await?.totp {
         return Err(ActionError::Conflict("no authenticator app is activated"));
     }
     let proof = prove(app, session, given, client, now).await?;
     let entry = audit::entry(session, client, "totp.disabled", user.id.to_string(), now);
-    let (app, session, client) = (app.clone(), session.clone(), client.clone());
+    let app = app.clone();
+    let session = session.clone();
+    let client = client.clone();
     to_the_end(async move {
         let is_done = app.store.remove_totp((user.id, session.id), &proof.used, &entry).await?;
         accept(&app, &proof, is_done, &session, &client, now).await?;

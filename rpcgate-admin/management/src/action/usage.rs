@@ -74,7 +74,8 @@ pub struct ProjectLimits {
 impl From<AskError> for ActionError {
     fn from(error: AskError) -> Self {
         let words = |words: &'static str| Part::Words(words.into());
-        let (from, to) = (|| Part::Bare("from"), || Part::Bare("to"));
+        let from = || Part::Bare("from");
+        let to = || Part::Bare("to");
         let parts = match error {
             AskError::Moment(name) => vec![Part::Bare(name), words(" must be "), Part::Moment],
             AskError::NoFrom => vec![to(), words(" needs "), from()],

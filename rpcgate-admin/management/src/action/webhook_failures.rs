@@ -147,7 +147,8 @@ mod tests {
     // Shows (Webhooks).
     #[test]
     fn an_endpoint_is_switched_off_after_the_configured_time_and_never_if_that_is_zero() {
-        let (since, day) = (Time::from_secs(1_000_000), Duration::from_secs(86_400));
+        let since = Time::from_secs(1_000_000);
+        let day = Duration::from_secs(86_400);
         let almost = since.plus(3 * day - Duration::from_secs(1));
         assert!(!is_due(3 * day, since, almost) && is_due(3 * day, since, since.plus(3 * day)));
         assert!(!is_due(Duration::ZERO, since, since.plus(365 * day)));

@@ -48,7 +48,8 @@ pub struct NewWebhook {
 }
 
 fn later_than_begin() -> ActionError {
-    let (to, from) = (Part::Field("to".into()), Part::Field("from".into()));
+    let to = Part::Field("to".into());
+    let from = Part::Field("from".into());
     ActionError::of_parts("to", [to, Part::Words(" must be later than ".into()), from])
 }
 
@@ -168,7 +169,8 @@ pub async fn update(
 ) -> Result<Webhook, ActionError> {
     let WebhookChange { url, active, standard_headers } = change;
     let change = WebhookChange { url: url.as_deref().map(target).transpose()?, active, standard_headers };
-    let (tenant, now) = (actor.tenant()?, app.now());
+    let tenant = actor.tenant()?;
+    let now = app.now();
     if change == WebhookChange::default() {
         actor.check_version(&app.store, &Versioned::Webhook(tenant, id)).await?;
         return get(app, actor, id).await;
@@ -190,7 +192,8 @@ pub async fn update(
 /// # Errors
 /// [`ActionError::NotFound`].
 pub async fn delete(app: &AppState, actor: &Actor, id: WebhookId) -> Result<(), ActionError> {
-    let (tenant, now) = (actor.tenant()?, app.now());
+    let tenant = actor.tenant()?;
+    let now = app.now();
     let store = actor.audited_store(&app.store, Some(tenant), ("webhook.deleted", id, ""), now);
     let store = actor.expecting(&store, Versioned::Webhook(tenant, id));
     Ok(store.delete_webhook(tenant, id, now).await?)
@@ -214,7 +217,8 @@ pub async fn replace_secret(
         return Err(ActionError::named("overlap_hours", format!("must be at most {MAX_OVERLAP_HOURS}")));
     }
     let webhook = get(app, actor, id).await?;
-    let (tenant, now) = (actor.tenant()?, app.now());
+    let tenant = actor.tenant()?;
+    let now = app.now();
     let new = WebhookSecret::make()?;
     let secrets = if hours == 0 {
         SealedSecrets { secret: new.seal(&app.sealing, id, SecretUse::Current)?, next: None }
@@ -242,7 +246,8 @@ pub async fn replace_secret(
 /// [`ActionError::Conflict`] if the endpoint is switched off, [`ActionError::Full`] if too many of its deliveries wait.
 pub async fn send_test(app: &AppState, actor: &Actor, id: WebhookId) -> Result<Delivery, ActionError> {
     let webhook = get(app, actor, id).await?;
-    let (tenant, now) = (actor.tenant()?, app.now());
+    let tenant = actor.tenant()?;
+    let now = app.now();
     app.limits.deliveries.admit(tenant)?;
     let oldest = app.store.subscriptions(tenant, webhook.id, None, 1).await?;
     let chain = oldest.first().map_or(TEST_CHAIN, |oldest| &oldest.chain);
@@ -280,7 +285,8 @@ pub async fn replay(
         return Err(later_than_begin());
     }
     get(app, actor, id).await?;
-    let (tenant, now) = (actor.tenant()?, app.now());
+    let tenant = actor.tenant()?;
+    let now = app.now();
     app.limits.deliveries.admit(tenant)?;
     let detail = format!("from {} to {}", text::moment(from), text::moment(to));
     let store = actor.audited_store(&app.store, Some(tenant), ("webhook.replayed", id, detail), now);

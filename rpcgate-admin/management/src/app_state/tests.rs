@@ -70,7 +70,8 @@ async fn secrets_rotate_over_two_reloads_without_ending_a_session() {
     let visitor = site.member(Role::Owner).await;
     let holder = FormHolder::Session(visitor.session);
     let [_, during, after] = rotation(&site);
-    let (old_key, old_form) = (site.app.forge.make().unwrap(), site.app.form_tokens.issue(holder));
+    let old_key = site.app.forge.make().unwrap();
+    let old_form = site.app.form_tokens.issue(holder);
     let puzzle = solve(&site.app.challenges.issue(NOON).unwrap()).unwrap();
     let me = async |site: &Site, token: &str| {
         let session = session_of(&site.app, &site.app.tokens, token).await;
@@ -83,7 +84,8 @@ async fn secrets_rotate_over_two_reloads_without_ending_a_session() {
     assert!(app.forge.is_genuine(&old_key) && app.form_tokens.is_valid(&old_form, holder));
     assert!(app.challenges.check(&puzzle, NOON).is_ok());
     let claims = app.tokens.check(&visitor.token, NOON).unwrap();
-    let (new, new_key) = (app.tokens.issue(&claims, NOON).unwrap(), app.forge.make().unwrap());
+    let new = app.tokens.issue(&claims, NOON).unwrap();
+    let new_key = app.forge.make().unwrap();
     let new_form = app.form_tokens.issue(holder);
 
     let site = site.reloaded(after);

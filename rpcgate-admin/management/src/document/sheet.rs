@@ -72,7 +72,8 @@ pub struct SheetSum {
 impl InvoiceSheet {
     /// Returns the sheet of an issued invoice.
     pub fn of(whole: &WholeInvoice, facts: Vec<SheetFact>) -> Self {
-        let (invoice, period) = (&whole.invoice, BillingMonth::of(whole.invoice.period.start));
+        let invoice = &whole.invoice;
+        let period = BillingMonth::of(whole.invoice.period.start);
         InvoiceSheet {
             warning: None,
             seller: invoice.seller.clone(),
@@ -130,7 +131,8 @@ pub fn sums_to(total: &str, amounts: &InvoiceAmounts) -> Vec<SheetSum> {
     let sum = |name: &str, amount: String| SheetSum { name: name.to_owned(), amount };
     let mut sums = Vec::new();
     if amounts.tax_basis_points > 0 {
-        let (percent, rest) = (amounts.tax_basis_points / 100, amounts.tax_basis_points % 100);
+        let percent = amounts.tax_basis_points / 100;
+        let rest = amounts.tax_basis_points % 100;
         let rate = if rest == 0 { percent.to_string() } else { format!("{percent}.{rest:02}") };
         sums.push(sum("Subtotal", cents(amounts.subtotal)));
         sums.push(sum(&format!("{} {rate} %", amounts.tax_name), cents(amounts.tax)));
@@ -140,7 +142,8 @@ pub fn sums_to(total: &str, amounts: &InvoiceAmounts) -> Vec<SheetSum> {
 }
 
 fn sums(whole: &WholeInvoice) -> Vec<SheetSum> {
-    let (invoice, amounts) = (&whole.invoice, &whole.invoice.amounts);
+    let invoice = &whole.invoice;
+    let amounts = &whole.invoice.amounts;
     let mut sums = sums_to("Total in USD", amounts);
     sums.extend(whole.credit_notes.iter().map(|note| SheetSum {
         name: format!("Credit note {} of {}", note.number, iso_day(note.issued_at)),

@@ -234,7 +234,8 @@ impl EgressClient {
             EgressHost::Name(name) => name,
         };
         let found = self.shared.resolver.resolve(name).await.map_err(EgressError::Resolve)?;
-        let (mut public, mut refused) = (Vec::new(), None);
+        let mut public = Vec::new();
+        let mut refused = None;
         for address in found {
             match refusal(address) {
                 Some(what) if !self.shared.allow_private => refused = Some(what),

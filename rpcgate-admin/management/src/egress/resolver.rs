@@ -96,7 +96,9 @@ impl Resolver for SystemResolver {
 impl Shared {
     async fn look_up(self: Arc<Self>, name: String, place: OwnedSemaphorePermit) -> io::Result<Vec<IpAddr>> {
         let place = Arc::new(Mutex::new(Some(place)));
-        let (shared, taken, looked_up) = (self.clone(), place.clone(), name.clone());
+        let shared = self.clone();
+        let taken = place.clone();
+        let looked_up = name.clone();
         let mut found = tokio::task::spawn_blocking(move || {
             let found = (shared.lookup)(&looked_up);
             drop(taken.lock().take());
@@ -137,7 +139,8 @@ impl Shared {
 /// Returns the part of a name that usually has one owner: the last two labels, or three below suffixes such as `co.uk`.
 fn zone(name: &str) -> &str {
     let mut labels = name.rsplit('.');
-    let (last, second) = (labels.next().unwrap_or_default(), labels.next().unwrap_or_default());
+    let last = labels.next().unwrap_or_default();
+    let second = labels.next().unwrap_or_default();
     let dots = if last.len() == 2 && second.len() <= 3 { 3 } else { 2 };
     let begin = name.rmatch_indices('.').nth(dots - 1).map(|(at, _)| at + 1);
     begin.and_then(|begin| name.get(begin..)).unwrap_or(name)

@@ -80,12 +80,15 @@ async fn receiver(answers: Vec<Vec<u8>>) -> (u16, Arc<AtomicUsize>, UnboundedRec
     let port = listener.local_addr().unwrap().port();
     let count = Arc::new(AtomicUsize::new(0));
     let (report, requests) = unbounded_channel();
-    let (accepted, answers) = (count.clone(), Arc::new(answers));
+    let accepted = count.clone();
+    let answers = Arc::new(answers);
     let next = Arc::new(AtomicUsize::new(0));
     tokio::spawn(async move {
         while let Ok((mut tcp, _)) = listener.accept().await {
             accepted.fetch_add(1, Ordering::SeqCst);
-            let (report, answers, next) = (report.clone(), answers.clone(), next.clone());
+            let report = report.clone();
+            let answers = answers.clone();
+            let next = next.clone();
             tokio::spawn(async move {
                 while let Some(request) = read_request(&mut tcp).await {
                     drop(report.send(request));

@@ -269,7 +269,8 @@ mod tests {
     #[test]
     fn an_address_without_recent_attempts_is_forgotten() {
         let (limit, clock) = limit(10);
-        let (last, first) = (SWEEP - 1, 0);
+        let last = SWEEP - 1;
+        let first = 0;
         for host in first..last {
             assert_eq!(limit.admit(Ipv4Addr::from_bits(host).into()), Ok(()));
         }

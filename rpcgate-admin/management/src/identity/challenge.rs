@@ -290,7 +290,8 @@ mod tests {
             changed.as_object_mut().unwrap().remove(name);
             changed
         };
-        let (salt, number) = (good["salt"].as_str().unwrap(), good["number"].as_u64().unwrap());
+        let salt = good["salt"].as_str().unwrap();
+        let number = good["number"].as_u64().unwrap();
         let own = |salt: String, number: u64| {
             with(&[
                 ("challenge", json!(sha(&format!("{salt}{number}")))),

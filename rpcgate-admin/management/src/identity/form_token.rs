@@ -87,7 +87,8 @@ mod tests {
     #[test]
     fn a_token_is_valid_for_its_browser_alone() {
         let tokens = FormTokens::new(b"a secret of at least 32 bytes, for tests");
-        let (one, other) = (FormHolder::Session(SessionId(1)), FormHolder::Session(SessionId(2)));
+        let one = FormHolder::Session(SessionId(1));
+        let other = FormHolder::Session(SessionId(2));
         let token = tokens.issue(one);
         assert!(tokens.is_valid(&token, one));
         for (token, holder) in [
@@ -106,9 +107,10 @@ mod tests {
 
     #[test]
     fn a_page_that_was_opened_before_a_rotation_can_still_be_sent() {
-        let (former, current) =
-            (b"a secret of at least 32 bytes, for tests".as_slice(), b"another secret of at least 32 bytes");
-        let (before, after) = (FormTokens::new(former), FormTokens::new(current));
+        let former = b"a secret of at least 32 bytes, for tests".as_slice();
+        let current = b"another secret of at least 32 bytes";
+        let before = FormTokens::new(former);
+        let after = FormTokens::new(current);
         let holder = FormHolder::Session(SessionId(1));
         let during = FormTokens::new(current).accepting([former]);
         assert!(during.is_valid(&before.issue(holder), holder));

@@ -284,7 +284,8 @@ impl Passwords {
         work: impl FnOnce(&Argon2<'static>) -> Result<T, PasswordError> + Send + 'static,
     ) -> Result<T, PasswordError> {
         let running = Arc::clone(&self.running).acquire_owned().await.map_err(|_| PasswordError::Busy)?;
-        let (argon, computed) = (self.argon.clone(), Arc::clone(&self.computed));
+        let argon = self.argon.clone();
+        let computed = Arc::clone(&self.computed);
         let work = move || {
             let done = work(&argon);
             computed.fetch_add(1, Relaxed);
@@ -346,8 +347,8 @@ mod tests {
     #[tokio::test]
     async fn a_password_is_the_same_on_every_keyboard_and_old_ones_stay_valid() {
         let passwords = Passwords::new(1, 9);
-        let (composed, decomposed) =
-            ("Gr\u{fc}\u{df}e f\u{fc}r Zo\u{eb}", "Gru\u{308}\u{df}e fu\u{308}r Zoe\u{308}");
+        let composed = "Gr\u{fc}\u{df}e f\u{fc}r Zo\u{eb}";
+        let decomposed = "Gru\u{308}\u{df}e fu\u{308}r Zoe\u{308}";
         for chosen in [composed, decomposed] {
             let stored = passwords.hash(Password::new(chosen).unwrap()).await.unwrap();
             for typed in [composed, decomposed] {
@@ -374,8 +375,8 @@ mod tests {
     async fn a_hash_verifies_its_password_and_no_other() {
         let passwords = Passwords::new(2, QUEUE);
         let password = Password::new("correct horse").unwrap();
-        let (one, two) =
-            (passwords.hash(password.clone()).await.unwrap(), passwords.hash(password).await.unwrap());
+        let one = passwords.hash(password.clone()).await.unwrap();
+        let two = passwords.hash(password).await.unwrap();
         assert!(one.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{one}");
         assert_ne!(one, two);
         assert!(passwords.verify("correct horse", Some(&one)).await.unwrap());
@@ -389,11 +390,9 @@ mod tests {
     async fn an_unknown_user_costs_a_hash_with_the_same_parameters() {
         let passwords = Passwords::new(1, QUEUE);
         assert!(!passwords.needs_renewal(DUMMY));
-        let (nobody, real) = (
-            PasswordHash::new(DUMMY).unwrap(),
-            PasswordHash::new(&passwords.hash(Password::new("correct horse").unwrap()).await.unwrap())
-                .unwrap(),
-        );
+        let nobody = PasswordHash::new(DUMMY).unwrap();
+        let real = PasswordHash::new(&passwords.hash(Password::new("correct horse").unwrap()).await.unwrap())
+            .unwrap();
         assert_eq!(nobody.params, real.params);
         assert_eq!(nobody.hash.unwrap().len(), real.hash.unwrap().len());
         assert_eq!(passwords.computed(), 1);
@@ -407,7 +406,8 @@ mod tests {
         let hash = weak_hash("correct horse", ARGON2ID);
         assert!(passwords.verify("correct horse", Some(&hash)).await.unwrap());
         let long = "x".repeat(MAX_BYTES + 1);
-        let (before, hash) = (passwords.computed(), weak_hash("", ARGON2ID));
+        let before = passwords.computed();
+        let hash = weak_hash("", ARGON2ID);
         assert!(!passwords.verify(long.as_str(), Some(&hash)).await.unwrap());
         assert_eq!(passwords.computed(), before + 1, "and costs as much as any");
     }
@@ -450,7 +450,8 @@ mod tests {
         );
         let waiting: Vec<_> = (0..2)
             .map(|_| {
-                let (passwords, hash) = (passwords.clone(), hash.clone());
+                let passwords = passwords.clone();
+                let hash = hash.clone();
                 tokio::spawn(async move { passwords.verify("correct horse", Some(&hash)).await })
             })
             .collect();

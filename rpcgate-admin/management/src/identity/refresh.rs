@@ -136,7 +136,8 @@ mod tests {
             (OpaqueKind::Access, "rpcga_"),
             (OpaqueKind::PendingLogIn, "rpcgm_"),
         ] {
-            let (a, b) = (Opaque::make(kind).unwrap(), Opaque::make(kind).unwrap());
+            let a = Opaque::make(kind).unwrap();
+            let b = Opaque::make(kind).unwrap();
             assert!(a.expose().starts_with(prefix) && a.expose().len() == 49, "{}", a.expose());
             assert_ne!(a.expose(), b.expose());
             assert_ne!(a.hash(), b.hash());

@@ -182,7 +182,8 @@ mod tests {
 
     #[test]
     fn a_former_secret_opens_and_its_values_are_sealed_again_with_the_current_one() {
-        let (former, current) = ([8; 32], [9; 32]);
+        let former = [8; 32];
+        let current = [9; 32];
         let old = Sealing::new(&former).seal(ROW, b"secret").unwrap();
         let during = Sealing::new(&current).accepting([former.as_slice()]);
         assert!(during.has_former() && !Sealing::new(&current).has_former());

@@ -153,7 +153,8 @@ impl Tokens {
         rules.validate_nbf = false;
         let mut header = Header::new(Algorithm::HS256);
         header.typ = Some(kind.header_type().into());
-        let (sign, verify) = (EncodingKey::from_secret(&key), DecodingKey::from_secret(&key));
+        let sign = EncodingKey::from_secret(&key);
+        let verify = DecodingKey::from_secret(&key);
         let tokens = Tokens { kind, sign, verify, former: Vec::new(), header, rules, ttl };
         tokens.write(&tokens.header, &())?;
         Ok(tokens)
@@ -370,7 +371,8 @@ mod tests {
 
     #[test]
     fn a_token_returns_its_claims() {
-        let (tokens, mut claims) = (tokens(), claims());
+        let tokens = tokens();
+        let mut claims = claims();
         for role in Role::ALL {
             claims.role = role;
             claims.operator = !claims.operator;
@@ -543,7 +545,8 @@ mod tests {
     fn tokens_of_a_former_secret_are_accepted_until_it_is_removed() {
         let current = b"another secret of some thirty-two bytes".as_slice();
         let with = |secret| Tokens::new(TokenKind::Access, secret, Duration::from_secs(900)).unwrap();
-        let (before, after) = (tokens(), with(current));
+        let before = tokens();
+        let after = with(current);
         let during = with(current).accepting([[3; 40].as_slice(), SECRET]);
         let old = before.issue(&claims(), NOW).unwrap();
         assert_eq!(during.check(&old, NOW), Ok(claims()));
@@ -576,7 +579,8 @@ mod tests {
         fn a_token_with_any_byte_changed_is_refused(at in any::<prop::sample::Index>(), to in "[ -~]") {
             let tokens = tokens();
             let token = tokens.issue(&claims(), NOW).unwrap();
-            let (at, mut changed) = (at.index(token.len()), token.clone());
+            let at = at.index(token.len());
+            let mut changed = token.clone();
             changed.replace_range(at..=at, &to);
             prop_assert_eq!(tokens.check(&changed, NOW).is_ok(), changed == token);
         }

@@ -104,7 +104,8 @@ mod tests {
 
     #[test]
     fn a_secret_has_the_form_of_the_specification_and_is_new_each_time() {
-        let (one, other) = (WebhookSecret::make().unwrap(), WebhookSecret::make().unwrap());
+        let one = WebhookSecret::make().unwrap();
+        let other = WebhookSecret::make().unwrap();
         let digits = one.expose().strip_prefix("whsec_").unwrap();
         let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
         assert!(digits.len() == 64 && digits.bytes().all(is_digit), "{digits}");

@@ -18,9 +18,12 @@ pub(crate) fn day(at: Time) -> String {
 impl Mail {
     /// Makes the mail about a new invoice.
     pub fn invoice_issued(to: Address, invoice: &Invoice, dash_url: &str) -> Self {
-        let (number, due) = (invoice.number, day(invoice.due_at));
-        let (amount, link) = (dollars(invoice.due_cents()), MailObject::Invoice(number).url(dash_url));
-        let (from, until) = (day(invoice.period.start), day(invoice.period.end));
+        let number = invoice.number;
+        let due = day(invoice.due_at);
+        let amount = dollars(invoice.due_cents());
+        let link = MailObject::Invoice(number).url(dash_url);
+        let from = day(invoice.period.start);
+        let until = day(invoice.period.end);
         let text = format!(
             "Invoice {number} for your organisation at rpcgate is ready. It is for the time from {from} until {until} \
              (UTC).\n\n\
@@ -34,8 +37,10 @@ impl Mail {
 
     /// Makes the mail about an invoice that is due soon.
     pub fn payment_due_soon(to: Address, invoice: &Invoice, dash_url: &str) -> Self {
-        let (number, due) = (invoice.number, day(invoice.due_at));
-        let (amount, link) = (dollars(invoice.due_cents()), MailObject::Invoice(number).url(dash_url));
+        let number = invoice.number;
+        let due = day(invoice.due_at);
+        let amount = dollars(invoice.due_cents());
+        let link = MailObject::Invoice(number).url(dash_url);
         let text = format!(
             "Invoice {number} for your organisation at rpcgate is due on {due} and is not paid yet.\n\n\
              Amount: {amount}\n\n\
@@ -53,8 +58,10 @@ impl Mail {
         suspension: Option<Time>,
         dash_url: &str,
     ) -> Self {
-        let (number, due) = (invoice.number, day(invoice.due_at));
-        let (amount, link) = (dollars(invoice.due_cents()), MailObject::Invoice(number).url(dash_url));
+        let number = invoice.number;
+        let due = day(invoice.due_at);
+        let amount = dollars(invoice.due_cents());
+        let link = MailObject::Invoice(number).url(dash_url);
         let consequence = suspension.map_or_else(String::new, |at| {
             format!(
                 "Without a payment, calls with the keys of your organisation are refused from {} on.\n\n",
@@ -74,8 +81,10 @@ impl Mail {
 
     /// Makes the mail about the suspension of a tenant that has not paid.
     pub fn suspended(to: Address, invoice: &Invoice, dash_url: &str) -> Self {
-        let (number, due) = (invoice.number, day(invoice.due_at));
-        let (amount, link) = (dollars(invoice.due_cents()), MailObject::Invoice(number).url(dash_url));
+        let number = invoice.number;
+        let due = day(invoice.due_at);
+        let amount = dollars(invoice.due_cents());
+        let link = MailObject::Invoice(number).url(dash_url);
         let text = format!(
             "Invoice {number} for your organisation at rpcgate was due on {due} and is not paid. Calls with the keys of \
              your organisation are refused now. The keys are kept.\n\n\
@@ -88,7 +97,8 @@ impl Mail {
 
     /// Makes the mail that confirms a payment.
     pub fn payment_received(to: Address, invoice: &Invoice, dash_url: &str) -> Self {
-        let (number, link) = (invoice.number, MailObject::Invoice(invoice.number).url(dash_url));
+        let number = invoice.number;
+        let link = MailObject::Invoice(invoice.number).url(dash_url);
         let text = format!(
             "Invoice {number} for your organisation at rpcgate is paid. Thank you.\n\n\
              You find it in the dashboard:\n\n\
@@ -128,7 +138,8 @@ mod tests {
             suspended_at: None,
             suspends_at: None,
         };
-        let (to, dash_url) = (|| address("ada@example.com").unwrap(), "https://dash.example.com/app/");
+        let to = || address("ada@example.com").unwrap();
+        let dash_url = "https://dash.example.com/app/";
         for mail in [
             Mail::invoice_issued(to(), &invoice, dash_url),
             Mail::payment_due_soon(to(), &invoice, dash_url),

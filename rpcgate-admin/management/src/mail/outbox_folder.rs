@@ -26,7 +26,8 @@ impl OutboxFolder {
 
     /// Writes the mail `id`, dated `at`. It replaces the file of an earlier try.
     pub(super) async fn write(&self, id: u128, at: Time, bytes: Vec<u8>) -> Result<(), MailError> {
-        let (folder, name) = (self.0.clone(), format!("{}-{id:032x}", stamp(at)));
+        let folder = self.0.clone();
+        let name = format!("{}-{id:032x}", stamp(at));
         let written = tokio::task::spawn_blocking(move || write(&folder, &name, &bytes)).await;
         written.map_err(|_| MailError::Compose("the thread ended early".into()))?
     }
@@ -47,7 +48,8 @@ fn stamp(now: Time) -> String {
 }
 
 fn write(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), MailError> {
-    let (fresh, done) = (folder.join(format!(".{name}.tmp")), folder.join(format!("{name}.eml")));
+    let fresh = folder.join(format!(".{name}.tmp"));
+    let done = folder.join(format!("{name}.eml"));
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]

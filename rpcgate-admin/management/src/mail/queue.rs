@@ -133,14 +133,18 @@ struct Content {
 impl MailQueue {
     /// Queues mails in `store` and sends them with `mailer`.
     pub fn new(mailer: Mailer, sealing: Sealing, store: Store) -> Self {
-        let (wake, counts, failure) = (Arc::default(), MailCounts::default(), Arc::default());
+        let wake = Arc::default();
+        let counts = MailCounts::default();
+        let failure = Arc::default();
         MailQueue { mailer: Arc::new(mailer), sealing, store, wake, counts, failure, renewal: RENEWAL }
     }
 
     /// Takes over the counters and the sender of `other`.
     #[must_use]
     pub fn replacing(self, other: &MailQueue) -> Self {
-        let (wake, counts, failure) = (other.wake.clone(), other.counts.clone(), other.failure.clone());
+        let wake = other.wake.clone();
+        let counts = other.counts.clone();
+        let failure = other.failure.clone();
         MailQueue { wake, counts, failure, ..self }
     }
 

@@ -268,7 +268,9 @@ fn plain(text: &str) -> String {
 fn minute(at: Time) -> String {
     let seconds = i64::try_from(at.secs()).unwrap_or(i64::MAX);
     let date = OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH);
-    let (year, month, day) = (date.year(), u8::from(date.month()), date.day());
+    let year = date.year();
+    let month = u8::from(date.month());
+    let day = date.day();
     format!("{year:04}-{month:02}-{day:02} {:02}:{:02} UTC", date.hour(), date.minute())
 }
 

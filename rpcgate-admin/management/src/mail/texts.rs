@@ -222,7 +222,8 @@ mod tests {
     // Shows (Accounts and second factors).
     #[test]
     fn a_notification_about_a_name_of_several_lines_can_be_sent() {
-        let (to, text) = (address("ada@example.com").unwrap(), "the project a\u{2028}b\u{85}c is suspended");
+        let to = address("ada@example.com").unwrap();
+        let text = "the project a\u{2028}b\u{85}c is suspended";
         let url = "https://dash.rpcgate.example";
         let mails = [
             Mail::notification(to.clone(), text, url, MailObject::LimitRequests),
@@ -235,12 +236,13 @@ mod tests {
 
     #[test]
     fn the_links_in_a_mail_are_whole() {
-        let (to, token) = (address("ada@example.com").unwrap(), format!("rpcgc_{}", "x".repeat(43)));
+        let to = address("ada@example.com").unwrap();
+        let token = format!("rpcgc_{}", "x".repeat(43));
         for dash_url in ["http://127.0.0.1:8081", "https://dash.rpcgate.example/some/deeper/path/"] {
             let mail = Mail::confirmation(to.clone(), dash_url, &token, Duration::from_secs(86_400));
             assert!(!format!("{mail:?}").contains(&token));
-            let (text, url) =
-                (shown(&mail), format!("{}/confirm?token={token}", dash_url.trim_end_matches('/')));
+            let text = shown(&mail);
+            let url = format!("{}/confirm?token={token}", dash_url.trim_end_matches('/'));
             assert!(text.contains(&format!("\r\n{url}\r\n")) && text.contains("within 24 hours"), "{text}");
             assert!(text.contains(&format!("<a href=\"{url}\">{url}</a>")), "{text}");
         }

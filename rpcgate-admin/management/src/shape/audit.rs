@@ -57,7 +57,8 @@ pub fn table(page: ListPage<EntryJson>) -> Response {
     let columns = ["at", "tenant_id", "user_id", "action", "subject", "address", "detail"];
     page.csv("audit", columns, |entry| {
         let EntryJson { at, tenant_id, user_id, action, subject, address, detail } = entry;
-        let (tenant, user) = (tenant_id.unwrap_or_default(), user_id.unwrap_or_default());
+        let tenant = tenant_id.unwrap_or_default();
+        let user = user_id.unwrap_or_default();
         [at.to_string(), tenant, user, action, subject, address, detail]
     })
 }

@@ -14,7 +14,9 @@ pub(crate) fn file() -> String {
 /// Reports whether a client prefers CSV to JSON (RFC 9110, section 12.5.1). CSV must be named explicitly: a client that
 /// accepts anything gets JSON.
 pub fn is_requested(headers: &HeaderMap) -> bool {
-    let (mut csv, mut json, mut any) = (None, None, 0);
+    let mut csv = None;
+    let mut json = None;
+    let mut any = 0;
     let ranges = headers.get_all(ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
     for range in ranges.flat_map(|value| value.split(',')) {
         let mut parts = range.split(';').map(str::trim);

@@ -229,7 +229,8 @@ pub struct NodeTryJson {
 impl From<ExplainedTry> for NodeTryJson {
     fn from(one: ExplainedTry) -> Self {
         let ExplainedTry { calls, node, address, choice, end, failure, began, took } = one;
-        let (began_ms, took_ms) = (began.map(millis), took.map(millis));
+        let began_ms = began.map(millis);
+        let took_ms = took.map(millis);
         NodeTryJson { calls, node, address, choice, end, failure, began_ms, took_ms }
     }
 }

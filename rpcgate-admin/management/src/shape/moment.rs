@@ -31,7 +31,8 @@ impl Moment {
         let (date, [hour, minute, second]) =
             (moment.date(), [moment.hour(), moment.minute(), moment.second()]);
         let (year, month, day) = date.to_calendar_date();
-        let (month, millis) = (u8::from(month), moment.millisecond());
+        let month = u8::from(month);
+        let millis = moment.millisecond();
         (year <= 9_999)
             .then(|| format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z"))
     }

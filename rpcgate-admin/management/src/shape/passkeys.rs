@@ -53,7 +53,8 @@ pub struct PasskeyJson {
 
 impl From<StoredPasskey> for PasskeyJson {
     fn from(StoredPasskey { id, name, created_at, used_at, .. }: StoredPasskey) -> Self {
-        let (created_at, used_at) = (created_at.into(), used_at.map(Moment));
+        let created_at = created_at.into();
+        let used_at = used_at.map(Moment);
         PasskeyJson { id: id.to_string(), name, created_at, used_at }
     }
 }

@@ -141,7 +141,8 @@ pub async fn download(app: Arc<AppState>, file: TicketAttachment) -> Result<Resp
     // The first part is read here, so that an unreachable database is an error of this request and not of the
     // connection.
     let first = action::ticket_attachments::part(&app, &file, 0).await?;
-    let (chunks, read) = (file.chunks(), Some(first));
+    let chunks = file.chunks();
+    let read = Some(first);
     let parts = stream::try_unfold((app, file, 0, read), move |(app, file, position, read)| async move {
         if position == chunks {
             return Ok::<_, StoreError>(None);

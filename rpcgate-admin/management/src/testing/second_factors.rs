@@ -26,7 +26,9 @@ pub fn code(secret: &[u8], step: u64) -> String {
 
 /// Decodes base32: RFC 4648, section 6.
 pub fn from_base32(text: &str) -> Vec<u8> {
-    let (mut bytes, mut bits, mut held) = (Vec::new(), 0_u32, 0_u32);
+    let mut bytes = Vec::new();
+    let mut bits = 0_u32;
+    let mut held = 0_u32;
     for letter in text.bytes() {
         let value = match letter {
             b'A'..=b'Z' => letter - b'A',

@@ -63,7 +63,8 @@ impl SecureReceiver {
         let (report, requests) = unbounded_channel();
         tokio::spawn(async move {
             while let Ok((tcp, _)) = listener.accept().await {
-                let (acceptor, report) = (acceptor.clone(), report.clone());
+                let acceptor = acceptor.clone();
+                let report = report.clone();
                 tokio::spawn(async move {
                     let Ok(mut tls) = acceptor.accept(tcp).await else { return };
                     while let Some(request) = read_request(&mut tls).await {

@@ -34,7 +34,8 @@ enum AttemptError {
 
 /// Makes the next attempt at a delivery, within `webhooks.timeout`.
 pub async fn attempt(app: &AppState, delivery: &DueDelivery) -> EndedAttempt {
-    let (started_at, began) = (app.now(), app.clock.elapsed());
+    let started_at = app.now();
+    let began = app.clock.elapsed();
     let number = delivery.attempts.saturating_add(1);
     let answered = send(app, delivery, number, started_at).await;
     let took = app.clock.elapsed().saturating_sub(began);

@@ -113,7 +113,8 @@ impl AttemptSlots {
         let Some(projects) = self.projects.get_mut(&owner.tenant) else { return };
         let before = projects.all;
         projects.give(owner.project);
-        let (is_given, is_last) = (projects.all < before, projects.all == 0);
+        let is_given = projects.all < before;
+        let is_last = projects.all == 0;
         if is_given {
             self.tenants.give(owner.tenant);
         }

@@ -61,7 +61,8 @@ mod tests {
     // Shows (Webhooks).
     #[test]
     fn pauses_begin_with_the_fifth_failure_grow_and_end_with_a_success() {
-        let (mut breaker, mut now) = (Breaker::default(), Time::from_secs(1_000_000));
+        let mut breaker = Breaker::default();
+        let mut now = Time::from_secs(1_000_000);
         for _ in 0..4 {
             breaker.failed(now);
         }

@@ -94,7 +94,8 @@ mod tests {
     #[test]
     fn a_body_is_held_once_until_the_last_of_its_deliveries_ends() {
         let mut bodies = HeldBodies::default();
-        let (first, second) = (ChainEventId(1), ChainEventId(2));
+        let first = ChainEventId(1);
+        let second = ChainEventId(2);
         let held = bodies.take(ONE, first, body(3));
         assert!(Arc::ptr_eq(&held, &bodies.take(OTHER, first, body(3))), "the second copy is dropped");
         bodies.take(ONE, second, body(2));

@@ -29,7 +29,8 @@ pub(super) fn headers(
     now: Time,
 ) -> HeaderMap {
     let SigningSecrets { first, next } = secrets;
-    let (id, body) = (delivery.id.to_string(), &delivery.body[..]);
+    let id = delivery.id.to_string();
+    let body = &delivery.body[..];
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));

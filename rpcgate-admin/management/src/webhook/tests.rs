@@ -63,9 +63,12 @@ fn text<'v>(vector: &'v Value, name: &str) -> &'v str {
 // documentation verify them (promise 54).
 #[test]
 fn signatures_are_those_of_another_implementation() {
-    let (mut long, mut foreign, mut large) = (false, false, false);
+    let mut long = false;
+    let mut foreign = false;
+    let mut large = false;
     for vector in vectors() {
-        let (secret, body) = (text(&vector, "secret").as_bytes(), text(&vector, "body"));
+        let secret = text(&vector, "secret").as_bytes();
+        let body = text(&vector, "body");
         assert_eq!(signature(secret, body.as_bytes()), vector["x_signature"], "{}", vector["name"]);
         assert!(holds(secret, body.as_bytes(), text(&vector, "x_signature")));
         assert!(!holds(secret, format!("{body} ").as_bytes(), text(&vector, "x_signature")));
@@ -124,7 +127,8 @@ fn a_secret_as_it_is_shown_verifies_as_the_libraries_of_standard_webhooks_read_i
 #[test]
 fn while_two_secrets_are_in_force_both_sign_and_then_the_next_one_alone() {
     let sealing = Sealing::new(&[7; 32]);
-    let (old, new) = (b"whsec_00".to_vec(), b"whsec_11".to_vec());
+    let old = b"whsec_00".to_vec();
+    let new = b"whsec_11".to_vec();
     let seal = |table, secret: &[u8]| sealing.seal(SealedFor { table, row: 1 }, secret).unwrap();
     let alone = NOON.plus(Duration::from_secs(3_600));
     let mut sent = delivery(7);
@@ -286,7 +290,8 @@ fn the_example_in_rust_verifies_the_vectors() {
         "what is compiled here is what is documented"
     );
     for vector in vectors() {
-        let (secret, body) = (text(&vector, "secret"), text(&vector, "body").as_bytes());
+        let secret = text(&vector, "secret");
+        let body = text(&vector, "body").as_bytes();
         let signature = text(&vector, "x_signature");
         assert!(receiver::is_genuine(secret, body, signature), "{}", vector["name"]);
         assert!(!receiver::is_genuine(secret, &[body, b" "].concat(), signature));

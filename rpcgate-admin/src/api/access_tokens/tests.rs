@@ -110,7 +110,8 @@ async fn the_account_itself_and_other_tokens_need_a_log_in() {
 #[tokio::test]
 async fn every_operation_admits_tokens_as_its_description_states() {
     let site = Site::new().await;
-    let (owner, operator) = (site.member(Role::Owner).await, site.operator().await);
+    let owner = site.member(Role::Owner).await;
+    let operator = site.operator().await;
     let scopes: Vec<_> = TokenScope::all().map(TokenScope::as_str).collect();
     let document = site.ask(None, Method::GET, "/openapi.json", Body::empty()).await.body;
     let mut needing = Vec::new();
@@ -232,7 +233,8 @@ async fn a_token_that_manages_members_makes_no_owners_unless_it_may() {
 #[tokio::test]
 async fn a_token_ends_when_it_is_revoked_or_expires_or_its_user_is_disabled() {
     let site = Site::new().await;
-    let (owner, operator) = (site.member(Role::Owner).await, site.operator().await);
+    let owner = site.member(Role::Owner).await;
+    let operator = site.operator().await;
     let (text, created) = made(&site, &owner, &["read"]).await;
     let path = format!("{TOKENS}/{}", created["id"].as_str().unwrap());
     let outsider = site.member(Role::Owner).await;

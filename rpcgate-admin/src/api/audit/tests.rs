@@ -30,7 +30,8 @@ async fn owners_and_admins_read_all_entries_of_the_tenant_and_others_their_own()
         ids.insert(0, visitor.user.id.to_string());
         all.push(visitor);
     }
-    let (outsider, operator) = (site.member(Role::Owner).await, site.operator().await);
+    let outsider = site.member(Role::Owner).await;
+    let operator = site.operator().await;
     for manager in &all[..2] {
         assert_eq!(whose(&site, manager).await, ids, "the newest first");
     }
@@ -47,7 +48,8 @@ async fn an_entry_has_the_actor_the_action_the_address_and_the_time() {
     let form = json!({"name": "Zoe"}).to_string();
     site.ask(Some(&visitor), Method::PUT, "/api/v1/auth/me", form).await;
     let (_, body) = read(&site, &visitor, "?limit=1").await;
-    let (id, tenant) = (visitor.user.id.to_string(), visitor.user.tenant.unwrap().to_string());
+    let id = visitor.user.id.to_string();
+    let tenant = visitor.user.tenant.unwrap().to_string();
     assert_eq!(
         body,
         json!([{"at": "2026-12-31T12:00:01.500Z", "tenant_id": tenant, "user_id": id, "action": "account.renamed", "subject": id,
@@ -118,8 +120,9 @@ async fn entries_are_filtered_by_action_user_subject_and_time() {
 #[tokio::test]
 async fn operators_read_the_entries_of_all_tenants_or_of_one() {
     let site = Site::new().await;
-    let (one, two, operator) =
-        (site.member(Role::Owner).await, site.member(Role::Owner).await, site.operator().await);
+    let one = site.member(Role::Owner).await;
+    let two = site.member(Role::Owner).await;
+    let operator = site.operator().await;
     let users = async |query: &str| {
         let path = format!("/api/v1/operator/audit{query}");
         let answer = site.ask(Some(&operator), Method::GET, &path, Body::empty()).await;
@@ -137,7 +140,8 @@ async fn operators_read_the_entries_of_all_tenants_or_of_one() {
 #[tokio::test]
 async fn members_learn_what_an_operator_did_but_not_who_nor_from_where() {
     let site = Site::new().await;
-    let (owner, operator) = (site.member(Role::Owner).await, site.operator().await);
+    let owner = site.member(Role::Owner).await;
+    let operator = site.operator().await;
     let tenant = owner.user.tenant.unwrap();
     site.clock.advance(Duration::from_secs(1));
     let path = format!("/api/v1/operator/tenants/{tenant}");

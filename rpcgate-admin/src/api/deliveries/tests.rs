@@ -12,7 +12,8 @@ use std::time::Duration;
 async fn a_delivery_is_shown_with_its_request_and_its_attempts() {
     let (site, owner, webhook) = listening().await;
     let now = site.app.now();
-    let (id, event) = (DeliveryId(fresh_id(now)), event(7, now));
+    let id = DeliveryId(fresh_id(now));
+    let event = event(7, now);
     site.app.store.log_event(&webhook, (id, DeliveryStatus::Failed), &event).await.unwrap();
     site.app.store.failed_attempt(id, (Some(503), "HTTP status 503", b"too bu\xff"), now).await.unwrap();
     site.app.store.failed_attempt(id, (None, "no answer within 10 s", b""), now).await.unwrap();

@@ -33,7 +33,8 @@ async fn tag(site: &Site, visitor: &Visitor, path: &str) -> String {
 #[tokio::test]
 async fn a_change_that_expects_an_older_version_is_refused_an_unconditional_one_passes() {
     let site = Site::new().await;
-    let (owner, operator) = (site.member(Role::Owner).await, site.operator().await);
+    let owner = site.member(Role::Owner).await;
+    let operator = site.operator().await;
     let colleague = site.visitor(owner.user.tenant, Role::Viewer).await;
     let tenant = owner.user.tenant.unwrap();
     let projects = format!("/tenants/{tenant}/projects");
@@ -100,7 +101,8 @@ async fn a_change_that_expects_an_older_version_is_refused_an_unconditional_one_
 #[tokio::test]
 async fn a_deletion_and_an_empty_change_have_a_condition_too() {
     let site = Site::new().await;
-    let (owner, operator) = (site.member(Role::Owner).await, site.operator().await);
+    let owner = site.member(Role::Owner).await;
+    let operator = site.operator().await;
     let projects = format!("/tenants/{}/projects", owner.user.tenant.unwrap());
     let made = ask(&site, &owner, (Method::POST, &projects), None, &json!({"name": "one"})).await;
     let path = format!("/projects/{}", made.body["id"].as_str().unwrap());

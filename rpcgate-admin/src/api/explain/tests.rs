@@ -101,7 +101,8 @@ async fn the_owner_and_operators_see_the_gateways_explanation() {
 #[tokio::test]
 async fn a_request_of_another_tenant_is_answered_like_an_unknown_one() {
     let site = Site::new().await;
-    let (owner, outsider) = (site.member(Role::Owner).await, site.member(Role::Owner).await);
+    let owner = site.member(Role::Owner).await;
+    let outsider = site.member(Role::Owner).await;
     let request = RequestId::new(site.app.now());
     let gateway = gateway(&site, request, owner.user.tenant.unwrap()).await;
     assert_eq!(get(&site, &owner, request).await.status, StatusCode::OK, "so that the answer is known");

@@ -125,7 +125,9 @@ async fn a_code_that_is_submitted_fifty_times_at_once_opens_one_session() {
         }
         let mut submits = tokio::task::JoinSet::new();
         for number in 0..50 {
-            let (site, token, factor) = (site.clone(), pending[number % 5].clone(), factor.clone());
+            let site = site.clone();
+            let token = pending[number % 5].clone();
+            let factor = factor.clone();
             submits.spawn(async move { verify(&site, &token, (factor.0, &factor.1)).await.status });
         }
         let statuses = submits.join_all().await;
@@ -140,7 +142,9 @@ async fn a_code_that_is_submitted_fifty_times_at_once_opens_one_session() {
 async fn a_code_works_once_for_its_user_for_any_purpose() {
     let site = site().await;
     let (token, app, _) = account_with_app(&site).await;
-    let (first, second, used) = (begun(&site).await, begun(&site).await, app.shows(&site));
+    let first = begun(&site).await;
+    let second = begun(&site).await;
+    let used = app.shows(&site);
     assert_eq!(verify(&site, &first, ("code", &used)).await.status, StatusCode::OK);
     assert_eq!(reported(&verify(&site, &second, ("code", &used)).await), WRONG);
     let off = json!({"code": used});
@@ -156,7 +160,8 @@ async fn a_code_works_once_for_its_user_for_any_purpose() {
 async fn five_wrong_factors_end_a_log_in_and_lock_the_factors_for_a_while() {
     let site = site().await;
     let (_, app, recovery) = account_with_app(&site).await;
-    let (first, second) = (begun(&site).await, begun(&site).await);
+    let first = begun(&site).await;
+    let second = begun(&site).await;
     for number in 0..FACTOR_TRIES {
         let wrong = app.wrong(&site);
         let factor = if number % 2 == 0 { ("code", wrong.as_str()) } else { ("recovery_code", "x") };
@@ -175,7 +180,8 @@ async fn five_wrong_factors_end_a_log_in_and_lock_the_factors_for_a_while() {
 async fn a_log_in_has_five_tries_even_if_another_one_succeeds() {
     let site = site().await;
     let (_, app, _) = account_with_app(&site).await;
-    let (first, second) = (begun(&site).await, begun(&site).await);
+    let first = begun(&site).await;
+    let second = begun(&site).await;
     for _ in 1..FACTOR_TRIES {
         assert_eq!(reported(&verify(&site, &first, ("code", &app.wrong(&site))).await), WRONG);
     }
@@ -196,7 +202,9 @@ async fn many_guesses_of_a_code_at_once_get_no_further_than_five() {
     let wrong = app.wrong(&site);
     let mut guesses = tokio::task::JoinSet::new();
     for number in 0..50 {
-        let (site, token, wrong) = (site.clone(), pending[number % 5].clone(), wrong.clone());
+        let site = site.clone();
+        let token = pending[number % 5].clone();
+        let wrong = wrong.clone();
         guesses.spawn(async move { verify(&site, &token, ("code", &wrong)).await.status });
     }
     let statuses = guesses.join_all().await;

@@ -98,7 +98,8 @@ async fn the_bill_of_the_current_month_has_what_its_invoice_will_have() {
 #[tokio::test]
 async fn an_invoice_is_read_by_its_tenant_and_no_other() {
     let site = Site::new().await;
-    let (owner, outsider) = (site.member(Role::Owner).await, site.member(Role::Owner).await);
+    let owner = site.member(Role::Owner).await;
+    let outsider = site.member(Role::Owner).await;
     let tenant = owner.user.tenant.unwrap();
     let number = issue(&site, tenant).await;
     let summary = json!({"number": "2026-000001", "tenant_id": tenant.to_string(), "status": "open",
@@ -130,9 +131,12 @@ async fn an_invoice_is_read_by_its_tenant_and_no_other() {
 #[tokio::test]
 async fn an_operator_marks_an_invoice_as_paid_or_cancelled_once() {
     let site = Site::new().await;
-    let (owner, operator) = (site.member(Role::Owner).await, site.operator().await);
-    let (tenant, other) = (owner.user.tenant.unwrap(), site.tenant().await);
-    let (paid, void) = (issue(&site, tenant).await, issue(&site, other).await);
+    let owner = site.member(Role::Owner).await;
+    let operator = site.operator().await;
+    let tenant = owner.user.tenant.unwrap();
+    let other = site.tenant().await;
+    let paid = issue(&site, tenant).await;
+    let void = issue(&site, other).await;
     let path = |number: InvoiceNumber| format!("/operator/invoices/{number}");
     let body = json!({"status": "paid", "note": "By transfer"});
     let put = async |number, body| ask(&site, &operator, Method::PUT, &path(number), body).await;
@@ -196,7 +200,8 @@ async fn operators_list_the_invoices_in_each_state() {
 #[tokio::test]
 async fn credit_notes_reduce_what_is_owed_until_nothing_is() {
     let site = Site::new().await;
-    let (owner, operator) = (site.member(Role::Owner).await, site.operator().await);
+    let owner = site.member(Role::Owner).await;
+    let operator = site.operator().await;
     let tenant = owner.user.tenant.unwrap();
     let number = issue(&site, tenant).await;
     let path = format!("/operator/invoices/{number}/credit-notes");

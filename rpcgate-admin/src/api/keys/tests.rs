@@ -115,7 +115,8 @@ async fn logged_in(site: &Site, user: User) -> Visitor {
     let now = site.app.now();
     let id = SessionId(fresh_id(now));
     let expires_at = now.plus(site.app.settings.refresh_ttl);
-    let (address, agent) = (String::new(), String::new());
+    let address = String::new();
+    let agent = String::new();
     let session = Session {
         id,
         user: user.id,
@@ -141,7 +142,8 @@ async fn logged_in(site: &Site, user: User) -> Visitor {
     let password = user.password.clone().unwrap();
     let digest = Digest::of(&id.to_string());
     assert!(site.app.store.open_session(&session, &digest, &password, &entry).await.unwrap());
-    let (tenant, role) = (user.tenant.unwrap(), user.role);
+    let tenant = user.tenant.unwrap();
+    let role = user.role;
     let claims = Claims { sub: user.id, sid: id.0, tenant, role, operator: false };
     let token = site.app.tokens.issue(&claims, now).unwrap();
     Visitor { user, session: id, token }

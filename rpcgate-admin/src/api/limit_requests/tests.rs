@@ -27,7 +27,8 @@ fn wish() -> Value {
 async fn one_request_is_pending_and_approval_moves_the_tier() {
     let site = Site::new().await;
     let owner = site.member(Role::Owner).await;
-    let (tenant, operator) = (owner.user.tenant.unwrap(), site.operator().await);
+    let tenant = owner.user.tenant.unwrap();
+    let operator = site.operator().await;
     let (status, first) = ask(&site, &owner, Method::POST, "/limit-requests", wish()).await;
     assert_eq!(status, 201, "{first}");
     let id = first["id"].as_str().unwrap().to_owned();
@@ -60,9 +61,10 @@ async fn one_request_is_pending_and_approval_moves_the_tier() {
     assert_eq!((status, &done["status"]), (200, &json!("rejected")));
     let (_, told) = ask(&site, &owner, Method::GET, "/notifications", Value::Null).await;
     let told: Vec<_> = told.as_array().unwrap().iter().map(|one| (&one["kind"], &one["message"])).collect();
-    let (kind, text) =
-        (json!("limit_request.decided"), "Your organisation's request for the plan premium was");
-    let (approved, rejected) = (json!(format!("{text} approved")), json!(format!("{text} rejected")));
+    let kind = json!("limit_request.decided");
+    let text = "Your organisation's request for the plan premium was";
+    let approved = json!(format!("{text} approved"));
+    let rejected = json!(format!("{text} rejected"));
     assert_eq!(
         told,
         [(&kind, &rejected), (&kind, &approved)],
@@ -71,7 +73,8 @@ async fn one_request_is_pending_and_approval_moves_the_tier() {
     let actions: Vec<_> = site.app.store.audit(AuditSubject::Tenant(tenant), 100).await.unwrap();
     let actions: Vec<_> = actions.iter().rev().map(|entry| entry.action.as_str()).collect();
     let reported: Vec<_> = actions.into_iter().filter(|action| action.starts_with("limit_request")).collect();
-    let (created, approved) = ("limit_request.created", "limit_request.approved");
+    let created = "limit_request.created";
+    let approved = "limit_request.approved";
     assert_eq!(reported, [created, approved, created, "limit_request.rejected"]);
 }
 
@@ -92,7 +95,8 @@ async fn one_of_parallel_limit_requests_is_accepted() {
 #[tokio::test]
 async fn requests_have_a_plan_and_a_reason_and_stay_in_their_tenant() {
     let site = Site::new().await;
-    let (owner, outsider) = (site.member(Role::Owner).await, site.member(Role::Owner).await);
+    let owner = site.member(Role::Owner).await;
+    let outsider = site.member(Role::Owner).await;
     for (body, text) in [
         (json!({"reason": "x"}), "`requested_tier` is missing"),
         (

@@ -85,8 +85,8 @@ async fn a_choice_is_kept_with_another_role_even_if_it_was_the_default() {
     let site = Site::new().await;
     let owner = site.member(Role::Owner).await;
     let tenant = owner.user.tenant.unwrap();
-    let (chooser, other) =
-        (site.visitor(Some(tenant), Role::Admin).await, site.visitor(Some(tenant), Role::Admin).await);
+    let chooser = site.visitor(Some(tenant), Role::Admin).await;
+    let other = site.visitor(Some(tenant), Role::Admin).await;
     let kind = "billing.invoice";
     assert_eq!(
         put(&site, &chooser, json!({"kind": kind, "mail": false})).await,

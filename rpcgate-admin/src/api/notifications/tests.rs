@@ -49,7 +49,8 @@ async fn notifications_are_listed_newest_first_and_marked_read_by_each_user() {
 #[tokio::test]
 async fn notifications_are_visible_only_to_their_tenant() {
     let site = Site::new().await;
-    let (owner, outsider) = (site.member(Role::Owner).await, site.member(Role::Owner).await);
+    let owner = site.member(Role::Owner).await;
+    let outsider = site.member(Role::Owner).await;
     use_up(&site, owner.user.tenant.unwrap()).await;
     let (_, reported) = ask(&site, &owner, Method::GET, "/notifications").await;
     let path = format!("/notifications/{}/read", reported[0]["id"].as_str().unwrap());
@@ -70,7 +71,8 @@ async fn notifications_are_visible_only_to_their_tenant() {
 async fn notifications_are_all_listed_or_not_at_all() {
     let site = Site::new().await;
     let owner = site.member(Role::Owner).await;
-    let (tenant, text) = (owner.user.tenant.unwrap(), "Your organisation is suspended");
+    let tenant = owner.user.tenant.unwrap();
+    let text = "Your organisation is suspended";
     raise(&site.app, tenant, NotificationKind::Suspension, text).await.unwrap();
     assert_eq!(ask(&site, &owner, Method::GET, "/notifications").await.0, 200);
     site.app.usage.close().await;

@@ -37,7 +37,8 @@ pub async fn list(
 ) -> Result<Response, ActionError> {
     let tenant = tenant_id.map(|id| id.parse()).transpose();
     let tenant = tenant.map_err(|_| ActionError::named("tenant_id", "must be a UUID"))?;
-    let (filter, before) = (query.filter()?, before(&page)?);
+    let filter = query.filter()?;
+    let before = before(&page)?;
     let entries = action::operator::audit::list(&app, tenant, &filter, before, page.limit).await?;
     Ok(shown(page, entries, &headers))
 }

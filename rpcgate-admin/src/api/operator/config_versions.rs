@@ -138,7 +138,8 @@ mod tests {
         let scope = ConfigScope::Gateway("one".into());
         let accept = async |text: &str| {
             let texts = vec![(String::new(), ConfigLines::parse(text).unwrap())];
-            let (host, who) = ("web-1".to_owned(), "web-1: rpcgate.toml".to_owned());
+            let host = "web-1".to_owned();
+            let who = "web-1: rpcgate.toml".to_owned();
             let accepted =
                 AcceptedConfig { scope: scope.clone(), host, who, texts, is_start: true, at: NOON };
             site.app.store.record_config(&accepted, NOON).await.unwrap()

@@ -35,7 +35,8 @@ pub async fn create(
     Body(new): Body<NewContractJson>,
 ) -> Result<(StatusCode, Json<ContractJson>), ActionError> {
     let NewContractJson { figures, from, until, note } = new;
-    let (from, until) = (from.map(|Moment(time)| time), until.map(|Moment(time)| time));
+    let from = from.map(|Moment(time)| time);
+    let until = until.map(|Moment(time)| time);
     let new = NewContract { figures: figures.figures()?, from, until, note: note.unwrap_or_default() };
     let contract = action::operator::contracts::create(&app, &actor, tenant, new).await?;
     Ok((StatusCode::CREATED, Json(contract.into())))

@@ -64,7 +64,8 @@ async fn operator_routes_require_an_operator() {
 async fn a_tenant_is_suspended_and_moved_to_another_plan() {
     let site = Site::new().await;
     let operator = site.operator().await;
-    let (first, second) = (site.tenant().await, site.tenant().await);
+    let first = site.tenant().await;
+    let second = site.tenant().await;
     let path = format!("/tenants/{first}");
     let before = site.app.store.newest_change().await.unwrap();
     let (status, reported) = ask(&site, &operator, Method::PUT, &path, json!({"status": "suspended"})).await;
@@ -115,7 +116,8 @@ async fn a_tenant_is_suspended_and_moved_to_another_plan() {
 async fn a_quota_takes_any_of_its_fields_and_can_be_taken_away() {
     let site = Site::new().await;
     let operator = site.operator().await;
-    let (tenant, now) = (site.tenant().await, site.app.now());
+    let tenant = site.tenant().await;
+    let now = site.app.now();
     let id = ProjectId(fresh_id(now));
     let lists = (Vec::new(), Vec::new());
     let project =
@@ -207,7 +209,8 @@ async fn a_weight_comes_from_operators_or_else_the_file_or_else_the_table() {
     let audit = site.app.store.audit(AuditSubject::User(operator.user.id), 4).await.unwrap();
     let reported: Vec<_> =
         audit.iter().map(|entry| (entry.action.as_str(), entry.subject.as_str())).collect();
-    let (tip, call) = ("eth/queryNetwork/tip", "eth/eth_call");
+    let tip = "eth/queryNetwork/tip";
+    let call = "eth/eth_call";
     assert_eq!(
         reported,
         [("weight.deleted", tip), ("weight.set", tip), ("weight.deleted", call), ("weight.set", call)]
@@ -434,7 +437,8 @@ async fn a_tenant_is_deleted_once_it_owes_nothing() {
 
     site.clock.advance(Duration::from_secs(40 * 86_400));
     close_months(&site.app).await.unwrap();
-    let (operator, owner) = (site.operator().await, site.visitor(Some(tenant), Role::Owner).await);
+    let operator = site.operator().await;
+    let owner = site.visitor(Some(tenant), Role::Owner).await;
     let (status, refused) = ask(&site, &operator, Method::DELETE, &path, Value::Null).await;
     let open = "an invoice of this tenant is open: let it be paid, or cancel it, first";
     assert_eq!((status, refused), (409, error_body("conflict", open)));
@@ -478,7 +482,8 @@ async fn a_tenant_is_deleted_in_the_version_that_was_seen_and_before_billing_has
 #[tokio::test]
 async fn operators_set_the_quota_and_the_fee_of_a_plan() {
     let site = Site::of("[plans.free]\ncu_per_day = 500\n[billing.fees]\nfree = 100\n").await;
-    let (operator, tenant) = (site.operator().await, site.tenant().await);
+    let operator = site.operator().await;
+    let tenant = site.tenant().await;
     let owner = site.visitor(Some(tenant), Role::Owner).await;
     let plan = async || ask(&site, &operator, Method::GET, "/plans/free", Value::Null).await.1;
     let figures = |plan: &Value| {

@@ -116,7 +116,8 @@ pub async fn answer(
     Body(new): Body<NewOperatorTicketComment>,
 ) -> Result<(StatusCode, Json<OperatorTicketCommentJson>), ActionError> {
     let NewOperatorTicketComment { text, internal, status } = new;
-    let (internal, status) = (internal.unwrap_or(false), status.map(Into::into));
+    let internal = internal.unwrap_or(false);
+    let status = status.map(Into::into);
     let answer = action::operator::tickets::TicketAnswer { text, internal, status };
     let comment = action::operator::tickets::answer(&app, &actor, id, answer).await?;
     Ok((StatusCode::CREATED, Json(comment.into())))
@@ -161,7 +162,9 @@ pub async fn attach(
 ) -> Result<Response, ActionError> {
     let is_keyed = has_key(request.headers());
     let permit = action::operator::tickets::begin_upload(&app, id, is_keyed).await?;
-    let (name, state, user) = (filename.unwrap_or_default(), app.clone(), actor.user.clone());
+    let name = filename.unwrap_or_default();
+    let state = app.clone();
+    let user = actor.user.clone();
     once_with_file(app, &user, request, MAX_BYTES, async move |run, content: Bytes| {
         let actor = Actor { run, ..actor };
         let file = action::operator::tickets::attach(&state, &actor, id, &name, content).await?;

@@ -69,7 +69,8 @@ async fn register_key(site: &Site, token: &str, key: &mut SoftwareKey, factor: V
 
 /// Returns the access token of an account with a passkey, the key, and the recovery codes.
 async fn account_with_key(site: &Site) -> (String, SoftwareKey, Vec<String>) {
-    let (token, mut key) = (account(site).await, SoftwareKey::default());
+    let token = account(site).await;
+    let mut key = SoftwareKey::default();
     let added = register_key(site, &token, &mut key, json!({})).await;
     assert_eq!(added.status, StatusCode::CREATED, "{}", added.body);
     (token, key, recovery_codes(&added))
@@ -168,7 +169,9 @@ async fn a_ceremony_is_finished_once_also_in_parallel_and_within_five_minutes() 
     let credential = key.use_here(&options).await;
     let mut submits = tokio::task::JoinSet::new();
     for _ in 0..50 {
-        let (site, ceremony, credential) = (site.clone(), ceremony.clone(), credential.clone());
+        let site = site.clone();
+        let ceremony = ceremony.clone();
+        let credential = credential.clone();
         submits.spawn(async move { finish(&site, &ceremony, &credential).await.status });
     }
     let statuses = submits.join_all().await;
@@ -290,7 +293,8 @@ async fn a_further_passkey_needs_a_factor_and_a_user_may_have_several() {
 async fn a_user_has_at_most_twenty_passkeys_and_each_credential_one_owner() {
     let site = site().await;
     let (token, mut key, recovery) = account_with_key(&site).await;
-    let (user, now) = (user(&site).await, site.app.now());
+    let user = user(&site).await;
+    let now = site.app.now();
     let entry = rpcgate_store::Audit {
         tenant: user.tenant,
         user: Some(user.id),
@@ -440,7 +444,8 @@ async fn a_malformed_passkey_response_is_refused_before_the_ceremony_is_used() {
 #[tokio::test]
 async fn a_registration_that_began_before_another_factor_was_added_adds_no_passkey() {
     let site = site().await;
-    let (token, mut key) = (account(&site).await, SoftwareKey::default());
+    let token = account(&site).await;
+    let mut key = SoftwareKey::default();
     let started = call(&site, Some(&token), "register/start", json!({})).await;
     site.clock.advance(Duration::from_secs(1));
     let added = register_key(&site, &token, &mut SoftwareKey::default(), json!({})).await;

@@ -94,8 +94,8 @@ async fn an_invalid_request_is_refused_and_changes_nothing() {
     let site = Site::new().await;
     let owner = site.member(Role::Owner).await;
     let id = made(&site, &owner, "Kept").await;
-    let (path, of_tenant) =
-        (format!("/projects/{id}"), format!("/tenants/{}/projects", owner.user.tenant.unwrap()));
+    let path = format!("/projects/{id}");
+    let of_tenant = format!("/tenants/{}/projects", owner.user.tenant.unwrap());
     let before = ask(&site, &owner, Method::GET, &path, Value::Null).await;
     let many: Vec<_> = (0..201).map(|n| n.to_string()).collect();
     for (body, text) in [

@@ -98,7 +98,8 @@ async fn every_route_to_something_of_a_tenant_admits_only_members_with_the_right
     let owner = site.member(Role::Owner).await;
     let tenant = owner.user.tenant.unwrap();
     let (project, key) = furnished(&site, &owner).await;
-    let (name, description) = (json!({"name": "N"}), json!({"description": "D"}));
+    let name = json!({"name": "N"});
+    let description = json!({"description": "D"});
     let nothing = "00000000-0000-7000-8000-000000000000";
     let routes = |tenant: &str, project: &str, key: &str| {
         [

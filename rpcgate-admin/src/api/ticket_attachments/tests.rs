@@ -33,7 +33,8 @@ async fn download(site: &Site, visitor: &Visitor, path: &str) -> (u16, HeaderMap
 #[tokio::test]
 async fn a_file_comes_back_as_it_was_and_only_as_something_to_save() {
     let site = Site::new().await;
-    let (author, operator) = (site.member(Role::Owner).await, site.operator().await);
+    let author = site.member(Role::Owner).await;
+    let operator = site.operator().await;
     let path = ticket(&site, &author).await;
     let files = format!("{path}/attachments");
     // The file is longer than a chunk, and not a multiple of one.
@@ -71,8 +72,10 @@ async fn a_file_comes_back_as_it_was_and_only_as_something_to_save() {
 #[tokio::test]
 async fn a_file_belongs_to_its_ticket_and_its_tenant() {
     let site = Site::new().await;
-    let (author, outsider) = (site.member(Role::Owner).await, site.member(Role::Owner).await);
-    let (first, second) = (ticket(&site, &author).await, ticket(&site, &author).await);
+    let author = site.member(Role::Owner).await;
+    let outsider = site.member(Role::Owner).await;
+    let first = ticket(&site, &author).await;
+    let second = ticket(&site, &author).await;
     let foreign = ticket(&site, &outsider).await;
     let (_, made) = attach(&site, &author, &format!("{first}/attachments"), "mine").await;
     let id = made["id"].as_str().unwrap();
@@ -124,7 +127,8 @@ async fn size_number_and_kind_of_files_are_bounded() {
 #[tokio::test]
 async fn a_file_of_an_operator_is_seen_by_the_tenant_without_the_operators_identity() {
     let site = Site::new().await;
-    let (author, operator) = (site.member(Role::Owner).await, site.operator().await);
+    let author = site.member(Role::Owner).await;
+    let operator = site.operator().await;
     let path = ticket(&site, &author).await;
     let files = format!("{path}/attachments");
     let theirs = files.replace("/support/", "/operator/");
@@ -183,8 +187,10 @@ async fn the_document_lists_every_type_with_which_a_file_can_come() {
 #[tokio::test]
 async fn a_tenant_uploads_one_file_at_a_time() {
     let site = Site::new().await;
-    let (author, other) = (site.member(Role::Owner).await, site.member(Role::Owner).await);
-    let (path, its) = (ticket(&site, &author).await, ticket(&site, &other).await);
+    let author = site.member(Role::Owner).await;
+    let other = site.member(Role::Owner).await;
+    let path = ticket(&site, &author).await;
+    let its = ticket(&site, &other).await;
     let running = site.app.uploads.begin(author.user.tenant.unwrap()).unwrap();
     assert_eq!(attach(&site, &author, &format!("{path}/attachments"), "x").await.0, 429);
     assert_eq!(attach(&site, &other, &format!("{its}/attachments"), "x").await.0, 201);
@@ -240,7 +246,8 @@ async fn attach_once(
 #[tokio::test]
 async fn a_file_that_is_sent_again_with_its_key_is_not_attached_twice() {
     let site = Site::new().await;
-    let (author, operator) = (site.member(Role::Owner).await, site.operator().await);
+    let author = site.member(Role::Owner).await;
+    let operator = site.operator().await;
     let path = ticket(&site, &author).await;
     let theirs = path.replace("/support/", "/operator/");
     let file = "größer\n".repeat(100_000);

@@ -11,7 +11,8 @@ use std::collections::BTreeSet;
 #[tokio::test]
 async fn notes_of_operators_are_never_seen_by_the_tenant() {
     let site = Site::new().await;
-    let (author, operator) = (site.member(Role::Owner).await, site.operator().await);
+    let author = site.member(Role::Owner).await;
+    let operator = site.operator().await;
     let path = ticket(&site, &author).await;
     let theirs = path.replace("/support/", "/operator/") + "/comments";
     let before = get(&site, &author, &path).await;
@@ -49,7 +50,8 @@ async fn notes_of_operators_are_never_seen_by_the_tenant() {
 #[tokio::test]
 async fn comments_are_bounded_for_each_side_and_listed_in_pages() {
     let site = Site::new().await;
-    let (author, operator) = (site.member(Role::Owner).await, site.operator().await);
+    let author = site.member(Role::Owner).await;
+    let operator = site.operator().await;
     let path = ticket(&site, &author).await;
     let theirs = path.replace("/support/", "/operator/") + "/comments";
     let comments = format!("{path}/comments");

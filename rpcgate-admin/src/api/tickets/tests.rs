@@ -54,7 +54,8 @@ pub(crate) async fn ticket(site: &Site, visitor: &Visitor) -> String {
 #[tokio::test]
 async fn a_ticket_is_written_answered_closed_rated_and_reopened() {
     let site = Site::new().await;
-    let (author, operator) = (site.member(Role::Developer).await, site.operator().await);
+    let author = site.member(Role::Developer).await;
+    let operator = site.operator().await;
     let tenant = author.user.tenant.unwrap();
     let (status, first) = post(&site, &author, "/support/tickets", question()).await;
     let id = first["id"].as_str().unwrap().to_owned();
@@ -122,7 +123,8 @@ async fn a_ticket_is_written_answered_closed_rated_and_reopened() {
 #[tokio::test]
 async fn a_ticket_closed_by_two_operators_is_closed_and_reported_once() {
     let site = Site::new().await;
-    let (author, operator) = (site.member(Role::Developer).await, site.operator().await);
+    let author = site.member(Role::Developer).await;
+    let operator = site.operator().await;
     let path = ticket(&site, &author).await;
     let theirs = format!("/api/v1/operator{}", &path[8..]);
     let close = json!({"status": "closed"}).to_string();
@@ -141,7 +143,8 @@ async fn a_ticket_closed_by_two_operators_is_closed_and_reported_once() {
 async fn operators_are_mailed_of_tickets_that_wait_a_few_times_in_a_quarter_of_an_hour() {
     let addresses = ["support@example.com", "boss@example.com"];
     let site = Site::of(&format!("[admin.tickets]\nmail_to = {addresses:?}\n")).await;
-    let (author, other) = (site.member(Role::Owner).await, site.member(Role::Owner).await);
+    let author = site.member(Role::Owner).await;
+    let other = site.member(Role::Owner).await;
     let operator = site.operator().await;
     let told = async |to: &str| {
         let mails = site.handed_over_mails().await.into_iter();
@@ -185,7 +188,8 @@ async fn operators_are_mailed_of_tickets_that_wait_a_few_times_in_a_quarter_of_a
 #[tokio::test]
 async fn a_ticket_is_invisible_to_other_tenants() {
     let site = Site::new().await;
-    let (author, outsider) = (site.member(Role::Owner).await, site.member(Role::Owner).await);
+    let author = site.member(Role::Owner).await;
+    let outsider = site.member(Role::Owner).await;
     let path = ticket(&site, &author).await;
     let comment = json!({"text": "Mine too?"});
     assert_eq!(post(&site, &author, &format!("{path}/comments"), comment.clone()).await.0, 201);
@@ -211,7 +215,8 @@ async fn a_ticket_is_invisible_to_other_tenants() {
 #[tokio::test]
 async fn tickets_are_listed_by_status_and_category_in_pages() {
     let site = Site::new().await;
-    let (author, other) = (site.member(Role::Owner).await, site.member(Role::Owner).await);
+    let author = site.member(Role::Owner).await;
+    let other = site.member(Role::Owner).await;
     let operator = site.operator().await;
     let mut paths = Vec::new();
     for _ in 0..5 {
@@ -258,7 +263,8 @@ async fn tickets_are_listed_by_status_and_category_in_pages() {
 #[tokio::test]
 async fn a_ticket_for_higher_limits_is_linked_to_a_limit_request_and_learns_the_decision() {
     let site = Site::new().await;
-    let (author, operator) = (site.member(Role::Billing).await, site.operator().await);
+    let author = site.member(Role::Billing).await;
+    let operator = site.operator().await;
     let wish = |tier: Value| json!({"category": "limit_increase", "subject": "More", "text": "We grow.", "requested_tier": tier});
     let (status, refused) = post(&site, &author, "/support/tickets", wish(Value::Null)).await;
     assert_eq!(status, 400);
@@ -351,7 +357,8 @@ async fn a_ticket_may_request_a_custom_plan() {
 #[tokio::test]
 async fn a_tenant_has_a_bounded_number_of_open_tickets() {
     let site = Site::of("[admin.tickets]\nopen = 3\n").await;
-    let (author, other) = (site.member(Role::Owner).await, site.member(Role::Owner).await);
+    let author = site.member(Role::Owner).await;
+    let other = site.member(Role::Owner).await;
     let first = ticket(&site, &author).await;
     for _ in 0..2 {
         ticket(&site, &author).await;

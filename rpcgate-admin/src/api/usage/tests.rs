@@ -138,7 +138,8 @@ async fn a_view_has_every_field_of_the_specification() {
         sums["status"] = status;
         sums
     };
-    let (from, to) = ("2026-12-30T13:00:00.000Z", "2026-12-31T13:00:00.000Z");
+    let from = "2026-12-30T13:00:00.000Z";
+    let to = "2026-12-31T13:00:00.000Z";
     let percent = 26.0 / 100_000.0 * 100.0;
     let running = |from, requests, limit: bool| {
         json!({"from": from, "to": to, "billable_units": 26, "requests": requests, "enforced": false,
@@ -708,7 +709,9 @@ async fn metrics_have_errors_refusals_cache_hits_and_latency_by_chain_and_method
         (calls["chain"], calls["method"]) = (json!(chain), json!(method));
         calls
     };
-    let (call, logs, block) = (calls(1, 0, 0, 1, 1.5), calls(1, 1, 1, 0, 0.0), calls(1, 1, 0, 0, 1.5));
+    let call = calls(1, 0, 0, 1, 1.5);
+    let logs = calls(1, 1, 1, 0, 0.0);
+    let block = calls(1, 1, 0, 0, 1.5);
     let expected = json!({
         "project_id": project.to_string(),
         "from": "2026-12-30T13:00:00.000Z",

@@ -260,7 +260,8 @@ async fn a_replay_repeats_what_the_endpoint_was_sent_in_this_time() {
     let begin = site.app.now();
     let log = async |webhook: &Webhook, number: u64, status: DeliveryStatus, after: u64| {
         let at = begin.plus(Duration::from_secs(after));
-        let (id, event) = (DeliveryId(fresh_id(at)), event(number, at));
+        let id = DeliveryId(fresh_id(at));
+        let event = event(number, at);
         site.app.store.log_event(webhook, (id, status), &event).await.unwrap();
         event.id.to_string()
     };
@@ -369,7 +370,8 @@ async fn a_repeated_creation_with_an_idempotency_key_shows_the_same_secret() {
         let body = json!({"url": "https://hooks.example/"}).to_string();
         site.send(request.body(body.into()).unwrap()).await
     };
-    let (first, again) = (request().await, request().await);
+    let first = request().await;
+    let again = request().await;
     assert_eq!((first.status.as_u16(), again.status.as_u16()), (201, 201));
     assert_eq!(first.body, again.body);
     let tenant = owner.user.tenant.unwrap();

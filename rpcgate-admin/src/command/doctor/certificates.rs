@@ -33,7 +33,8 @@ const FAR: Duration = Duration::from_secs(200 * 366 * 86_400);
 const NOBODY: &str = "nobody.invalid";
 
 pub(super) fn check(examination: &Examination) -> Vec<Finding> {
-    let (config, now) = (&examination.config, examination.clock.now());
+    let config = &examination.config;
+    let now = examination.clock.now();
     let mut findings = match config.gateway.tls.pair() {
         _ if config.gateway.tls.acme => ordered::look("gateway.tls.acme", config, &served(config), now),
         Some((cert, private)) => look("gateway.tls.cert", cert, private, &served(config), now),
@@ -116,7 +117,8 @@ impl Certified {
             .map_err(|error| named(cert, &error))?;
         let private = PrivateKeyDer::from_pem_file(key).map_err(|error| named(key, &error))?;
         let [leaf, above @ ..] = &chain[..] else { return Err(named(cert, &"holds no certificate in PEM")) };
-        let (leaf, above) = (leaf.clone(), above.to_vec());
+        let leaf = leaf.clone();
+        let above = above.to_vec();
         CertifiedKey::from_der(chain.clone(), private, &provider).map_err(|error| match error {
             Error::InconsistentKeys(_) => format!("does not belong to the key in {}", key.display()),
             error => error.to_string(),
@@ -250,7 +252,8 @@ fn expiry(expires: Option<Time>, subject: &str, now: Time) -> Finding {
 
 /// Returns the URLs, by their keys, at which clients reach a listener with this certificate.
 fn served(config: &Config) -> Vec<(&'static str, &Url)> {
-    let (admin, tls) = (&config.admin, &config.gateway.tls);
+    let admin = &config.admin;
+    let tls = &config.gateway.tls;
     let http = admin.gateway_url.as_ref().filter(|url| url.scheme() == "https" && tls.covers_http());
     let grpc = admin.grpc_url.as_ref().filter(|url| url.scheme() == "https");
     [("admin.gateway_url", http), ("admin.grpc_url", grpc)]

@@ -77,7 +77,8 @@ mod tests {
     #[test]
     fn each_folder_that_grows_has_a_line_and_nothing_is_created() {
         let dir = tempfile::tempdir().unwrap();
-        let (journal, outbox) = (dir.path().join("a/journal"), dir.path().join("outbox"));
+        let journal = dir.path().join("a/journal");
+        let outbox = dir.path().join("outbox");
         let text = format!(
             "[journal]\ndir = {journal:?}\n[database]\nurl = \"postgres://h/db\"\n[admin.mail]\noutbox = {outbox:?}\n"
         );

@@ -110,7 +110,9 @@ fn configuration(file: &Path, config: &Config) -> Finding {
 /// Returns the secrets of a configuration that its file could contain. Shorter ones are omitted, because they might
 /// occur by chance.
 fn secrets_in(config: &Config) -> Vec<&str> {
-    let (gateway, admin, stripe) = (&config.gateway, &config.admin, &config.billing.stripe);
+    let gateway = &config.gateway;
+    let admin = &config.admin;
+    let stripe = &config.billing.stripe;
     let named = [
         &gateway.key_secret,
         &admin.jwt.secret,
@@ -180,7 +182,8 @@ mod tests {
     // Shows (Commands and configuration).
     #[test]
     fn a_secret_that_others_may_read_or_change_is_a_failure() {
-        let (alone, group) = ("only its owner may read it", "only its owner and its group may read it");
+        let alone = "only its owner may read it";
+        let group = "only its owner and its group may read it";
         for (mode, verdict, text) in [
             (0o600, Verdict::Ok, alone),
             (0o640, Verdict::Ok, group),

@@ -106,7 +106,8 @@ impl Finding {
 impl fmt::Display for Finding {
     /// Writes one line, even if texts in it contain line breaks.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (verdict, check) = (self.verdict.name(), self.check.name());
+        let verdict = self.verdict.name();
+        let check = self.check.name();
         write!(f, "{verdict:<8} {check:<14} {}: {}", printable(&self.subject), printable(&self.text))?;
         match &self.advice {
             Some(advice) => write!(f, ". To do: {}", printable(advice)),

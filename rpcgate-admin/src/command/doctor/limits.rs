@@ -27,7 +27,8 @@ pub(super) fn check(examination: &Examination) -> Vec<Finding> {
 }
 
 fn gateway(subject: &str, handles: FileHandles) -> Finding {
-    let (limit, connections) = (handles.limit(), handles.connections());
+    let limit = handles.limit();
+    let connections = handles.connections();
     let text = format!("may open {limit} files, enough for {connections} client connections");
     if limit < FEW {
         return Finding::warning(CHECK, subject, text, RAISE);
@@ -37,7 +38,8 @@ fn gateway(subject: &str, handles: FileHandles) -> Finding {
 
 /// The management side does not raise its soft limit.
 fn management(handles: FileHandles, concurrency: u64) -> Finding {
-    let (limit, needed) = (handles.limit(), concurrency + OTHERS);
+    let limit = handles.limit();
+    let needed = concurrency + OTHERS;
     let subject = "a management service that is started from here";
     let text =
         format!("may open {limit} files; with webhooks.concurrency = {concurrency} it may need {needed}");

@@ -14,7 +14,8 @@ pub(super) async fn check(examination: &Examination) -> Vec<Finding> {
             "set it to smtps://user:password@host, so that users get the links by which they set a password";
         return vec![Finding::warning(CHECK, "admin.mail.smtp", text, advice)];
     };
-    let (subject, mut findings) = (url.masked(), Vec::new());
+    let subject = url.masked();
+    let mut findings = Vec::new();
     let greeted = match Mailer::smtp(url.expose(), mail) {
         Ok(mailer) => mailer.greet().await,
         Err(error) => Err(error),

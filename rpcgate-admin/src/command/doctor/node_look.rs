@@ -67,9 +67,12 @@ impl NodeLook {
         let probe = adapter.probe();
         // Streams only carry JSON-RPC.
         let can_ask = settings.url.is_some() || (settings.ws.is_some() && matches!(probe, Probe::Rpc { .. }));
-        let (before, began) = (clock.now(), clock.elapsed());
+        let before = clock.now();
+        let began = clock.elapsed();
         let first = if can_ask { Some(ask(&session, probe).await) } else { None };
-        let (after, took, date) = (clock.now(), clock.elapsed().saturating_sub(began), session.date());
+        let after = clock.now();
+        let took = clock.elapsed().saturating_sub(began);
+        let date = session.date();
         let status = match first {
             None => Ok(None),
             Some(Err(error)) => Err(with_cause(&pool, index, reason(error))),

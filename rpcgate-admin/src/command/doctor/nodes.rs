@@ -105,7 +105,8 @@ fn is_fit(look: &NodeLook, reference: u64, max_lag: u64) -> bool {
 }
 
 fn node(facts: &Facts, look: &NodeLook, reference: u64, max_lag: u64) -> Finding {
-    let (subject, nodes) = (format!("{} {}", facts.name, look.name), format!("chains.{}.nodes", facts.name));
+    let subject = format!("{} {}", facts.name, look.name);
+    let nodes = format!("chains.{}.nodes", facts.name);
     let status = match &look.status {
         Ok(status) => status,
         Err(why) => {

@@ -169,7 +169,8 @@ async fn a_page_that_was_left_open_changes_no_owner_and_no_admin() {
     let team = Team::new().await;
     team.forget_proofs().await;
     team.site.clock.advance(RECENT);
-    let (own, operator) = (cookie(&team.site, &team.owner), cookie(&team.site, &team.operator));
+    let own = cookie(&team.site, &team.owner);
+    let operator = cookie(&team.site, &team.operator);
     let before = team.stored().await;
     let [_, admin, _, _, viewer] = &team.others[..] else { unreachable!() };
     // The same form is sent again after the proof.
@@ -204,7 +205,8 @@ async fn a_page_that_was_left_open_changes_no_owner_and_no_admin() {
 }
 
 fn mails_about(site: &Site, email: &str, subject: &str) -> Vec<String> {
-    let (to, subject) = (format!("\r\nTo: {email}\r\n"), format!("\r\nSubject: {subject}\r\n"));
+    let to = format!("\r\nTo: {email}\r\n");
+    let subject = format!("\r\nSubject: {subject}\r\n");
     mails(site).into_iter().filter(|mail| mail.contains(&to) && mail.contains(&subject)).collect()
 }
 
@@ -278,8 +280,8 @@ async fn a_reset_withdraws_the_invitations_of_the_user_unless_it_says_to_keep_th
         let invitation = invitation_of_thief(&site).await;
         site.clock.advance(Duration::from_secs(1));
         if operated {
-            let (operator, user) =
-                (site.operator().await, site.app.store.user_by_email(EMAIL).await.unwrap().unwrap());
+            let operator = site.operator().await;
+            let user = site.app.store.user_by_email(EMAIL).await.unwrap().unwrap();
             let path = format!("/operator/users/{}/reset", user.id);
             let done = ask(&site, Some(&operator.token), Method::POST, &path, None).await;
             assert_eq!(done.status, StatusCode::OK, "{}", done.body);

@@ -58,7 +58,8 @@ fn node(url: &str) -> NodeState {
 #[tokio::test]
 async fn the_pages_of_every_list_join_to_the_whole_list() {
     let site = Site::of("[plans.free]\nprojects = 20\nmembers = 20\nwebhooks_per_project = 20\n").await;
-    let (owner, operator) = (site.member(Role::Owner).await, site.operator().await);
+    let owner = site.member(Role::Owner).await;
+    let operator = site.operator().await;
     let tenant = owner.user.tenant.unwrap();
     let base = "/api/v1";
     let post = async |path: String, body: Value| {

@@ -612,12 +612,14 @@ impl Matrix {
             self.site.app.store.disable_account(own.colleague, true, &entry).await.unwrap();
         }
         if matches!(id, "reopen_ticket" | "rate_ticket") {
-            let (store, now) = (&self.site.app.store, self.site.app.now());
+            let store = &self.site.app.store;
+            let now = self.site.app.now();
             store.close_ticket(own.tenant, own.ticket, now).await.unwrap();
         }
         if id == "operator_delete_tenant" {
             // An open invoice would refuse it.
-            let (store, now) = (&self.site.app.store, self.site.app.now());
+            let store = &self.site.app.store;
+            let now = self.site.app.now();
             store.settle_invoice(own.invoice, InvoiceStatus::Paid, None, now).await.unwrap();
         }
         let mut solution = String::new();
@@ -625,7 +627,8 @@ impl Matrix {
             let app = &self.site.app;
             solution = solve(&app.challenges.issue(app.now()).unwrap()).unwrap();
         }
-        let (mut ceremony, mut credential) = (String::new(), Value::Null);
+        let mut ceremony = String::new();
+        let mut credential = Value::Null;
         match id {
             "finish_passkey_registration" => {
                 let (started, made) = made_key(&self.site, own.user(), &mut SoftwareKey::default()).await;
@@ -801,7 +804,8 @@ async fn premises(
     confirmed: bool,
     words: &[ObjectKind],
 ) -> RouteFixture {
-    let (app, now) = (&site.app, site.app.now());
+    let app = &site.app;
+    let now = site.app.now();
     let store = &app.store;
     let tenant = TenantId(fresh_id(now));
     let organisation = Tenant::new(tenant, "One", Tier::Free, now);
@@ -843,7 +847,8 @@ async fn premises(
     let (invitation, invited) = invite(site, tenant, owner).await;
     let invoice = issue(site, tenant).await;
     let notification = notify(site, tenant).await;
-    let (ticket, attachment) = (TicketId(fresh_id(now)), TicketAttachmentId(fresh_id(now)));
+    let ticket = TicketId(fresh_id(now));
+    let attachment = TicketAttachmentId(fresh_id(now));
     if words.contains(&ObjectKind::Ticket) {
         write_ticket(site, tenant, colleague, ticket, attachment).await;
     }
@@ -880,7 +885,8 @@ async fn premises(
     store.create_contract(&made, now).await.unwrap();
     let custom_plan = CustomPlanId(fresh_id(now));
     if words.contains(&ObjectKind::CustomPlan) {
-        let (name, base) = (format!("plan-{}", tenant.0 % 1_000_000_007), Tier::Standard);
+        let name = format!("plan-{}", tenant.0 % 1_000_000_007);
+        let base = Tier::Standard;
         let made = CustomPlan { id: custom_plan, name, base, is_visible: false, figures, created_at: now };
         store.create_custom_plan(&made).await.unwrap();
     }
@@ -895,8 +901,12 @@ async fn premises(
     let request = RequestId::new(now);
     if words.contains(&ObjectKind::Request) {
         let asked = store.ask_explanation(request, Some(tenant), now).await.unwrap();
-        let (tenant, project, key) = (tenant.to_string(), project.to_string(), key.to_string());
-        let (plan, transport, chain) = ("free".into(), "http".into(), "eth".into());
+        let tenant = tenant.to_string();
+        let project = project.to_string();
+        let key = key.to_string();
+        let plan = "free".into();
+        let transport = "http".into();
+        let chain = "eth".into();
         let answer = Explanation { tenant, project, key, plan, transport, chain, ..Explanation::default() };
         store.answer_explanation_request(asked, organisation.id, &answer).await.unwrap();
     }
@@ -937,7 +947,8 @@ async fn listen(
     tenant: TenantId,
     project: ProjectId,
 ) -> (WebhookId, SubscriptionId, DeliveryId) {
-    let (store, now) = (&site.app.store, site.app.now());
+    let store = &site.app.store;
+    let now = site.app.now();
     let webhook = webhook(site, tenant, project).await;
     let subscription = WebhookSubscription {
         id: SubscriptionId(fresh_id(now)),
@@ -956,7 +967,8 @@ async fn listen(
 
 /// Creates a notification of a tenant that has used all its requests of the day.
 async fn notify(site: &Site, tenant: TenantId) -> NotificationId {
-    let (usage, now) = (&site.app.usage, site.app.now());
+    let usage = &site.app.usage;
+    let now = site.app.now();
     usage.remind(now.day(), &[(tenant, 5)].into(), &[(tenant, 5)].into(), now).await.unwrap();
     usage.notifications(tenant).await.unwrap()[0].id
 }
@@ -969,7 +981,8 @@ async fn write_ticket(
     id: TicketId,
     attachment: TicketAttachmentId,
 ) {
-    let (store, now) = (&site.app.store, site.app.now());
+    let store = &site.app.store;
+    let now = site.app.now();
     let ticket = SupportTicket {
         id,
         tenant,
@@ -1046,7 +1059,8 @@ async fn invite(site: &Site, tenant: TenantId, by: UserId) -> (InvitationId, Opa
 }
 
 async fn caller(site: &Site, hash: &str, tenant: Option<TenantId>, role: Role, confirmed: bool) -> Caller {
-    let (app, now) = (&site.app, site.app.now());
+    let app = &site.app;
+    let now = site.app.now();
     let id = UserId(fresh_id(now));
     let user = User {
         id,
@@ -1059,8 +1073,8 @@ async fn caller(site: &Site, hash: &str, tenant: Option<TenantId>, role: Role, c
         created_at: now,
     };
     app.store.create_user(&user).await.unwrap();
-    let (refresh, confirmation) =
-        (Opaque::make(OpaqueKind::Refresh).unwrap(), Opaque::make(OpaqueKind::Confirmation).unwrap());
+    let refresh = Opaque::make(OpaqueKind::Refresh).unwrap();
+    let confirmation = Opaque::make(OpaqueKind::Confirmation).unwrap();
     let until = now.plus(Duration::from_secs(3_600));
     let renewed = app.store.renew_confirmation(id, &Digest(confirmation.hash().0), until).await.unwrap();
     assert_ne!(renewed, confirmed);
@@ -1105,7 +1119,8 @@ async fn made_key(site: &Site, user: &User, key: &mut SoftwareKey) -> (String, V
 }
 
 async fn added_key(site: &Site, Visitor { user, session, .. }: &Visitor, key: &mut SoftwareKey) -> PasskeyId {
-    let (app, now) = (&site.app, site.app.now());
+    let app = &site.app;
+    let now = site.app.now();
     let (token, made) = made_key(site, user, key).await;
     let whose = (CeremonyPurpose::Register, Some(user.id));
     let opened = passkey::open(&app.sealing, &token, whose, now).unwrap();
@@ -1127,7 +1142,8 @@ async fn added_key(site: &Site, Visitor { user, session, .. }: &Visitor, key: &m
 
 /// Returns a code of the user's authenticator app, which is activated if `active` is true.
 async fn app_code(site: &Site, Visitor { user, session, .. }: &Visitor, active: bool) -> String {
-    let (app, now) = (&site.app, site.app.now());
+    let app = &site.app;
+    let now = site.app.now();
     let secret = TotpSecret::make(&user.email).unwrap();
     let row = SealedFor { table: "totp", row: user.id.0 };
     let sealed = app.sealing.seal(row, secret.bytes()).unwrap();
@@ -1274,7 +1290,8 @@ const HARMLESS: [&str; 5] = ["confirm_again", "end_session", "logout_all", "put_
 #[tokio::test]
 async fn a_token_alone_changes_nothing_about_who_may_enter() {
     let matrix = Matrix::new().await;
-    let (mut refused, mut own) = (BTreeSet::new(), BTreeSet::new());
+    let mut refused = BTreeSet::new();
+    let mut own = BTreeSet::new();
     for operation in matrix.operations().iter().filter(|operation| operation.row.roles != ANYONE) {
         let id = operation.row.id;
         let scene = matrix.scene(operation, operation.most()).await;

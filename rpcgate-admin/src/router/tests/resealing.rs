@@ -17,7 +17,8 @@ async fn data_sealed_with_a_former_secret_stays_readable() {
     let (_, authenticator, recovery) = account_with_app(&site).await;
     let owner = site.member(Role::Owner).await;
     let listening = webhook(&site, owner.user.tenant.unwrap(), project(&site, &owner).await).await;
-    let (tenant, current) = (owner.user.tenant.unwrap(), SecretUse::Current);
+    let tenant = owner.user.tenant.unwrap();
+    let current = SecretUse::Current;
     let secret = WebhookSecret::open(&site.app.sealing, listening.id, current, &listening.secret).unwrap();
     let [_, during, after] = rotation(&site);
 

@@ -175,9 +175,10 @@ async fn a_user_is_notified_of_each_change_of_factors_by_mail_and_in_the_dashboa
     call("/auth/mfa/recovery-codes", json!({"recovery_code": recovery[1]})).await;
     site.clock.advance(Duration::from_secs(30));
     call("/auth/mfa/totp/disable", json!({"code": app.shows_at(&site, 1)})).await;
-    let (added, removed) =
-        ("A second factor was added to your account", "A second factor was removed from your account");
-    let (used, renewed) = ("A recovery code of your account was used", "Your recovery codes were replaced");
+    let added = "A second factor was added to your account";
+    let removed = "A second factor was removed from your account";
+    let used = "A recovery code of your account was used";
+    let renewed = "Your recovery codes were replaced";
     let mut expected = [added, used, used, renewed, removed].map(str::to_owned);
     expected.sort();
     for mut seen in [told(&site, EMAIL), notified(&site, &access).await] {

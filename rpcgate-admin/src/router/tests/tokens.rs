@@ -93,7 +93,8 @@ async fn all() -> (Site, [String; 8]) {
 
 /// Returns the token of a log-in that waits for a factor. [`RECOVERY_CODE`] is one.
 async fn pending(site: &Site, access: &str) -> String {
-    let (app, now) = (&site.app, site.app.now());
+    let app = &site.app;
+    let now = site.app.now();
     let claims = app.tokens.check(access, now).unwrap();
     let entry = Audit {
         tenant: Some(claims.tenant),

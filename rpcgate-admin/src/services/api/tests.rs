@@ -87,7 +87,8 @@ async fn no_more_than_a_part_of_an_endless_body_is_read_after_the_answer() {
     let mut stream = TcpStream::connect(api.addr()).await.unwrap();
     let head = format!("POST /nothing HTTP/1.1\r\nhost: a\r\ncontent-length: {}\r\n\r\n", 1_u64 << 40);
     stream.write_all(head.as_bytes()).await.unwrap();
-    let (piece, mut sent) = (vec![b'x'; 64 << 10], 0);
+    let piece = vec![b'x'; 64 << 10];
+    let mut sent = 0;
     while stream.write_all(&piece).await.is_ok() {
         sent += piece.len();
         assert!(sent < 64 << 20, "it still reads");
@@ -320,8 +321,9 @@ struct Secured {
 impl Secured {
     /// Serves clients whose certificates `authority` signed. A certificate is required or optional.
     async fn start(clients: Option<(&Authority, ClientAuth)>) -> Self {
-        let (site, dir, servers) =
-            (Site::new().await, tempfile::tempdir().unwrap(), Authority::new("servers"));
+        let site = Site::new().await;
+        let dir = tempfile::tempdir().unwrap();
+        let servers = Authority::new("servers");
         let (certificate, key) = servers.signed("localhost");
         let file = |name: &str, text: String| {
             let file = dir.path().join(name);
@@ -355,7 +357,8 @@ impl Secured {
 
     /// Returns the answer to a client, and whether its session was resumed.
     async fn asked(&self, client: &TlsConnector) -> io::Result<(String, bool)> {
-        let (stream, name) = (TcpStream::connect(self.api.addr()).await?, ServerName::try_from("localhost"));
+        let stream = TcpStream::connect(self.api.addr()).await?;
+        let name = ServerName::try_from("localhost");
         let connect = client.connect(name.unwrap(), stream);
         let asking = async {
             let mut stream = connect.await?;
@@ -382,7 +385,8 @@ impl Secured {
 // without one, or with one of another authority, gets no answer; changed files are used without a reload.
 #[tokio::test]
 async fn a_client_needs_a_certificate_of_the_authority_where_one_is_required() {
-    let (ours, foreign) = (Authority::new("ours"), Authority::new("foreign"));
+    let ours = Authority::new("ours");
+    let foreign = Authority::new("foreign");
     let api = Secured::start(Some((&ours, ClientAuth::Required))).await;
     assert!(api.serves(ours.client()).await);
     assert!(!api.serves(None).await, "it has none");
@@ -395,7 +399,8 @@ async fn a_client_needs_a_certificate_of_the_authority_where_one_is_required() {
 // Shows (Commands and configuration).
 #[tokio::test]
 async fn a_client_may_have_no_certificate_where_it_is_optional_but_no_foreign_one() {
-    let (ours, foreign) = (Authority::new("ours"), Authority::new("foreign"));
+    let ours = Authority::new("ours");
+    let foreign = Authority::new("foreign");
     let api = Secured::start(Some((&ours, ClientAuth::Optional))).await;
     assert!(api.serves(None).await && api.serves(ours.client()).await);
     assert!(!api.serves(foreign.client()).await);
@@ -412,7 +417,8 @@ async fn each_connection_shows_its_own_certificate_where_one_is_required() {
     ] {
         let api = Secured::start(clients).await;
         let client = api.connector(ours.client());
-        let (first, second) = (api.asked(&client).await.unwrap(), api.asked(&client).await.unwrap());
+        let first = api.asked(&client).await.unwrap();
+        let second = api.asked(&client).await.unwrap();
         assert!(first.0.starts_with("HTTP/1.1 200 ") && second.0.starts_with("HTTP/1.1 200 "));
         assert_eq!((first.1, second.1), (false, is_resumed), "{:?}", clients.map(|(_, auth)| auth));
     }
@@ -454,7 +460,8 @@ async fn http_2_is_spoken_over_tls() {
 // Shows (Commands and configuration).
 #[tokio::test]
 async fn another_authority_of_clients_is_for_new_connections() {
-    let (first, second) = (Authority::new("first"), Authority::new("second"));
+    let first = Authority::new("first");
+    let second = Authority::new("second");
     let api = Secured::start(Some((&first, ClientAuth::Required))).await;
     assert!(api.serves(first.client()).await && !api.serves(second.client()).await);
     std::fs::write(api.tls.client_ca.as_ref().unwrap(), second.0.pem()).unwrap();

@@ -52,11 +52,13 @@ impl Receiver {
     async fn start(answer: impl Fn(&Received) -> Answer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let (requests, answer) = (Arc::<Mutex<Vec<Received>>>::default(), Arc::new(answer));
+        let requests = Arc::<Mutex<Vec<Received>>>::default();
+        let answer = Arc::new(answer);
         let seen = requests.clone();
         tokio::spawn(async move {
             while let Ok((mut tcp, _)) = listener.accept().await {
-                let (seen, answer) = (seen.clone(), answer.clone());
+                let seen = seen.clone();
+                let answer = answer.clone();
                 tokio::spawn(async move {
                     while let Some(request) = read(&mut tcp).await {
                         let what = answer(&request);
@@ -407,13 +409,15 @@ async fn a_receiver_with_a_certificate_of_a_configured_authority_gets_its_delive
 fn a_crash_between_attempt_and_mark_repeats_the_attempt_and_loses_nothing() {
     let runtime =
         || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let (kept, doomed) = (runtime(), runtime());
+    let kept = runtime();
+    let doomed = runtime();
     kept.block_on(async {
         let place = DispatcherFixture::of("").await;
         let receiver = Receiver::start(|_| Answer::Hang).await;
         let endpoint = place.endpoint(1, &receiver.url(1)).await;
         place.due(&endpoint, 1..2).await;
-        let (config, clock) = (place.site.app.settings.config.clone(), place.site.clock.clone());
+        let config = place.site.app.settings.config.clone();
+        let clock = place.site.clock.clone();
         let dying = doomed.spawn(async move {
             let app = Arc::new(AppState::open(config, clock).await.unwrap());
             let _dispatcher = Dispatcher::start(&app);
@@ -431,7 +435,8 @@ fn a_crash_between_attempt_and_mark_repeats_the_attempt_and_loses_nothing() {
         place.site.clock.advance(Duration::from_millis(1));
         let dispatcher = Dispatcher::start(&place.site.app);
         place.until_status(1, "delivered").await;
-        let (first, again) = (receiver.all(), second.all());
+        let first = receiver.all();
+        let again = second.all();
         assert_eq!((first.len(), again.len()), (1, 1));
         for name in ["x-delivery-id", "x-delivery-attempt", "x-signature"] {
             assert_eq!(first[0].headers[name], again[0].headers[name]);
@@ -587,7 +592,8 @@ async fn a_failing_endpoint_pauses_until_a_single_attempt_succeeds() {
         Answer::Status(if is_up { 200 } else { 503 })
     })
     .await;
-    let (bad, good) = (place.endpoint(1, &receiver.url(1)).await, place.endpoint(2, &receiver.url(2)).await);
+    let bad = place.endpoint(1, &receiver.url(1)).await;
+    let good = place.endpoint(2, &receiver.url(2)).await;
     place.due(&bad, 100..130).await;
     let dispatcher = Dispatcher::start(&place.site.app);
     let failed = || place.site.app.deliveries.of("failed");
@@ -667,7 +673,8 @@ async fn users_are_notified_of_failures_of_recovery_and_of_a_disabled_endpoint()
 async fn old_deliveries_expire_in_steps_with_other_deliveries_in_between() {
     let place = DispatcherFixture::of("").await;
     let receiver = Receiver::start(|_| Answer::Status(200)).await;
-    let (off, on) = (place.endpoint(1, &receiver.url(1)).await, place.endpoint(2, &receiver.url(2)).await);
+    let off = place.endpoint(1, &receiver.url(1)).await;
+    let on = place.endpoint(2, &receiver.url(2)).await;
     place.due(&off, 1_000..2_100).await;
     place.site.app.store.switch_webhook(off.id, false).await;
     place.site.clock.advance(Duration::from_secs(86_401));
@@ -731,8 +738,8 @@ async fn a_clock_that_is_set_forward_makes_no_attempt_twice() {
     place.due(&endpoint, 100..101).await;
     let made = || receiver.all().iter().filter(|one| one.delivery() == DeliveryId(100)).count();
     until("the request", async || made() == 1).await;
-    let (first, later) =
-        (place.stored(100).await.due_at, place.site.app.now().plus(Duration::from_secs(3_600)));
+    let first = place.stored(100).await.due_at;
+    let later = place.site.app.now().plus(Duration::from_secs(3_600));
     place.site.clock.set(later);
     until("it is claimed again", async || place.stored(100).await.due_at > later).await;
     assert!(first < later);

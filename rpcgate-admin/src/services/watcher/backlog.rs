@@ -88,7 +88,9 @@ impl Backlogs {
     /// Splits the endpoints into groups that are counted together.
     fn groups(&self, endpoints: &[WebhookId]) -> Vec<Vec<WebhookId>> {
         let counts = self.counts.lock();
-        let (mut groups, mut group, mut sum) = (Vec::new(), Vec::new(), 0);
+        let mut groups = Vec::new();
+        let mut group = Vec::new();
+        let mut sum = 0;
         for endpoint in endpoints {
             let expected = counts.get(endpoint).map_or(EXPECTED, |count| count.waiting);
             if !group.is_empty() && (group.len() == ENDPOINTS || sum + expected > COUNTED) {

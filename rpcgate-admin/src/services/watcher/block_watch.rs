@@ -201,8 +201,8 @@ impl<'w> BlockWatch<'w> {
             }
             Finding::Gone(blocks) => self.reorganise(progress, blocks).await,
             Finding::AllGone(block) => {
-                let (chain, known) =
-                    (self.chain.name, progress.follower.newest().map(|newest| newest.height));
+                let chain = self.chain.name;
+                let known = progress.follower.newest().map(|newest| newest.height);
                 tracing::error!(
                     chain,
                     known,
@@ -259,7 +259,8 @@ impl<'w> BlockWatch<'w> {
                 if !self.patience.has_ended(&next.block.hash, self.chain.now()) {
                     return found;
                 }
-                let (chain, height) = (self.chain.name, next.block.height);
+                let chain = self.chain.name;
+                let height = next.block.height;
                 let error = found.err().map(|error| error.to_string()).unwrap_or_default();
                 tracing::error!(
                     chain,
@@ -355,7 +356,8 @@ impl<'w> BlockWatch<'w> {
         if block.height <= newest.height {
             return Ok(None);
         }
-        let (chain, from) = (self.chain.name, newest.height);
+        let chain = self.chain.name;
+        let from = newest.height;
         tracing::error!(
             chain,
             from,
@@ -373,7 +375,8 @@ impl<'w> BlockWatch<'w> {
 
     /// Continues at a block without reporting its events.
     async fn begin_at(&mut self, progress: &mut Progress, block: BlockRef) -> Result<Then, StepError> {
-        let (lease, now) = (self.chain.lease(), self.chain.now());
+        let lease = self.chain.lease();
+        let now = self.chain.now();
         let outcome = self.chain.store.append_block(&lease, &block, &[], self.retained_blocks(), now).await?;
         if outcome == WatchOutcome::LeaseLost {
             return Ok(Then::Stop);
@@ -400,7 +403,8 @@ impl<'w> BlockWatch<'w> {
         next: BlockEvents,
         why: &'static str,
     ) -> Result<Then, StepError> {
-        let (chain, to) = (self.chain.name, next.block.height);
+        let chain = self.chain.name;
+        let to = next.block.height;
         let from = progress.follower.newest().map_or(to, |newest| newest.height);
         tracing::error!(chain, from, to, "{why}: their events are lost");
         // At least one, because heights may have gaps.
@@ -438,7 +442,8 @@ impl<'w> BlockWatch<'w> {
     }
 
     async fn reorganise(&mut self, progress: &mut Progress, gone: Vec<BlockRef>) -> Result<Then, StepError> {
-        let (chain, depth) = (self.chain.name, gone.len());
+        let chain = self.chain.name;
+        let depth = gone.len();
         let highest = gone.first().map(|block| block.height);
         tracing::warn!(chain, depth, highest, "blocks are no longer part of the chain: they are taken back");
         let unfinished = progress.unfinished.take();

@@ -23,7 +23,8 @@ impl FailureLog {
 
     /// Logs the outcome of a try if it differs from the one before.
     pub(super) fn note<T, E: Display>(&mut self, outcome: &Result<T, E>) {
-        let (what, chain) = (self.what, self.chain);
+        let what = self.what;
+        let chain = self.chain;
         match outcome {
             Ok(_) => {
                 if self.last.take().is_some() {

@@ -144,7 +144,8 @@ impl Follower {
         let mut is_known = false;
         (self.is_held_up, self.lacks_next, self.cut_off) = (false, false, None);
         let mut gap = None;
-        let (mut diverged, mut failed) = (None, ReadError::Unreachable("it has no node".into()));
+        let mut diverged = None;
+        let mut failed = ReadError::Unreachable("it has no node".into());
         let mut answers = 0;
         for node in order {
             if answers == ANSWERS {

@@ -51,7 +51,8 @@ enum SessionStream {
 
 impl NodeSession {
     pub(crate) fn new(pool: Arc<Pool>, node: NodeIndex, adapter: Arc<dyn Adapter>, limit: Duration) -> Self {
-        let (stream, date) = (Mutex::new(SessionStream::Unopened), parking_lot::Mutex::default());
+        let stream = Mutex::new(SessionStream::Unopened);
+        let date = parking_lot::Mutex::default();
         NodeSession { pool, node, adapter, limit, stream, date }
     }
 

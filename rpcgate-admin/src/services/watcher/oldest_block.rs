@@ -18,7 +18,8 @@ pub(super) async fn oldest_above(
     if let Some(block) = first_above(reader, node, height).await? {
         return Ok(Some(block));
     }
-    let (mut without, mut with) = (height, head - 1);
+    let mut without = height;
+    let mut with = head - 1;
     let Some(mut oldest) = first_above(reader, node, with).await? else { return Ok(None) };
     while with.saturating_sub(without) > 1 {
         let middle = without + (with - without) / 2;

@@ -60,7 +60,8 @@ impl ChainNodes for PoolNodes {
         let usable = self.pool.nodes().filter(|node| is_usable(node.health));
         usable
             .map(|node| {
-                let (pool, adapter) = (&self.pool, &self.adapter);
+                let pool = &self.pool;
+                let adapter = &self.adapter;
                 let session =
                     || Arc::new(NodeSession::new(pool.clone(), node.index, adapter.clone(), self.limit));
                 let calls = sessions.entry(node.index.get()).or_insert_with(session).clone();

@@ -92,7 +92,8 @@ impl Subscriptions {
     async fn load(&mut self, store: &Store) -> Result<(), StaleIndex> {
         // The number is read first, so that changes during the load are read again.
         let number = store.newest_change().await?;
-        let (mut read, mut after) = (HashSet::new(), None);
+        let mut read = HashSet::new();
+        let mut after = None;
         loop {
             let page = store.indexed_subscriptions(None, after, PAGE).await?;
             for subscription in &page {

@@ -282,7 +282,8 @@ async fn a_missing_block_at_the_bound_is_skipped_up_to_the_next_one() {
     let Scene { site, tree, node, mut chain } = Scene::start().await;
     chain.settings.catch_up_blocks = 4;
     let mut watch = settled(&chain).await;
-    let (mut tip, mut last) = (node.head(), Vec::new());
+    let mut tip = node.head();
+    let mut last = Vec::new();
     for gap in [0, 0, 0, 0, 1, 0, 0, 0] {
         tip = tree.grow(tip, gap);
         last.push(tree.block(tip).hash);
@@ -531,7 +532,8 @@ async fn an_added_watcher_gets_its_share_chain_by_chain_and_all_when_the_other_s
     let names: Vec<_> = wanted.iter().map(|(adapter, _)| adapter.facts().name.as_str()).collect();
     assert_eq!(names.len(), chains.len());
     let claim = async |watches: &mut Watches| watches.claim(&site.app, &wanted, names.clone()).await.unwrap();
-    let (mut first, mut second) = (Watches::new(&site.app, Vec::new()), Watches::new(&site.app, Vec::new()));
+    let mut first = Watches::new(&site.app, Vec::new());
+    let mut second = Watches::new(&site.app, Vec::new());
     claim(&mut first).await;
     claim(&mut first).await;
     assert_eq!(first.running.len(), 5);
@@ -554,7 +556,8 @@ async fn an_added_watcher_gets_its_share_chain_by_chain_and_all_when_the_other_s
 #[tokio::test]
 async fn a_clock_set_back_keeps_no_stale_count_of_waiting_deliveries() {
     let site = site("").await;
-    let (backlogs, now) = (Backlogs::up_to(1), site.app.now());
+    let backlogs = Backlogs::up_to(1);
+    let now = site.app.now();
     let before = Time::from_micros(now.micros() - 1);
     for (at, has_room) in [(now, true), (now.plus(Duration::from_secs(9)), false), (before, true)] {
         let mut matched = MatchedSubscription {
@@ -661,7 +664,8 @@ proptest! {
             }
             settle(&mut watch).await;
             let branch = tree.branch(node.head());
-            let (told, head) = (told(&site).await, node.height());
+            let told = told(&site).await;
+            let head = node.height();
             for confirmations in 0..4 {
                 let own: Vec<_> = told.iter().filter(|((own, _), _)| *own == endpoint(confirmations)).collect();
                 assert!(own.iter().all(|(_, times)| **times == 1), "{own:?}");

@@ -80,9 +80,11 @@ async fn callers_that_leave_neither_roll_back_nor_delay_the_others() {
     let (_site, store) = open().await;
     let held = store.database.begin().await.unwrap();
     // The first attempt starts the writing task and is in the batch that waits for the database.
-    let (first, second) = (joined(begin(&store, EMAIL)), joined(begin(&store, EMAIL)));
+    let first = joined(begin(&store, EMAIL));
+    let second = joined(begin(&store, EMAIL));
     taken(&store).await;
-    let (third, fourth) = (joined(begin(&store, EMAIL)), joined(begin(&store, "other@b.example")));
+    let third = joined(begin(&store, EMAIL));
+    let fourth = joined(begin(&store, "other@b.example"));
     drop((first, third));
     held.rollback().await.unwrap();
     assert!(matches!(second.await.unwrap(), Attempt::Allowed(_)));
@@ -228,7 +230,8 @@ async fn compare(store: &Store, batches: &[Batch]) {
         Ok::<_, StoreError>(())
     });
     clear.await.unwrap();
-    let (mut model, mut base) = (Model::default(), now());
+    let mut model = Model::default();
+    let mut base = now();
     let mut tickets: Vec<ModelTicket> = Vec::new();
     for (pause, writes) in batches {
         base = base.plus(Duration::from_secs(*pause));

@@ -269,7 +269,8 @@ async fn each_of_500_parallel_writers_is_served_or_refused_at_once() {
         tokio::task::yield_now().await;
     }
     lock.rollback().await.unwrap();
-    let (mut done, mut refused) = (0, 0);
+    let mut done = 0;
+    let mut refused = 0;
     for writer in writers {
         match writer.await.unwrap() {
             Ok(()) => done += 1,

@@ -46,7 +46,8 @@ async fn accounts(
     let ids: Vec<UserId> = rows.iter().map(|row| row.id).collect();
     let having = factors::having_any(database, &ids).await?;
     let accounts = rows.into_iter().zip(locks).map(|(row, locked_until)| {
-        let (disabled_at, has_factor) = (row.disabled_at, having.contains(&row.id));
+        let disabled_at = row.disabled_at;
+        let has_factor = having.contains(&row.id);
         Account { user: row.into(), disabled_at, locked_until, has_factor }
     });
     Ok(accounts.collect())

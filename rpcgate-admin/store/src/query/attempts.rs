@@ -141,7 +141,8 @@ fn is_relevant(now: Time) -> SimpleExpr {
 }
 
 pub(super) fn lock_end(newest: &[i64], now: Time) -> Option<Time> {
-    let (last, first) = (newest.first()?, newest.get(ATTEMPTS as usize - 1)?);
+    let last = newest.first()?;
+    let first = newest.get(ATTEMPTS as usize - 1)?;
     let until = time(*last).plus(LOCK);
     (last - first < micros(LOCK) && now < until).then_some(until)
 }

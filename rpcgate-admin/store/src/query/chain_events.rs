@@ -94,7 +94,8 @@ pub struct LogPage {
 
 fn behind((at, id): LogPosition) -> Condition {
     use project_events::Column::{CreatedAt, EventId};
-    let (at, id) = (moment(at), Uuid::from_u128(id.0));
+    let at = moment(at);
+    let id = Uuid::from_u128(id.0);
     let same_time = Condition::all().add(CreatedAt.eq(at)).add(EventId.lt(id));
     Condition::any().add(CreatedAt.lt(at)).add(same_time)
 }
@@ -173,7 +174,9 @@ async fn page(
     if let Some(last) = last {
         matching = matching.add(behind(last).not());
     }
-    let (mut events, mut at, mut bytes) = (Vec::new(), before, 0);
+    let mut events = Vec::new();
+    let mut at = before;
+    let mut bytes = 0;
     loop {
         let step = limit.saturating_sub(events.len() as u64).min(STEP);
         if step == 0 || bytes >= MAX_BYTES {

@@ -349,7 +349,8 @@ impl Store {
                         let why = "the invoice is not open: return it";
                         return unmatched(transaction, report, Some(&checkout), why, now).await;
                     }
-                    let (paid, due) = (report.cents, invoice.due_cents());
+                    let paid = report.cents;
+                    let due = invoice.due_cents();
                     if paid < due {
                         let why = "it is less than what is owed: the invoice stays open";
                         return unmatched(transaction, report, Some(&checkout), why, now).await;

@@ -47,7 +47,8 @@ impl ClaimCapacity {
     pub fn for_each(each: usize) -> Self {
         let each_tenant =
             TenantCapacity { all: usize::MAX, each_project: usize::MAX, projects: HashMap::new() };
-        let (listed, tenants) = (HashMap::new(), HashMap::new());
+        let listed = HashMap::new();
+        let tenants = HashMap::new();
         ClaimCapacity { each, listed, each_tenant, tenants, bytes: usize::MAX }
     }
 }

@@ -219,7 +219,9 @@ mod tests {
             (3, 3, &[3, 3], &[2, 1]),
             (500, 0, &[200, 300], &[0, 0]),
         ] {
-            let (mut credited, mut credited_tax, mut found) = (0, 0, Vec::new());
+            let mut credited = 0;
+            let mut credited_tax = 0;
+            let mut found = Vec::new();
             for cents in parts {
                 let part = part_of_tax(&amounts(subtotal, tax), credited, credited_tax, *cents);
                 credited += cents;
@@ -241,7 +243,8 @@ mod tests {
             subtotal in 0_u64..100_000, rate in 0_u64..=10_000, parts in prop::collection::vec(1_u64..5_000, 1..60),
         ) {
             let amounts = amounts(subtotal, (subtotal * rate + 5_000) / 10_000);
-            let (mut credited, mut credited_tax) = (0, 0);
+            let mut credited = 0;
+            let mut credited_tax = 0;
             for cents in parts {
                 let cents = cents.min(amounts.total - credited);
                 let tax = part_of_tax(&amounts, credited, credited_tax, cents);

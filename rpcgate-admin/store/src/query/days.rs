@@ -116,7 +116,8 @@ mod tests {
 
     #[test]
     fn the_identifiers_of_a_day_are_those_of_its_milliseconds() {
-        let (from, to) = (first(20_000).unwrap().as_u128(), first(20_001).unwrap().as_u128());
+        let from = first(20_000).unwrap().as_u128();
+        let to = first(20_001).unwrap().as_u128();
         for (id, is_in) in [(from - 1, false), (from, true), (to - 1, true), (to, false)] {
             assert_eq!(millis(id) / DAY == 20_000, is_in, "{id:x}");
         }

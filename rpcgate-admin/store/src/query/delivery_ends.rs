@@ -104,7 +104,8 @@ impl Marked {
     /// is already stored, because a mark with an unknown outcome is repeated, or if no number is left.
     fn add_row<'e>(&mut self, end: &'e EndedAttempt) -> Option<AttemptRow<'e>> {
         let wanted = small(end.number);
-        let (began, took) = (moment(end.started_at), millis(end.took));
+        let began = moment(end.started_at);
+        let took = millis(end.took);
         let mut number = wanted;
         for (next, of) in self.ended.range(wanted..) {
             if *of == (began, took) {
@@ -317,7 +318,8 @@ impl Store {
         self.database
             .transact_concurrently(async |transaction| {
                 let mut marked = stored(transaction, ended).await?;
-                let (mut present, mut places) = (Vec::new(), Vec::new());
+                let mut present = Vec::new();
+                let mut places = Vec::new();
                 for end in ended {
                     if let Some(of) = marked.get_mut(&Uuid::from_u128(end.delivery.0)) {
                         present.push(end);

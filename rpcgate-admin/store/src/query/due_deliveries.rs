@@ -212,7 +212,8 @@ async fn fitting(
         .filter(chain_events::Column::Id.is_in(events));
     let lengths: Vec<(Uuid, i64)> = lengths.into_tuple().all(transaction).await?;
     let lengths: HashMap<_, _> = lengths.into_iter().collect();
-    let (mut read, mut sum) = (HashSet::new(), 0_usize);
+    let mut read = HashSet::new();
+    let mut sum = 0_usize;
     let fits = |row: &Model| {
         if read.contains(&row.event_id) {
             return true;
@@ -400,7 +401,8 @@ impl Store {
         most: u64,
         now: Time,
     ) -> Result<u64, StoreError> {
-        let (mut old, mut after) = (Vec::new(), None);
+        let mut old = Vec::new();
+        let mut after = None;
         while (old.len() as u64) < most {
             let page = self.read(async |database| unserved(database, after).await).await?;
             let left = most - old.len() as u64;
@@ -455,7 +457,8 @@ impl Store {
                 .into_tuple::<i64>()
         };
         self.read(async |database| {
-            let (in_line, come_due) = (oldest(true).one(database).await?, oldest(false).one(database).await?);
+            let in_line = oldest(true).one(database).await?;
+            let come_due = oldest(false).one(database).await?;
             Ok(in_line.into_iter().chain(come_due).min().map(time))
         })
         .await

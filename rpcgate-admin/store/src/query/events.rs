@@ -24,7 +24,8 @@ impl UsageStore {
     pub async fn event(&self, tenant: TenantId, id: RequestId) -> Result<Option<OwnedRecord>, StoreError> {
         // The first 48 bits of a version 7 UUID (RFC 9562, section 5.7).
         let millis = (id.0 >> 80) as u64;
-        let (from, to) = (Time::from_millis(millis), Time::from_millis(millis + 1));
+        let from = Time::from_millis(millis);
+        let to = Time::from_millis(millis + 1);
         // A block ends within the hour in which it begins.
         let hour_end = Time::from_secs((from.hour() + 1).saturating_mul(3_600));
         let blocks: Vec<Uuid> = self

@@ -132,7 +132,9 @@ impl Store {
         entry: &Audit,
     ) -> Result<InviteOutcome, StoreError> {
         let Invitation { id, tenant, by, email, role, created_at, expires_at } = invitation;
-        let (tenant, now, email) = (*tenant, *created_at, stored_email(email));
+        let tenant = *tenant;
+        let now = *created_at;
+        let email = stored_email(email);
         self.transact(async |transaction| {
             let inviter = members::one(transaction, tenant, *by).await?;
             if !inviter.is_some_and(|inviter| permits(inviter.role)) {

@@ -43,7 +43,8 @@ impl Store {
         device: &str,
         now: Time,
     ) -> Result<DeviceFamiliarity, StoreError> {
-        let (id, digest) = (user, Digest::of(&format!("{user}\n{device}")).bytes());
+        let id = user;
+        let digest = Digest::of(&format!("{user}\n{device}")).bytes();
         self.transact(async |transaction| {
             let mine = Column::UserId.eq(id);
             Entity::delete_many().filter(mine.clone()).filter(is_forgotten(now)).exec(transaction).await?;

@@ -67,7 +67,9 @@ pub(super) struct EventRows<'e> {
 
 /// Splits a block into parts that are stored in one transaction each: pairs of an event and one of its subscriptions.
 pub(super) fn parts(events: &[MatchedEvent], most: usize) -> Vec<Vec<(usize, usize)>> {
-    let (mut parts, mut part, mut bytes) = (Vec::new(), Vec::new(), 0);
+    let mut parts = Vec::new();
+    let mut part = Vec::new();
+    let mut bytes = 0;
     for (at, event) in events.iter().enumerate() {
         for (number, _) in event.matched.iter().enumerate() {
             let more = if number == 0 || part.is_empty() { event.body.len() } else { 0 };
@@ -88,7 +90,8 @@ pub(super) fn parts(events: &[MatchedEvent], most: usize) -> Vec<Vec<(usize, usi
 /// Returns a version 7 UUID with this time, and the beginning of the digest of `content` instead of random bits.
 fn derived(at: Time, content: &str) -> u128 {
     let digest = KeyHash::of(content).0;
-    let (mut high, mut low) = ([0; 8], [0; 8]);
+    let mut high = [0; 8];
+    let mut low = [0; 8];
     high.copy_from_slice(&digest[..8]);
     low.copy_from_slice(&digest[8..16]);
     let time = u128::from(at.millis() & 0xffff_ffff_ffff) << 80;
@@ -151,7 +154,8 @@ pub(super) async fn store(
     let EventRows { chain, block, events } = rows;
     let matched = || {
         part.iter().filter_map(|(at, number)| {
-            let (event, id) = (events.get(*at)?, ids.get(*at)?);
+            let event = events.get(*at)?;
+            let id = ids.get(*at)?;
             Some((event, *id, event.matched.get(*number)?))
         })
     };
@@ -163,9 +167,12 @@ pub(super) async fn store(
     let active_matched =
         || matched().filter(|(_, _, matched)| active.contains(&Uuid::from_u128(matched.webhook.0)));
     let created_at = moment(appended_at);
-    let (mut stored, mut logged) = (HashSet::new(), HashSet::new());
+    let mut stored = HashSet::new();
+    let mut logged = HashSet::new();
     let mut withheld = BTreeSet::new();
-    let (mut event_rows, mut log_rows, mut delivery_rows) = (Vec::new(), Vec::new(), Vec::new());
+    let mut event_rows = Vec::new();
+    let mut log_rows = Vec::new();
+    let mut delivery_rows = Vec::new();
     for (event, id, matched) in active_matched() {
         if stored.insert(id) {
             event_rows.push(chain_events::ActiveModel {

@@ -239,7 +239,8 @@ fn stand_in_email(user: UserId) -> String {
 }
 
 fn stand_in(tenant: &Tenant, user: &User, now: Time) -> (Tenant, User) {
-    let (tenant_id, user_id) = (TenantId(fresh_id(now)), UserId(fresh_id(now)));
+    let tenant_id = TenantId(fresh_id(now));
+    let user_id = UserId(fresh_id(now));
     let email = stand_in_email(user_id);
     let user = User { id: user_id, tenant: Some(tenant_id), email, ..user.clone() };
     (Tenant { id: tenant_id, ..tenant.clone() }, user)

@@ -83,7 +83,8 @@ impl UsageStore {
     /// comes from its sums.
     async fn windows(&self, now: Time) -> Result<BTreeMap<KeyId, [u64; 3]>, StoreError> {
         self.snapshot_within(DEADLINE, async |database| {
-            let (first, summed) = (now.day() * DAY, Summed::read(database).await?);
+            let first = now.day() * DAY;
+            let summed = Summed::read(database).await?;
             let of_day = sums::Entity::find()
                 .select_only()
                 .column(sums::Column::Key)
@@ -125,8 +126,10 @@ impl UsageStore {
     /// Reads the Compute Units charged to each project in the hour of `now` and the 23 before, as one snapshot.
     async fn units(&self, now: Time) -> Result<Vec<(ProjectId, u64, u64)>, StoreError> {
         self.snapshot_within(DEADLINE, async |database| {
-            let (last, summed) = (now.hour(), Summed::read(database).await?);
-            let (from, to) = (stored(last.saturating_sub(DAY - 1)), stored(last));
+            let last = now.hour();
+            let summed = Summed::read(database).await?;
+            let from = stored(last.saturating_sub(DAY - 1));
+            let to = stored(last);
             let added = sums::Entity::find()
                 .select_only()
                 .columns([sums::Column::Project, sums::Column::Hour])
@@ -182,7 +185,8 @@ mod tests {
     #[tokio::test]
     async fn a_database_on_a_server_has_a_name_of_its_own_that_any_user_may_ask_for() {
         let deadline = Duration::from_secs(60);
-        let (here, there) = (TestDatabase::server(), TestDatabase::server());
+        let here = TestDatabase::server();
+        let there = TestDatabase::server();
         let first = here.usage_within(deadline).await.unwrap();
         let name = first.identity().await.unwrap();
         assert!(name.is_some());

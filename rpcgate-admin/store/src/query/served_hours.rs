@@ -59,8 +59,10 @@ impl UsageStore {
 /// Reads hours that are summed for all tenants from the sums, and the others from the rollups.
 fn statements(summed: &Summed, hours: &Range<u64>) -> [SelectStatement; 2] {
     // No tenant has a larger identifier, so every earlier hour is summed completely.
-    let (first, end) = (summed.first(), summed.end(TenantId(u128::MAX)));
-    let (mut of_sums, mut of_rollups) = (Query::select(), Query::select());
+    let first = summed.first();
+    let end = summed.end(TenantId(u128::MAX));
+    let mut of_sums = Query::select();
+    let mut of_rollups = Query::select();
     let code = Level::of(CALLS, 1).map_or(0, |level| level.code);
     of_sums
         .from(sums::Entity)

@@ -157,7 +157,8 @@ impl UsageStore {
         transaction: &DatabaseTransaction,
         unknown: UnseenMethods,
     ) -> Result<(UnseenMethods, Vec<(MethodScope, BTreeSet<String>)>), StoreError> {
-        let (mut unseen, mut settled) = (UnseenMethods::new(), Vec::new());
+        let mut unseen = UnseenMethods::new();
+        let mut settled = Vec::new();
         for (scope, names) in unknown {
             if self.known().is_full(&scope) {
                 unseen.insert(scope, names);
@@ -197,7 +198,8 @@ async fn advance(
     mark: &Mark,
     hour: u64,
 ) -> Result<(), ShipError> {
-    let (gateway, segment) = (Uuid::from_u128(gateway.0), Uuid::from_u128(mark.segment.0));
+    let gateway = Uuid::from_u128(gateway.0);
+    let segment = Uuid::from_u128(mark.segment.0);
     if mark.to < mark.from {
         return Err(ShipError::Moved);
     }

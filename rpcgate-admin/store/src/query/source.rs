@@ -29,7 +29,8 @@ impl Source {
         dimensions: Dimensions,
         by_hour: bool,
     ) -> Vec<Source> {
-        let (first, end) = (summed.first(), summed.end(tenant));
+        let first = summed.first();
+        let end = summed.end(tenant);
         let from = std::cmp::max(hours.start, first);
         let by_days = if by_hour { None } else { Level::of(dimensions, DAY) };
         let partial = summed.partial_day(tenant);

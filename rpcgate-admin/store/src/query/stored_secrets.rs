@@ -85,7 +85,8 @@ impl Store {
     /// # Errors
     /// [`StoreError::Unavailable`].
     pub async fn seal_again(&self, secret: &StoredSecret, sealed: &[u8]) -> Result<bool, StoreError> {
-        let (row, old) = (Uuid::from_u128(secret.row), secret.sealed.as_slice());
+        let row = Uuid::from_u128(secret.row);
+        let old = secret.sealed.as_slice();
         self.write(async |transaction| {
             let done = match secret.place {
                 SecretColumn::Totp => {

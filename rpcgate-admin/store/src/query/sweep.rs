@@ -258,7 +258,8 @@ async fn sweep_log_ins(sweep: &mut Sweep<'_>, swept: &mut Swept, now: Time) {
     let gone = invitations::is_over(now);
     sweep.table::<invited::Entity>("invitations", &mut swept.invitations, invited::Column::Id, gone).await;
     let waited = Condition::all().add(pending_log_ins::Column::ExpiresAt.lte(now));
-    let (pending, hash) = (&mut swept.pending_log_ins, pending_log_ins::Column::Hash);
+    let pending = &mut swept.pending_log_ins;
+    let hash = pending_log_ins::Column::Hash;
     sweep.table::<pending_log_ins::Entity>("pending_log_ins", pending, hash, waited).await;
     let ended = Condition::all().add(sessions::Column::ExpiresAt.lte(now));
     sweep.table::<sessions::Entity>("sessions", &mut swept.sessions, sessions::Column::Id, ended).await;
@@ -270,7 +271,8 @@ async fn sweep_log_ins(sweep: &mut Sweep<'_>, swept: &mut Swept, now: Time) {
     sweep.table::<tries::Entity>("attempts", &mut swept.attempts, tries::Column::Id, old).await;
     let stale = registrations::is_stale(now);
     sweep.table::<solved::Entity>("solved", &mut swept.solved, solved::Column::Digest, stale).await;
-    let (tokens, old) = (&mut swept.access_tokens, access_tokens::is_old(now));
+    let tokens = &mut swept.access_tokens;
+    let old = access_tokens::is_old(now);
     sweep.table::<stored_tokens::Entity>("access_tokens", tokens, stored_tokens::Column::Id, old).await;
     let forgotten = known_devices::is_forgotten(now);
     sweep.table::<devices::Entity>("devices", &mut swept.devices, devices::Column::Digest, forgotten).await;
@@ -292,43 +294,55 @@ async fn sweep_records(sweep: &mut Sweep<'_>, swept: &mut Swept, now: Time) {
     sweep
         .step("reads", &mut swept.reads, |transaction, batch| {
             use notification_reads::Column::{Notification, UserId};
-            let (names, old) = ([UserId, Notification], old_reads.clone());
+            let names = [UserId, Notification];
+            let old = old_reads.clone();
             Box::pin(remove_batch_of_pairs::<notification_reads::Entity>(transaction, names, old, batch))
         })
         .await;
     let decided = Condition::all().add(limit_requests::Column::ReviewedAt.lte(then));
-    let (requests, id) = (&mut swept.limit_requests, limit_requests::Column::Id);
+    let requests = &mut swept.limit_requests;
+    let id = limit_requests::Column::Id;
     sweep.table::<limit_requests::Entity>("limit_requests", requests, id, decided).await;
-    let (uploads, broken_off) = (&mut swept.ticket_attachments, ticket_attachments::is_broken_off(now));
+    let uploads = &mut swept.ticket_attachments;
+    let broken_off = ticket_attachments::is_broken_off(now);
     sweep.table::<attached::Entity>("ticket_attachments", uploads, attached::Column::Id, broken_off).await;
     let stored_answers = Condition::all().add(idempotency::Column::ExpiresAt.lte(now));
-    let (answers, run) = (&mut swept.answers, idempotency::Column::Run);
+    let answers = &mut swept.answers;
+    let run = idempotency::Column::Run;
     sweep.table::<idempotency::Entity>("answers", answers, run, stored_answers).await;
-    let (begun, old) = (&mut swept.checkouts, checkouts::are_old(now));
+    let begun = &mut swept.checkouts;
+    let old = checkouts::are_old(now);
     sweep.table::<stored_checkouts::Entity>("checkouts", begun, stored_checkouts::Column::Id, old).await;
     let old = Condition::all().add(tier_changes::Column::At.lt(then));
-    let (changed, number) = (&mut swept.tier_changes, tier_changes::Column::Number);
+    let changed = &mut swept.tier_changes;
+    let number = tier_changes::Column::Number;
     sweep.table::<tier_changes::Entity>("tier_changes", changed, number, old).await;
     let old = Condition::all().add(notices::Column::At.lte(then));
     sweep.table::<notices::Entity>("notices", &mut swept.notices, notices::Column::Id, old).await;
-    let (mailed, id) = (&mut swept.mailed_notifications, mailed_notifications::Column::Notification);
+    let mailed = &mut swept.mailed_notifications;
+    let id = mailed_notifications::Column::Notification;
     let long_ago = outgoing_mails::is_mailed_long_ago(now);
     sweep.table::<mailed_notifications::Entity>("mailed_notifications", mailed, id, long_ago).await;
-    let (requests, id) = (&mut swept.explanations, explanation_requests::Column::Id);
+    let requests = &mut swept.explanations;
+    let id = explanation_requests::Column::Id;
     let old = explanations::are_over(now);
     sweep.table::<explanation_requests::Entity>("explanations", requests, id, old).await;
-    let (versions, number) = (&mut swept.config_versions, stored_versions::Column::Number);
+    let versions = &mut swept.config_versions;
+    let number = stored_versions::Column::Number;
     let old = config_versions::are_old(now);
     sweep.table::<stored_versions::Entity>("config_versions", versions, number, old).await;
 }
 
 async fn sweep_ended(sweep: &mut Sweep<'_>, swept: &mut Swept, now: Time) {
-    let (deleted, old) = (&mut swept.custom_plans, custom_plans::are_old(now));
+    let deleted = &mut swept.custom_plans;
+    let old = custom_plans::are_old(now);
     sweep.table::<stored_plans::Entity>("custom_plans", deleted, stored_plans::Column::Id, old).await;
-    let (ended, old) = (&mut swept.contracts, contracts::are_old(now));
+    let ended = &mut swept.contracts;
+    let old = contracts::are_old(now);
     sweep.table::<stored_contracts::Entity>("contracts", ended, stored_contracts::Column::Id, old).await;
     let then = now.minus(ENDED_KEPT);
-    let (removed, ended) = (&mut swept.keys, keys::ended(then));
+    let removed = &mut swept.keys;
+    let ended = keys::ended(then);
     sweep.table::<stored_keys::Entity>("keys", removed, stored_keys::Column::Id, ended).await;
     sweep
         .step("projects", &mut swept.projects, |transaction, batch| {
@@ -366,8 +380,8 @@ mod tests {
     #[tokio::test]
     async fn a_sweep_is_left_to_another_sweeping_program_and_writes_continue() {
         let site = TestDatabase::server();
-        let (one, other) =
-            (site.store_within(ENOUGH).await.unwrap(), site.store_within(ENOUGH).await.unwrap());
+        let one = site.store_within(ENOUGH).await.unwrap();
+        let other = site.store_within(ENOUGH).await.unwrap();
         for second in 0..3 {
             one.switch_chain("toy", true, Time::from_secs(second)).await.unwrap();
         }

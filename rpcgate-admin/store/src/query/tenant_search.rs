@@ -47,7 +47,8 @@ fn identifiers(text: &str) -> Option<RangeInclusive<u128>> {
 /// Matches names that contain a text, in any case. SQLite only knows the case of ASCII letters, so other letters are
 /// compared as typed, in lower case, in upper case, and capitalised.
 fn is_named(text: &str) -> Condition {
-    let (small, capital) = (text.to_lowercase(), text.to_uppercase());
+    let small = text.to_lowercase();
+    let capital = text.to_uppercase();
     let first: String = text.chars().take(1).flat_map(char::to_uppercase).collect();
     let title = first + &small.chars().skip(1).collect::<String>();
     let spellings = [small, capital, title, text.to_owned()].map(|spelling| spelling.to_ascii_lowercase());

@@ -53,7 +53,8 @@ pub(super) async fn free_capacity(
         .order_by_asc(Column::Id)
         .limit(MAX_REMOVED);
     let oldest: Vec<(TicketId, i64)> = oldest.into_tuple().all(transaction).await?;
-    let (mut ids, mut freed) = (Vec::new(), 0_u64);
+    let mut ids = Vec::new();
+    let mut freed = 0_u64;
     for (id, bytes) in oldest {
         if freed >= excess {
             break;

@@ -348,7 +348,8 @@ impl Store {
         id: LimitRequestId,
     ) -> Result<Vec<SupportTicket>, StoreError> {
         let linked = Entity::find().filter(Column::LimitRequestId.eq(id));
-        let (filter, limit) = (TicketFilter::default(), MAX_RETURNED);
+        let filter = TicketFilter::default();
+        let limit = MAX_RETURNED;
         self.read(async |database| newest(database, linked, filter, None, limit).await).await
     }
 

@@ -47,7 +47,8 @@ impl UsageStore {
     pub async fn usage_of_all(&self, ask: &UsageOfAllAsk) -> Result<UsageOfAll, StoreError> {
         let most = self.bounds.max;
         self.for_operator(async |database| {
-            let (summed, hours) = (Summed::read(database).await?, ask.hours.clone());
+            let summed = Summed::read(database).await?;
+            let hours = ask.hours.clone();
             let query = AllQuery { summed, hours, only: ask.only, most };
             let mut found = UsageOfAll {
                 projects: query.projects(database).await?,

@@ -65,7 +65,8 @@ impl Store {
         lease: Duration,
         now: Time,
     ) -> Result<Vec<&'static str>, StoreError> {
-        let (watcher, until) = (Uuid::from_u128(watcher), moment(now.plus(lease)));
+        let watcher = Uuid::from_u128(watcher);
+        let until = moment(now.plus(lease));
         let me = Some(watcher);
         self.write(async |transaction| {
             let leases = Entity::find().all(transaction).await?;
@@ -171,7 +172,8 @@ impl Store {
         events: &[MatchedEvent],
         now: Time,
     ) -> Result<WatchOutcome, StoreError> {
-        let (parts, ids) = (parts(events, AT_ONCE), event_ids(events, now));
+        let parts = parts(events, AT_ONCE);
+        let ids = event_ids(events, now);
         let rows = EventRows { chain: lease.chain, block, events };
         for (number, part) in parts.iter().enumerate() {
             let is_last = number + 1 == parts.len();

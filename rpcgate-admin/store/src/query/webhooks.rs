@@ -171,7 +171,8 @@ impl Store {
         webhook: &Webhook,
         now: Time,
     ) -> Result<(), StoreError> {
-        let (project, row) = (Uuid::from_u128(webhook.project.0), row(webhook));
+        let project = Uuid::from_u128(webhook.project.0);
+        let row = row(webhook);
         self.write(async |transaction| {
             if expect_live(transaction, webhook.project).await? != tenant {
                 return Err(StoreError::NotFound("project"));

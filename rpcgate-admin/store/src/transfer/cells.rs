@@ -97,7 +97,8 @@ mod tests {
             rows.iter().for_each(|row| sum.add(row));
             sum
         };
-        let (a, b) = ([text("a"), text("bc")], [text("ab"), text("c")]);
+        let a = [text("a"), text("bc")];
+        let b = [text("ab"), text("c")];
         assert_eq!(sum(&[&a, &b]), sum(&[&b, &a]));
         assert_ne!(sum(&[&a]), sum(&[&b]), "where a value ends counts");
         assert_ne!(sum(&[&[text("")]]), sum(&[&[ColumnValue::Text(None)]]));

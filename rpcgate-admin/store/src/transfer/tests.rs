@@ -151,7 +151,8 @@ async fn works(site: &TestDatabase) {
 // Shows (Import and transfer).
 #[tokio::test]
 async fn everything_arrives_in_other_files() {
-    let (from, to) = (TestDatabase::empty_file(), TestDatabase::empty_file());
+    let from = TestDatabase::empty_file();
+    let to = TestDatabase::empty_file();
     fill(&from).await;
     let last = next_change(&from).await;
     let tables = moved(&from, &to).await;
@@ -166,8 +167,9 @@ async fn everything_arrives_in_other_files() {
 #[cfg(have_postgres)]
 #[tokio::test]
 async fn everything_arrives_on_a_server_and_back() {
-    let (from, server, back) =
-        (TestDatabase::empty_file(), TestDatabase::empty_server(), TestDatabase::empty_file());
+    let from = TestDatabase::empty_file();
+    let server = TestDatabase::empty_server();
+    let back = TestDatabase::empty_file();
     fill(&from).await;
     let last = next_change(&from).await;
     let there = moved(&from, &server).await;
@@ -252,7 +254,8 @@ async fn the_tables_are_those_of_the_files() {
 // Shows (Import and transfer).
 #[tokio::test]
 async fn a_target_with_data_is_refused_and_kept() {
-    let (from, to) = (TestDatabase::empty_file(), TestDatabase::empty_file());
+    let from = TestDatabase::empty_file();
+    let to = TestDatabase::empty_file();
     fill(&from).await;
     made(&to).await;
     let database = connected(&to, true).await;
@@ -282,7 +285,8 @@ async fn a_target_with_data_is_refused_and_kept() {
 // Shows (Import and transfer): A source in use and a target with data are refused, and nothing is changed.
 #[tokio::test]
 async fn a_source_that_programs_use_is_refused_unless_forced() {
-    let (from, to) = (TestDatabase::empty_file(), TestDatabase::empty_file());
+    let from = TestDatabase::empty_file();
+    let to = TestDatabase::empty_file();
     made(&from).await;
     let in_use = async || match transfer(from.url(), to.url(), false, NOW, |_| {}).await {
         Err(TransferError::InUse(why)) => why,
@@ -320,7 +324,8 @@ async fn a_source_that_programs_use_is_refused_unless_forced() {
 #[cfg(have_postgres)]
 #[tokio::test]
 async fn a_server_to_which_programs_are_connected_is_refused() {
-    let (from, to) = (TestDatabase::empty_server(), TestDatabase::empty_file());
+    let from = TestDatabase::empty_server();
+    let to = TestDatabase::empty_file();
     let store = Store::open(from.url(), true).await.unwrap();
     UsageStore::open(from.url(), true).await.unwrap().close().await;
     let refused = transfer(from.url(), to.url(), false, NOW, |_| {}).await.unwrap_err();

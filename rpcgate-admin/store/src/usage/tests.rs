@@ -723,7 +723,8 @@ async fn a_segment_that_returns_after_any_time_is_billed_once() {
     let used = "SELECT coalesce(sum(requests), 0) FROM rollups";
     let summed = "SELECT coalesce(sum(requests), 0) FROM sums";
     fixture.store.ship(&shipment).await.unwrap();
-    let (all, half) = (fixture.number(charged).await, fixture.number(charged).await / 2);
+    let all = fixture.number(charged).await;
+    let half = fixture.number(charged).await / 2;
     assert!(half > 0);
     // Retention of events, and then of the ledger up to and after each of the two hours.
     for (events, ledger, units, requests, marks) in [
@@ -817,7 +818,8 @@ async fn rows_of_a_tenant_beyond_the_hourly_limit_lose_their_method_but_no_count
         join(&mut shipment.folded.rollups);
         shipment
     };
-    let (first, second) = (flood(&mut fixture, 0..9_000), flood(&mut fixture, 9_000..12_000));
+    let first = flood(&mut fixture, 0..9_000);
+    let second = flood(&mut fixture, 9_000..12_000);
     fixture.store.ship(&first).await.unwrap();
     fixture.store.ship(&second).await.unwrap();
     let counts = async |fixture: &Fixture| {

@@ -111,7 +111,8 @@ impl Chain {
         if version < self.first_version(self.oldest()) {
             return Err(Fault::pruned("version_pruned", &format!("Ledger version({version})")));
         }
-        let (mut low, mut high) = (self.oldest(), self.head + 1);
+        let mut low = self.oldest();
+        let mut high = self.head + 1;
         while low + 1 < high {
             let middle = low + (high - low) / 2;
             if self.first_version(middle) <= version {

@@ -269,7 +269,9 @@ impl Chain {
 
     /// Returns a transaction as it would be shown in the newest block.
     pub(crate) fn shown_simulated(&self, tx: &Tx) -> Json {
-        let (version, height, outcome) = (self.version(), self.head, self.run(tx));
+        let version = self.version();
+        let height = self.head;
+        let outcome = self.run(tx);
         let kind = Kind::Client(std::sync::Arc::new(tx.clone()));
         self.shown(&Entry { version, height, hash: tx.hash, kind, outcome })
     }

@@ -108,7 +108,8 @@ impl State {
         let Some(n) = self.number(address) else {
             return self.accounts.get(address).copied();
         };
-        let (sequence, before) = (self.traffic.sent(n, height), self.traffic.sent(n, self.base));
+        let sequence = self.traffic.sent(n, height);
+        let before = self.traffic.sent(n, self.base);
         let fee = RESIDENT_GAS.0 * RESIDENT_GAS.1;
         let mut balance = 20_000 * APT + self.seed.below("wealth", n, 400_000 * APT);
         balance = balance.saturating_sub(fee * sequence.saturating_sub(before));
@@ -143,8 +144,8 @@ mod tests {
         let state = State::new(Seed::of("aptos", 3), 1_000_000);
         for height in 1_000_000..1_000_100 {
             for (address, _) in &state.residents {
-                let (mut before, after) =
-                    (state.account(address, height - 1).unwrap(), state.account(address, height).unwrap());
+                let mut before = state.account(address, height - 1).unwrap();
+                let after = state.account(address, height).unwrap();
                 for transfer in state.transfers(height) {
                     if transfer.from == *address {
                         assert_eq!(transfer.sequence, before.sequence);

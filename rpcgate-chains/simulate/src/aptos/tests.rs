@@ -160,7 +160,8 @@ fn a_transaction_in_a_block_is_found_by_version_and_by_hash() {
             let page = get(&mut node, &format!("/v1/transactions?start={version}&limit=1"), NOW);
             assert_eq!(page, json!([shown]));
             if kind == "user_transaction" {
-                let (sender, number) = (shown["sender"].as_str().unwrap(), text(&shown["sequence_number"]));
+                let sender = shown["sender"].as_str().unwrap();
+                let number = text(&shown["sequence_number"]);
                 let path = format!("/v1/accounts/{sender}/transactions?start={number}&limit=1");
                 assert_eq!(get(&mut node, &path, NOW), json!([shown]));
             }
@@ -329,7 +330,8 @@ fn functions_are_viewed_by_json_and_by_bytes() {
     let ask = |function: &str, types: Value, arguments: Value| {
         json!({ "function": function, "type_arguments": types, "arguments": arguments }).to_string()
     };
-    let (coin, developer) = (json!([COIN]), json!([DEVELOPER]));
+    let coin = json!([COIN]);
+    let developer = json!([DEVELOPER]);
     for (body, answer) in [
         (ask("0x1::coin::balance", coin.clone(), developer.clone()), json!([START.to_string()])),
         (ask("0x1::coin::decimals", coin.clone(), json!([])), json!([8])),
@@ -385,7 +387,8 @@ fn the_system_account_has_the_coin_and_the_framework_resources() {
 fn missing_objects_are_refused_with_a_code() {
     let mut node = AptosNode::new(7);
     get(&mut node, "/v1", NOW);
-    let (head, newest) = (node.chain.head, node.chain.version());
+    let head = node.chain.head;
+    let newest = node.chain.version();
     let oldest = node.chain.first_version(head - chain::KEPT);
     for (path, status, code) in [
         (format!("/v1/accounts/{}", name(&[7; 32])), 404, "account_not_found"),
@@ -430,7 +433,8 @@ fn the_modules_of_the_system_list_their_functions() {
 #[test]
 fn a_restarted_node_is_the_same() {
     let mut node = AptosNode::new(7);
-    let (mut past, mut now) = (Vec::new(), NOW);
+    let mut past = Vec::new();
+    let mut now = NOW;
     for sequence in [0, 2, 1] {
         post(&mut node, "/v1/transactions", &signed(sequence, [sequence as u8 + 9; 32], 7), now);
         past.extend(node.submitted());

@@ -40,7 +40,9 @@ fn read_type(reader: &mut Reader<'_>, depth: usize) -> Option<String> {
         plain @ 0..=5 => PLAIN.get(plain).copied()?.to_owned(),
         6 => format!("vector<{}>", read_type(reader, depth - 1)?),
         7 => {
-            let (address, module, item) = (reader.array()?, reader.text()?, reader.text()?);
+            let address = reader.array()?;
+            let module = reader.text()?;
+            let item = reader.text()?;
             let inner = reader.list(|reader| read_type(reader, depth - 1))?.join(", ");
             let inner = if inner.is_empty() { inner } else { format!("<{inner}>") };
             format!("{}::{module}::{item}{inner}", name(&address))
@@ -55,7 +57,9 @@ fn read_type(reader: &mut Reader<'_>, depth: usize) -> Option<String> {
 /// Writes a type. Of the compound types it supports only structs without type arguments.
 fn write_type(writer: Writer, text: &str) -> Option<Writer> {
     let mut parts = text.split("::");
-    let (address, module, item) = (read_address(parts.next()?)?, parts.next()?, parts.next()?);
+    let address = read_address(parts.next()?)?;
+    let module = parts.next()?;
+    let item = parts.next()?;
     if parts.next().is_some() || item.contains('<') {
         return None;
     }
@@ -65,7 +69,9 @@ fn write_type(writer: Writer, text: &str) -> Option<Writer> {
 
 impl Call {
     pub(crate) fn read(reader: &mut Reader<'_>) -> Option<Self> {
-        let (address, module, function) = (reader.array()?, reader.text()?, reader.text()?);
+        let address = reader.array()?;
+        let module = reader.text()?;
+        let function = reader.text()?;
         let types = reader.list(|reader| read_type(reader, DEPTH))?;
         let arguments = reader.list(Reader::sized)?;
         Some(Call { address, module, function, types, arguments })
@@ -144,18 +150,23 @@ impl Tx {
     /// Decodes a transaction with an Ed25519 signature.
     pub(crate) fn decode(raw: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(raw);
-        let (sender, sequence) = (reader.array()?, reader.u64()?);
+        let sender = reader.array()?;
+        let sequence = reader.u64()?;
         // Only payloads that call an entry function are read.
         if reader.length()? != 2 {
             return None;
         }
         let call = Call::read(&mut reader)?;
-        let (max_gas, price, expires, chain) = (reader.u64()?, reader.u64()?, reader.u64()?, reader.byte()?);
+        let max_gas = reader.u64()?;
+        let price = reader.u64()?;
+        let expires = reader.u64()?;
+        let chain = reader.byte()?;
         let unsigned = raw.strip_suffix(reader.rest())?.to_vec();
         if reader.length()? != 0 {
             return None;
         }
-        let (key, signature) = (reader.sized()?.try_into().ok()?, reader.sized()?.try_into().ok()?);
+        let key = reader.sized()?.try_into().ok()?;
+        let signature = reader.sized()?.try_into().ok()?;
         let tx = Tx {
             sender,
             sequence,
@@ -180,7 +191,9 @@ impl Tx {
             return None;
         }
         let mut path = payload["function"].as_str()?.split("::");
-        let (address, module, function) = (read_address(path.next()?)?, path.next()?, path.next()?);
+        let address = read_address(path.next()?)?;
+        let module = path.next()?;
+        let function = path.next()?;
         let types = payload["type_arguments"].as_array()?.iter();
         let arguments = payload["arguments"].as_array()?;
         let [to, amount] = arguments.as_slice() else {
@@ -196,7 +209,8 @@ impl Tx {
         call.transfer()?;
         let signature = &tx["signature"];
         let bytes = |text: &serde_json::Value| hex::decode(text.as_str()?.trim_start_matches("0x")).ok();
-        let (key, signed) = (bytes(&signature["public_key"])?, bytes(&signature["signature"])?);
+        let key = bytes(&signature["public_key"])?;
+        let signed = bytes(&signature["signature"])?;
         if signature["type"] != "ed25519_signature" {
             return None;
         }

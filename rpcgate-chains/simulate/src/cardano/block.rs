@@ -100,7 +100,8 @@ impl Chain {
         transactions.extend(self.minting_in_block(height));
         transactions.extend(included.iter().map(Tx::in_block));
         let word = |tag: &str, n: u64| hex::encode(self.seed.bytes::<32>(tag, n));
-        let (slot, pool) = (self.slot(height), self.seed.below("leader", height, 12));
+        let slot = self.slot(height);
+        let pool = self.seed.below("leader", height, 12);
         let size: usize = included.iter().map(|tx| tx.size).sum();
         object! {
             "type": "praos",

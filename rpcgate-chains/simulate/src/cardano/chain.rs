@@ -110,7 +110,8 @@ impl Chain {
 
     /// Returns a resident's only output as of block `head`. The last block with its pair's turn created it.
     fn resident(&self, place: u64, head: u64) -> (Reference, Output) {
-        let (pair, side) = (place / 2, place % 2);
+        let pair = place / 2;
+        let side = place % 2;
         let height = head.saturating_sub((head + PAIRS - pair) % PAIRS);
         let turns = height.cast_signed() - BASE.cast_signed();
         let share = self.seed.below("share", height, 400_000 * ADA);

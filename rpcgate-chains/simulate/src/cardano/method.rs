@@ -64,7 +64,8 @@ impl CardanoNode {
             Value::Array(items) => Ok(Some(items.clone())),
             _ => Err(invalid(&format!("field '{name}' must be a list"))),
         };
-        let (addresses, references) = (list("addresses")?, list("outputReferences")?);
+        let addresses = list("addresses")?;
+        let references = list("outputReferences")?;
         let addresses: Option<Vec<Vec<u8>>> = addresses
             .map(|items| {
                 let read = |item: &Value| {

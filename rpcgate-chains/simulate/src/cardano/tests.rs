@@ -318,7 +318,8 @@ fn a_malformed_transaction_or_request_gets_a_structured_error() {
 #[test]
 fn a_clock_from_before_the_chain_or_long_after_it_is_harmless() {
     for secs in [0, 1_600_000_000, 10_000_000_000] {
-        let (mut node, now) = (CardanoNode::new(7), Time::from_secs(secs));
+        let mut node = CardanoNode::new(7);
+        let now = Time::from_secs(secs);
         result(&mut node, "queryLedgerState/utxo", json!({}), now);
         result(&mut node, "queryLedgerState/rewardsProvenance", json!({}), now);
     }
@@ -353,7 +354,8 @@ fn the_reward_accounts_of_pools_have_rewards_and_others_are_omitted() {
     let node = &mut CardanoNode::new(7);
     let pools = result(node, "queryLedgerState/stakePools", json!({}), NOW);
     let (id, pool) = pools.as_object().and_then(|pools| pools.iter().next()).expect("a pool");
-    let (owner, account) = (&pool["owners"][0], &pool["rewardAccount"]);
+    let owner = &pool["owners"][0];
+    let account = &pool["rewardAccount"];
     for key in [owner, account] {
         let params = json!({ "keys": [key, "00".repeat(28)] });
         let found = result(node, "queryLedgerState/rewardAccountSummaries", params, NOW);

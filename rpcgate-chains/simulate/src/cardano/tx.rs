@@ -110,7 +110,8 @@ impl Tx {
         let whole = Item::read(bytes)?;
         let parts = whole.items().filter(|parts| (3..=4).contains(&parts.len()));
         let parts = parts.ok_or("expected a list of a body, witnesses, validity and auxiliary data")?;
-        let (body, witnesses) = (&parts[0], &parts[1]);
+        let body = &parts[0];
+        let witnesses = &parts[1];
         let part =
             |key: u64, name: &str| body.under(key).ok_or_else(|| format!("missing field {key}: {name}"));
         let mut is_more = false;

@@ -166,7 +166,8 @@ impl Chain {
             return refuse(15, "no signatures supplied".into());
         }
         if in_earnest && content.signatures.len() != signers.len() || content.signers.len() != signers.len() {
-            let (wanted, got) = (signers.len(), content.signatures.len());
+            let wanted = signers.len();
+            let got = content.signatures.len();
             return refuse(4, format!("wrong number of signers; expected {wanted}, got {got}: unauthorized"));
         }
         if content.timeout_height != 0 && self.head >= content.timeout_height {
@@ -358,7 +359,8 @@ impl Chain {
             let coin = |amount| vec![Coin { denom: COIN.into(), amount }];
             let mut signature = self.seed.bytes::<64>("signature", id).to_vec();
             signature[32] &= 0x3f;
-            let (from, to) = (state::name(&transfer.from), state::name(&transfer.to));
+            let from = state::name(&transfer.from);
+            let to = state::name(&transfer.to);
             let tx = Tx::new(Content {
                 sends: vec![Send { from, to, amount: coin(transfer.amount) }],
                 signers: vec![Signer {

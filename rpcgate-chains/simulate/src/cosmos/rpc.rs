@@ -49,7 +49,8 @@ impl<'a> Arguments<'a> {
             Value::Null | Value::Object(_) => {}
             Value::Array(list) if list.len() <= names.len() => {}
             Value::Array(list) => {
-                let (wanted, got) = (names.len(), list.len());
+                let wanted = names.len();
+                let got = list.len();
                 return Err(invalid_params(format!(
                     "error converting json params to arguments: expected {wanted} parameters, got {got}"
                 )));
@@ -115,7 +116,8 @@ impl<'a> Arguments<'a> {
 impl CosmosNode {
     /// Reads the height that a call selects; the newest by default.
     fn height_in(&self, arguments: Arguments<'_>) -> Result<u64, Fault> {
-        let (head, lowest) = (self.chain.head, self.chain.oldest());
+        let head = self.chain.head;
+        let lowest = self.chain.oldest();
         let Some(height) = arguments.number("height")? else { return Ok(head) };
         match u64::try_from(height) {
             Ok(height) if (lowest..=head).contains(&height) => Ok(height),
@@ -167,7 +169,8 @@ impl CosmosNode {
             }
             "blockchain" => {
                 let arguments = take(&["minHeight", "maxHeight"])?;
-                let (head, lowest) = (self.chain.head, self.chain.oldest());
+                let head = self.chain.head;
+                let lowest = self.chain.oldest();
                 let bound = |name, default: u64| {
                     let given = arguments.number(name)?.filter(|height| *height != 0);
                     given.map_or(Ok(default), |height| {

@@ -150,7 +150,8 @@ impl Condition {
 
 impl Chain {
     fn response(&self, entry: &Entry) -> Json {
-        let (tx, outcome) = (&entry.tx, &entry.outcome);
+        let tx = &entry.tx;
+        let outcome = &entry.outcome;
         let data =
             if outcome.code == 0 { hex::encode_upper(responses(&tx.content.sends)) } else { String::new() };
         let mut shown = object! { "@type": "/cosmos.tx.v1beta1.Tx" };
@@ -219,7 +220,8 @@ impl Chain {
         if texts.is_empty() {
             return Err(Fault::argument("query cannot be empty"));
         }
-        let (page, limit) = (number(target, "page")?.max(1), number(target, "limit")?);
+        let page = number(target, "page")?.max(1);
+        let limit = number(target, "limit")?;
         let limit = if limit == 0 { FOUND } else { limit.min(FOUND) };
         let mut found = self.matching(&texts)?;
         if matches!(target.get("order_by"), Some("ORDER_BY_DESC" | "2")) {

@@ -60,7 +60,8 @@ impl Validator {
     }
 
     fn json(self) -> Json {
-        let (seed, n) = (self.seed, self.n);
+        let seed = self.seed;
+        let n = self.n;
         let started = Time::from_secs(1_577_836_800 + seed.below("started", n, 150_000_000));
         let unbonding = self.status() == "BOND_STATUS_UNBONDING";
         let left = Time::from_secs(1_767_225_600 - seed.below("left", n, 1_000_000));

@@ -169,8 +169,11 @@ impl State {
     /// Returns the chain's own transfers in block `height`.
     pub(crate) fn transfers(&self, height: u64) -> Vec<Transfer> {
         let transfer = |GroupPayment { payer, payee, sequence, amount }| {
-            let (from, to) = (self.residents.get(payer as usize)?, self.residents.get(payee as usize)?);
-            let (from, to, key) = (from.address.clone(), to.address.clone(), from.key.clone());
+            let from = self.residents.get(payer as usize)?;
+            let to = self.residents.get(payee as usize)?;
+            let key = from.key.clone();
+            let to = to.address.clone();
+            let from = from.address.clone();
             Some(Transfer { from, to, key, sequence, amount: amount.into() })
         };
         self.traffic.of_block(height).filter_map(transfer).collect()
@@ -179,7 +182,8 @@ impl State {
     fn resident(&self, n: usize, height: u64) -> Option<Account> {
         let resident = self.residents.get(n)?;
         let n = n as u64;
-        let (sequence, before) = (self.traffic.sent(n, height), self.traffic.sent(n, self.base));
+        let sequence = self.traffic.sent(n, height);
+        let before = self.traffic.sent(n, self.base);
         let mut coins = resident.coins.clone();
         let own = coins.entry(COIN.into()).or_default();
         *own = own.saturating_sub(RESIDENT_FEE * u128::from(sequence.saturating_sub(before)));
@@ -284,9 +288,10 @@ mod tests {
         for height in 29_000_000..29_000_100 {
             for n in 0..state.residents.len() {
                 let address = state.residents[n].address.clone();
-                let (before, after) =
-                    (state.resident(n, height - 1).unwrap(), state.resident(n, height).unwrap());
-                let (mut own, mut sequence) = (before.coins[COIN], before.sequence);
+                let before = state.resident(n, height - 1).unwrap();
+                let after = state.resident(n, height).unwrap();
+                let mut own = before.coins[COIN];
+                let mut sequence = before.sequence;
                 for transfer in state.transfers(height) {
                     if transfer.from == address {
                         assert_eq!(transfer.sequence, sequence);

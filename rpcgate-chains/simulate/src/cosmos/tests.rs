@@ -166,10 +166,12 @@ fn a_search_finds_what_an_account_sent_and_got() {
 #[test]
 fn transfers_of_residents_move_their_balances() {
     let node = CosmosNode::new(7);
-    let (mut now, mut seen) = (NOW, 0);
+    let mut now = NOW;
+    let mut seen = 0;
     for _ in 0..8 {
         let next = later(now);
-        let (from, to) = (node.height(now), node.height(next));
+        let from = node.height(now);
+        let to = node.height(next);
         let mut changes = std::collections::BTreeMap::<String, i128>::new();
         for height in from + 1..=to {
             for entry in node.chain.entries(height) {
@@ -366,7 +368,8 @@ fn a_broadcast_without_a_transaction_is_refused() {
 fn lists_come_in_pages() {
     let mut node = CosmosNode::new(7);
     let path = "/cosmos/staking/v1beta1/validators";
-    let (mut names, mut key) = (Vec::new(), String::new());
+    let mut names = Vec::new();
+    let mut key = String::new();
     loop {
         let page = get(&mut node, &format!("{path}?pagination.limit=25&pagination.key={key}"), NOW);
         let validators = page["validators"].as_array().unwrap();
@@ -427,7 +430,8 @@ fn the_supply_is_listed_by_denomination_and_grows() {
     let mut node = CosmosNode::new(7);
     let path = "/cosmos/bank/v1beta1/supply/by_denom?denom=uatom";
     let amount = |value: &Value| value["amount"]["amount"].as_str().unwrap().parse::<u128>().unwrap();
-    let (first, second) = (get(&mut node, path, NOW), get(&mut node, path, later(NOW)));
+    let first = get(&mut node, path, NOW);
+    let second = get(&mut node, path, later(NOW));
     assert!(amount(&first) < amount(&second));
     let osmo = "ibc%2F14F9BC3E44B8A9C1BE1FB08980FAB87034C9905EF17CF2F5008FC085218811CC";
     assert!(amount(&get(&mut node, &format!("/cosmos/bank/v1beta1/supply/by_denom?denom={osmo}"), NOW)) > 0);
@@ -476,7 +480,8 @@ fn the_node_reports_its_status() {
 #[test]
 fn a_restarted_node_is_the_same() {
     let mut node = CosmosNode::new(7);
-    let (mut past, mut now) = (Vec::new(), NOW);
+    let mut past = Vec::new();
+    let mut now = NOW;
     for sequence in 0..3 {
         let to = text(ACCOUNT, &[10 + sequence as u8; 20]);
         broadcast(&mut node, &transfer(&to, atoms(7), sequence, Mode::Direct, |_| ()).raw, now);

@@ -137,7 +137,8 @@ fn any(url: &str, value: impl AsRef<[u8]>) -> Message {
 }
 
 fn read_any(value: Value<'_>) -> Option<(String, &[u8])> {
-    let (mut url, mut bytes) = (String::new(), &[][..]);
+    let mut url = String::new();
+    let mut bytes = &[][..];
     for (field, value) in fields(value.bytes()?)? {
         match field {
             1 => url = value.text()?,
@@ -253,14 +254,17 @@ impl Content {
 
 impl Tx {
     pub(crate) fn new(content: Content) -> Self {
-        let (body, auth) = (content.body(), content.auth());
+        let body = content.body();
+        let auth = content.auth();
         let raw = Message::default().bytes(1, &body).bytes(2, &auth).items(3, &content.signatures).done();
         Tx { hash: sha256(&raw), content, raw, body, auth }
     }
 
     /// Decodes a transaction. An error is the reason why its bytes are invalid.
     pub(crate) fn decode(raw: &[u8]) -> Result<Self, String> {
-        let (mut content, mut body, mut auth) = (Content::default(), Vec::new(), Vec::new());
+        let mut content = Content::default();
+        let mut body = Vec::new();
+        let mut auth = Vec::new();
         for (field, value) in fields(raw).ok_or("unexpected EOF")? {
             let bytes = value.bytes().ok_or("expected 2 wire type, got 0")?.to_vec();
             match field {
@@ -390,7 +394,8 @@ pub(crate) fn from_json(tx: &serde_json::Value) -> Option<Tx> {
         };
         list(value).iter().map(read).collect()
     };
-    let (body, auth) = (pick(tx, "body", "body")?, pick(tx, "auth_info", "authInfo").unwrap_or_default());
+    let body = pick(tx, "body", "body")?;
+    let auth = pick(tx, "auth_info", "authInfo").unwrap_or_default();
     let fee = pick(&auth, "fee", "fee").unwrap_or_default();
     let mut content = Content {
         memo: text(pick(&body, "memo", "memo")),

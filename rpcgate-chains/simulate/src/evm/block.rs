@@ -153,7 +153,8 @@ impl Chain {
 
     pub(crate) fn receipts(&self, height: u64) -> Vec<Json> {
         let entries = self.entries(height);
-        let (mut total, mut first_log) = (0, 0);
+        let mut total = 0;
+        let mut first_log = 0;
         let mut out = Vec::with_capacity(entries.len());
         for (index, entry) in entries.iter().enumerate() {
             total += entry.gas_used;

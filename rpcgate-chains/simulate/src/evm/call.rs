@@ -36,12 +36,14 @@ impl Call {
             let text = member(name).map(|value| value.as_str().unwrap_or(""));
             text.map(bytes).transpose().map_err(|why| invalid(index, why))
         };
-        let (input, old) = (data("input")?, data("data")?);
+        let input = data("input")?;
+        let old = data("data")?;
         if input.is_some() && old.is_some() && input != old {
             let why = "both \"data\" and \"input\" are set and not equal. Please use \"input\" to pass transaction call data";
             return Err(Fault::new(-32000, why));
         }
-        let (price, max) = (amount("gasPrice")?, amount("maxFeePerGas")?);
+        let price = amount("gasPrice")?;
+        let max = amount("maxFeePerGas")?;
         if price.is_some() && max.is_some() {
             return Err(Fault::new(
                 -32000,

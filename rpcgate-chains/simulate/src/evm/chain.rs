@@ -233,7 +233,8 @@ impl Chain {
             return Some((height, self.traffic(height).len() + index));
         }
         let id = self.seed.reveal("transaction", hash)?;
-        let (height, index) = (id >> 8, (id & 0xff) as usize);
+        let height = id >> 8;
+        let index = (id & 0xff) as usize;
         (height <= self.head && index < self.traffic(height).len()).then_some((height, index))
     }
 
@@ -242,7 +243,8 @@ impl Chain {
     pub(crate) fn base_fee(&self, height: u64) -> u128 {
         const STRETCH: u64 = 16;
         let goal = |stretch| u128::from(self.seed.below("fee", stretch, 1_000));
-        let (stretch, at) = (height / STRETCH, u128::from(height % STRETCH));
+        let stretch = height / STRETCH;
+        let at = u128::from(height % STRETCH);
         let whole = u128::from(STRETCH);
         let thousandths = (goal(stretch) * (whole - at) + goal(stretch + 1) * at) / whole;
         self.least_base_fee() + u128::from(self.state.network.base_fee) * thousandths / 2_000

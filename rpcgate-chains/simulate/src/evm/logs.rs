@@ -100,7 +100,8 @@ impl Chain {
                     BlockId::Number(number) => number,
                     id => self.height_of(id).unwrap_or(self.head),
                 };
-                let (first, last) = (height(from), height(to));
+                let first = height(from);
+                let last = height(to);
                 if first > last {
                     return Err(Fault::new(-32602, "invalid block range params"));
                 }

@@ -91,7 +91,8 @@ impl EvmNode {
             }
             "eth_getTransactionCount" => {
                 let params = take(2, 2)?;
-                let (address, id) = (params.address(0)?, params.block(1)?);
+                let address = params.address(0)?;
+                let id = params.block(1)?;
                 let nonce = chain.state.accounts.account(&address, chain.state_at(id)?).nonce;
                 Ok(Json::quantity(if id == BlockId::Pending {
                     chain.state.pool.nonce(&address, nonce)
@@ -107,7 +108,8 @@ impl EvmNode {
             "eth_getStorageAt" => take(3, 3).and_then(|params| self.storage(&params)),
             "eth_getBlockByNumber" => {
                 let params = take(2, 2)?;
-                let (id, full) = (params.block_number(0)?, params.flag(1)?);
+                let id = params.block_number(0)?;
+                let full = params.flag(1)?;
                 if id == BlockId::Pending {
                     return Ok(chain.pending_json(full));
                 }
@@ -115,7 +117,8 @@ impl EvmNode {
             }
             "eth_getBlockByHash" => {
                 let params = take(2, 2)?;
-                let (id, full) = (BlockId::Hash(params.hash(0)?), params.flag(1)?);
+                let id = BlockId::Hash(params.hash(0)?);
+                let full = params.flag(1)?;
                 Ok(chain.height_of(id).map(|height| chain.block_json(height, full)).into())
             }
             "eth_getHeaderByNumber" | "eth_getHeaderByHash" => {
@@ -265,7 +268,8 @@ impl EvmNode {
         let first = newest + 1 - count;
         let fees: Vec<Json> =
             (first..=newest + 1).map(|height| Json::quantity(chain.base_fee(height))).collect();
-        let (mut ratios, mut rewards) = (Vec::new(), Vec::new());
+        let mut ratios = Vec::new();
+        let mut rewards = Vec::new();
         for height in first..=newest {
             let entries = chain.entries(height);
             let used: u64 = entries.iter().map(|entry| entry.gas_used).sum();
@@ -366,7 +370,8 @@ impl EvmNode {
                     Value::Number(n) => n.as_u64().ok_or_else(|| invalid(index, "not a block number")),
                     _ => params.number(index),
                 };
-                let (first, last) = (bound(0)?, bound(1)?);
+                let first = bound(0)?;
+                let last = bound(1)?;
                 if first > last || last > chain.head {
                     return Err(Fault::new(-32000, "invalid start and end block"));
                 }

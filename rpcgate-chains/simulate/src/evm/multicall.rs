@@ -79,7 +79,8 @@ fn output(chain: &Chain, height: u64, call: &Inner<'_>) -> Result<Vec<u8>, Rever
 /// a flag that allows failure if `words` is 3, and the offset of the input.
 fn calls(arguments: &[u8], index: usize, words: usize) -> Option<Vec<Inner<'_>>> {
     let list = arguments.get(word(arguments, index)?..)?;
-    let (count, rows) = (word(list, 0)?, list.get(32..)?);
+    let count = word(list, 0)?;
+    let rows = list.get(32..)?;
     // The offset of each call takes a word.
     if count > rows.len() / 32 {
         return None;

@@ -133,7 +133,9 @@ pub(crate) const fn address(hex: &str) -> Address {
             _ => c - b'a' + 10,
         }
     }
-    let (text, mut out, mut index) = (hex.as_bytes(), [0; 20], 0);
+    let text = hex.as_bytes();
+    let mut out = [0; 20];
+    let mut index = 0;
     while index < 20 {
         out[index] = digit(text[2 * index]) << 4 | digit(text[2 * index + 1]);
         index += 1;

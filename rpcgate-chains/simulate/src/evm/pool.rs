@@ -58,7 +58,8 @@ impl Pool {
             .iter()
             .filter(|(t, sender)| *sender == from && t.nonce < tx.nonce)
             .fold(0, |sum, (t, _)| t.cost().saturating_add(sum));
-        let (cost, left) = (tx.cost(), account.balance.saturating_sub(spent));
+        let cost = tx.cost();
+        let left = account.balance.saturating_sub(spent);
         if cost > left {
             let over = cost - left;
             return refuse(format!(
@@ -113,7 +114,8 @@ impl Pool {
         let number = *self.waiting.iter().find(|(_, waiting)| fits(waiting))?.0;
         let taken = self.waiting.remove(&number)?;
         // Transactions of the sender that can never run any more leave too.
-        let (from, nonce) = (taken.1, taken.0.nonce);
+        let from = taken.1;
+        let nonce = taken.0.nonce;
         self.waiting.retain(|_, (tx, sender)| *sender != from || tx.nonce > nonce);
         Some(taken)
     }

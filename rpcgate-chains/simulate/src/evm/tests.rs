@@ -66,8 +66,11 @@ fn every_method_answers_in_a_real_nodes_shape_on_every_chain() {
         let now = with_transactions(node, chain);
         let (_, hash) = signed(chain, "token");
         let receipt = result(node, "eth_getTransactionReceipt", json!([hash]), now);
-        let (height, block) = (&receipt["blockNumber"], &receipt["blockHash"]);
-        let (token, sender, payee) = (&receipt["to"], SENDER, PAYEE);
+        let height = &receipt["blockNumber"];
+        let block = &receipt["blockHash"];
+        let token = &receipt["to"];
+        let sender = SENDER;
+        let payee = PAYEE;
         let hash_of = |name| signed(chain, name).1;
         let span = json!({ "fromBlock": height, "toBlock": height, "address": token });
         let rows = [
@@ -129,8 +132,8 @@ fn every_method_answers_in_a_real_nodes_shape_on_every_chain() {
         for ours in receipts.as_array().expect("a list") {
             assert_shape(chain, &recorded(GOLDEN, "eth_getTransactionReceipt/logs"), ours, SPARE);
         }
-        let (one, other) =
-            (result(node, "eth_chainId", json!([]), now), result(node, "net_version", json!([]), now));
+        let one = result(node, "eth_chainId", json!([]), now);
+        let other = result(node, "net_version", json!([]), now);
         assert_eq!((number(&one), other), (id.into(), json!(id.to_string())));
     }
 }
@@ -178,7 +181,8 @@ fn blocks_are_linked_by_hash_number_and_time() {
             let at = |node: &mut EvmNode, n: u64| {
                 result(node, "eth_getBlockByNumber", json!([format!("{n:#x}"), true]), NOW)
             };
-            let (parent, block) = (at(node, height - 1), at(node, height));
+            let parent = at(node, height - 1);
+            let block = at(node, height);
             assert_eq!(parent["hash"], block["parentHash"]);
             assert!(number(&block["timestamp"]) > number(&parent["timestamp"]));
             assert_eq!(result(node, "eth_getBlockByHash", json!([block["hash"], true]), NOW), block);
@@ -193,12 +197,14 @@ fn blocks_are_linked_by_hash_number_and_time() {
 
 #[test]
 fn a_restart_is_not_a_reorganisation() {
-    let (mut first, mut second, mut other) =
-        (node("eth"), node("eth"), EvmNode::new("eth", 43).expect("eth"));
+    let mut first = node("eth");
+    let mut second = node("eth");
+    let mut other = EvmNode::new("eth", 43).expect("eth");
     let (raw, _) = signed("eth", "dynamic");
     result(&mut first, "eth_sendRawTransaction", json!([raw]), NOW);
     let ask = |node: &mut EvmNode| result(node, "eth_getBlockByNumber", json!(["latest", false]), later(30));
-    let (one, two) = (ask(&mut first), ask(&mut second));
+    let one = ask(&mut first);
+    let two = ask(&mut second);
     assert_eq!(one["hash"], two["hash"]);
     assert_ne!(one["hash"], ask(&mut other)["hash"]);
 }
@@ -207,7 +213,8 @@ fn a_restart_is_not_a_reorganisation() {
 fn a_replay_gives_the_same_chain_regardless_of_reads_in_between() {
     let names = ["dynamic", "token", "legacy", "gap"];
     for (chain, _) in CHAINS {
-        let (watched, blind) = (&mut node(chain), &mut node(chain));
+        let watched = &mut node(chain);
+        let blind = &mut node(chain);
         let mut past = Vec::new();
         for (index, name) in names.into_iter().enumerate() {
             let now = later(7 * index as u64);
@@ -276,7 +283,8 @@ fn a_transaction_that_is_too_cheap_now_enters_the_same_block_regardless_of_reads
         }
     };
     let base_fee = u64::try_from(price).expect("a price") * 13 / 10;
-    let (watched, blind) = (&mut leak(base_fee), &mut leak(base_fee));
+    let watched = &mut leak(base_fee);
+    let blind = &mut leak(base_fee);
     for node in [&mut *watched, &mut *blind] {
         assert_eq!(result(node, "eth_sendRawTransaction", json!([raw]), NOW), json!(hash));
     }
@@ -445,7 +453,8 @@ fn no_byte_of_a_transaction_can_change_unnoticed() {
 #[test]
 fn a_dearer_transaction_replaces_one_that_waits() {
     let node = &mut node("eth");
-    let (old, new) = (signed("eth", "dynamic"), signed("eth", "replace"));
+    let old = signed("eth", "dynamic");
+    let new = signed("eth", "replace");
     result(node, "eth_sendRawTransaction", json!([old.0]), NOW);
     result(node, "eth_sendRawTransaction", json!([new.0]), NOW);
     assert_eq!(result(node, "eth_getTransactionByHash", json!([old.1]), later(10)), Value::Null);

@@ -159,18 +159,22 @@ pub(crate) fn call(
             view(number(state.allowance(address(input, 0)?, address(input, 1)?)).to_vec())
         }
         [0xa9, 0x05, 0x9c, 0xbb] => {
-            let (to, amount) = (address(input, 0)?, amount(input, 1)?);
+            let to = address(input, 0)?;
+            let amount = amount(input, 1)?;
             if held(&caller) < amount {
                 return Err(short);
             }
             done(Effect::Transfer { from: caller, to, amount, spender: None })
         }
         [0x09, 0x5e, 0xa7, 0xb3] => {
-            let (spender, amount) = (address(input, 0)?, amount(input, 1)?);
+            let spender = address(input, 0)?;
+            let amount = amount(input, 1)?;
             done(Effect::Approval { owner: caller, spender, amount })
         }
         [0x23, 0xb8, 0x72, 0xdd] => {
-            let (from, to, amount) = (address(input, 0)?, address(input, 1)?, amount(input, 2)?);
+            let from = address(input, 0)?;
+            let to = address(input, 1)?;
+            let amount = amount(input, 2)?;
             if state.allowance(from, caller) < amount {
                 return Err(Revert(Some("ERC20: transfer amount exceeds allowance")));
             }

@@ -132,7 +132,8 @@ impl Tx {
         let access_list = if kind == 0 { Vec::new() } else { access_list(buf)? };
         let mut body = fields[..fields.len() - buf.len()].to_vec();
         let v = u64::decode(buf)?;
-        let (r, s) = (word(buf)?, word(buf)?);
+        let r = word(buf)?;
+        let s = word(buf)?;
         if !buf.is_empty() {
             return Err(alloy_rlp::Error::UnexpectedLength);
         }
@@ -145,7 +146,8 @@ impl Tx {
         let mut signed = if kind == 0 { Vec::new() } else { vec![kind] };
         Header { list: true, payload_length: body.len() }.encode(&mut signed);
         signed.extend(body);
-        let (hash, size) = (keccak(raw), raw.len());
+        let hash = keccak(raw);
+        let size = raw.len();
         let tx = Tx {
             kind,
             chain_id,

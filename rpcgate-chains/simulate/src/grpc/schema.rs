@@ -55,14 +55,15 @@ impl Schema {
         let mut compiler = protox::Compiler::with_file_resolver(Files(files));
         compiler.include_imports(true).open_files(files.iter().map(|(path, _)| path))?;
         let pool = compiler.descriptor_pool();
-        let (mut methods, mut services) = (HashMap::new(), Vec::new());
+        let mut methods = HashMap::new();
+        let mut services = Vec::new();
         for service in pool.services() {
             services.push(service.full_name().to_owned());
             for method in service.methods() {
-                let (name, path) =
-                    (method.name().to_owned(), format!("/{}/{}", service.full_name(), method.name()));
-                let (input, output) =
-                    (method.input().full_name().to_owned(), method.output().full_name().to_owned());
+                let name = method.name().to_owned();
+                let path = format!("/{}/{}", service.full_name(), method.name());
+                let input = method.input().full_name().to_owned();
+                let output = method.output().full_name().to_owned();
                 methods.insert(path, GrpcMethod { name, input, output });
             }
         }

@@ -132,7 +132,9 @@ impl GroupTraffic {
 
     /// Returns the position of a resident in the round; `None` for one that never pays.
     fn position(&self, n: u64) -> Option<u64> {
-        let (group, pair, role) = (n / 4, n % 4 / 2, n % 2);
+        let group = n / 4;
+        let pair = n % 4 / 2;
+        let role = n % 2;
         (pair < self.pairs(group)).then_some(2 * group + role)
     }
 
@@ -183,7 +185,9 @@ mod tests {
     #[test]
     fn the_balance_of_a_resident_is_the_sum_of_its_turns() {
         let traffic = ResidentTraffic::new(Seed::of("xrp", 5), 3, 4, 100, 1_000);
-        let (mut gains, mut sent, mut last) = ([0i64; 6], [0u64; 6], [None; 6]);
+        let mut gains = [0i64; 6];
+        let mut sent = [0u64; 6];
+        let mut last = [None; 6];
         assert_eq!(traffic.of_block(99).count(), 0);
         for height in 100..140 {
             for (index, payment) in traffic.of_block(height).enumerate() {
@@ -209,8 +213,8 @@ mod tests {
     #[test]
     fn the_payments_of_groups_cancel_out_and_are_counted() {
         let traffic = GroupTraffic::new(Seed::of("aptos", 5), 1_000, |group| group % 3);
-        let (mut gains, mut sent) =
-            ([0i64; GroupTraffic::RESIDENTS as usize], [0u64; GroupTraffic::RESIDENTS as usize]);
+        let mut gains = [0i64; GroupTraffic::RESIDENTS as usize];
+        let mut sent = [0u64; GroupTraffic::RESIDENTS as usize];
         let start = 640;
         for height in start..start + 100 {
             let payments: Vec<_> = traffic.of_block(height).collect();

@@ -126,7 +126,8 @@ impl Chain {
     /// Returns the height and shard of an existing chunk.
     pub(crate) fn find_chunk(&self, hash: &Hash) -> Option<(u64, u64)> {
         let id = self.seed.reveal("chunk", hash)?;
-        let (height, shard) = (id / 16, id % 16);
+        let height = id / 16;
+        let shard = id % 16;
         (height <= self.head && shard < SHARDS).then_some((height, shard))
     }
 

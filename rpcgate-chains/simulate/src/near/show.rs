@@ -224,7 +224,8 @@ impl Chain {
             (u128::from(staked + more) * NEAR).to_string()
         };
         let epoch = start / EPOCH_LENGTH;
-        let (mut current, mut next) = (Vec::new(), Vec::new());
+        let mut current = Vec::new();
+        let mut next = Vec::new();
         for (n, (name, staked)) in (0..).zip(VALIDATORS) {
             let due = passed / VALIDATORS.len() as u64;
             current.push(object! {
@@ -259,7 +260,8 @@ impl Chain {
     }
 
     pub(crate) fn status(&self, uptime: u64) -> Json {
-        let (head, oldest) = (self.head, self.oldest());
+        let head = self.head;
+        let oldest = self.oldest();
         let time = |height| utc::nanos(self.time(height), self.fraction(height));
         let validators: Vec<Json> =
             VALIDATORS.iter().map(|(name, _)| object! { "account_id": *name, "is_slashed": false }).collect();

@@ -141,11 +141,13 @@ impl State {
             REGISTRAR => {
                 let key = Key(sha256(&[REGISTRAR.as_bytes()]).to_vec());
                 let keys = BTreeMap::from([(key, (0, Permission::Full))]);
-                let (code, code_length) = (Some(sha256(&[CODE])), CODE.len() as u64);
+                let code = Some(sha256(&[CODE]));
+                let code_length = CODE.len() as u64;
                 Some(Account { amount: 15_000 * NEAR, code, code_length, keys, ..Account::default() })
             }
             TOKEN | WRAPPED => {
-                let (code, code_length) = (Some(sha256(&[CODE])), CODE.len() as u64);
+                let code = Some(sha256(&[CODE]));
+                let code_length = CODE.len() as u64;
                 Some(Account { amount: 5_000 * NEAR, code, code_length, ..Account::default() })
             }
             _ => None,

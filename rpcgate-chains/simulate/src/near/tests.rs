@@ -325,7 +325,8 @@ fn tokens(node: &mut NearNode, account: &str, height: u64) -> u128 {
 fn two_residents_pay_each_other_tokens() {
     let node = &mut NearNode::new(11);
     let top = node.height(NOW) - 2;
-    let (mut seen, mut sums) = (0, Vec::new());
+    let mut seen = 0;
+    let mut sums = Vec::new();
     for height in top - 40..=top {
         for shard in 0..9 {
             let chunk = result(node, "chunk", json!({ "block_id": height, "shard_id": shard }), NOW);
@@ -360,7 +361,8 @@ fn two_residents_pay_each_other_tokens() {
 fn the_token_moves() {
     let node = &mut NearNode::new(5);
     let block = head(node, NOW)["hash"].clone();
-    let (contract, payee) = ("usdt.tether-token.near", "test.near");
+    let contract = "usdt.tether-token.near";
+    let payee = "test.near";
     assert_eq!(look(node, "ft_metadata", json!({}), NOW)["decimals"], 6);
     assert_eq!(look(node, "ft_balance_of", json!({ "account_id": payee }), NOW), "1000000000000");
     let (receiver, _) = node.chain.state.resident(3);
@@ -500,7 +502,8 @@ fn validators_belong_to_an_epoch() {
 
 #[test]
 fn a_node_that_replays_its_submissions_is_the_same() {
-    let (mut first, mut past) = (NearNode::new(9), Vec::new());
+    let mut first = NearNode::new(9);
+    let mut past = Vec::new();
     let block = head(&mut first, NOW)["hash"].clone();
     let mut hashes = Vec::new();
     for nonce in 1..5 {

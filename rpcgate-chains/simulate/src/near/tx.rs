@@ -130,7 +130,8 @@ impl Reader<'_> {
             3 => Action::Transfer(self.u128()?),
             4 => Action::Stake(self.u128()?, self.key()?),
             5 => {
-                let (key, nonce) = (self.key()?, self.u64()?);
+                let key = self.key()?;
+                let nonce = self.u64()?;
                 let permission = match self.byte()? {
                     0 => {
                         let allowance = match self.byte()? {
@@ -160,8 +161,11 @@ impl Tx {
     /// Decodes exactly one signed transaction; `None` for any other bytes.
     pub(crate) fn decode(raw: &[u8]) -> Option<Tx> {
         let mut reader = Reader::new(raw);
-        let (signer, key) = (reader.account()?, reader.key()?);
-        let (nonce, receiver, block) = (reader.u64()?, reader.account()?, reader.array()?);
+        let signer = reader.account()?;
+        let key = reader.key()?;
+        let nonce = reader.u64()?;
+        let receiver = reader.account()?;
+        let block = reader.array()?;
         let count = reader.borsh_count()?;
         let actions = (0..count).map(|_| reader.action()).collect::<Option<Vec<_>>>()?;
         let body = raw.get(..raw.len() - reader.rest().len())?;

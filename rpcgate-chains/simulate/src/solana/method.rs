@@ -131,11 +131,13 @@ impl Chain {
                 self.time(slot).secs().into()
             }
             "getBalance" => {
-                let (key, slot) = (key(parameter(params, 0))?, slot(1)?);
+                let key = key(parameter(params, 0))?;
+                let slot = slot(1)?;
                 with_context(slot, self.lamports(&key, slot).into())
             }
             "getAccountInfo" => {
-                let (key, slot) = (key(parameter(params, 0))?, slot(1)?);
+                let key = key(parameter(params, 0))?;
+                let slot = slot(1)?;
                 let encoding = Encoding::read(parameter(params, 1))?;
                 with_context(slot, self.account(&key, slot, encoding).into())
             }

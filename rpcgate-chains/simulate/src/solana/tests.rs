@@ -56,15 +56,17 @@ fn a_transfer_is_pushed_by_its_logs_its_accounts_and_its_signature() {
     let program = result(&mut client, "programSubscribe", json!([SYSTEM, processed]));
     let pushed = client.wait();
     let of = |method: &str| pushed.iter().filter(|one| one["method"] == method).cloned().collect::<Vec<_>>();
-    let (first, changed) = (&of("logsNotification")[0], &of("programNotification")[0]);
-    let (first, changed) =
-        (told(first, "logsNotification", &logs), told(changed, "programNotification", &program));
+    let first = &of("logsNotification")[0];
+    let changed = &of("programNotification")[0];
+    let first = told(first, "logsNotification", &logs);
+    let changed = told(changed, "programNotification", &program);
     let signature = first["value"]["signature"].clone();
     assert_eq!(
         (&first["value"]["err"], first["value"]["logs"].as_array().map(Vec::len)),
         (&Value::Null, Some(2))
     );
-    let (key, account) = (&changed["value"]["pubkey"], &changed["value"]["account"]);
+    let key = &changed["value"]["pubkey"];
+    let account = &changed["value"]["account"];
     let shown = result(&mut client, "getAccountInfo", json!([key, processed]));
     assert_eq!(&shown["value"], account);
     assert_eq!(result(&mut client, "getBalance", json!([key, processed]))["value"], account["lamports"]);
@@ -174,7 +176,8 @@ fn finalized_blocks_have_transactions_whose_balances_add_up() {
     let transactions = block["transactions"].as_array().expect("transactions");
     for (tx, signature) in transactions.iter().zip(signatures["signatures"].as_array().expect("signatures")) {
         assert_eq!(tx["transaction"]["signatures"][0], *signature);
-        let (meta, keys) = (&tx["meta"], &tx["transaction"]["message"]["accountKeys"]);
+        let meta = &tx["meta"];
+        let keys = &tx["transaction"]["message"]["accountKeys"];
         let sum = |name: &str| -> u64 {
             let rows = meta[name].as_array().expect("balances");
             assert_eq!(rows.len(), keys.as_array().expect("keys").len());

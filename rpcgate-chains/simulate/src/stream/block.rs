@@ -74,7 +74,8 @@ impl<N: BlockStream> StreamNode for N {
         session.open.iter_mut().for_each(|open| open.push_early(chain, out));
         while out.len() < PUSHES {
             let behind = session.open.iter_mut().filter_map(|open| {
-                let (newest, sent) = (chain.head - open.lag(), *open.sent());
+                let newest = chain.head - open.lag();
+                let sent = *open.sent();
                 (sent < newest).then_some((sent, newest, open))
             });
             let Some((sent, newest, open)) = behind.min_by_key(|(sent, ..)| *sent) else { break };

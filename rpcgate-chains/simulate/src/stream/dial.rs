@@ -78,7 +78,9 @@ impl StreamDial {
         reason = "an endless row of decisions is no iterator over a thing"
     )]
     pub fn next(&mut self) -> StreamFate {
-        let (fate, kind, spread) = (self.stream.unit(), self.stream.unit(), self.stream.unit());
+        let fate = self.stream.unit();
+        let kind = self.stream.unit();
+        let spread = self.stream.unit();
         let chosen = (kind * self.disturbances.len() as f64) as usize;
         let disturbance = self.disturbances.get(chosen).copied().filter(|_| fate < self.rate);
         let (least, most) = self.after;

@@ -239,7 +239,8 @@ impl Chain {
         let (traded, gas_id): (Id, Id) = (self.seed.bytes("coin", pair), self.seed.bytes("gas", payer));
         let ((before, last), (after, _)) = (self.traded_coin(pair, round), self.traded_coin(pair, round + 1));
         let ((paid, paid_last), (left, _)) = (self.gas_coin(payer, round), self.gas_coin(payer, round + 1));
-        let (from, to) = (self.resident(payer), self.resident(payee));
+        let from = self.resident(payer);
+        let to = self.resident(payee);
         let recorded = (pair == RECORDING_PAIR).then(|| Recorded {
             package: self.recorder(),
             coin: traded,

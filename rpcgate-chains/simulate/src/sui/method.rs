@@ -189,7 +189,8 @@ impl SuiNode {
         };
         let limit = params.get(1, "limit").as_u64().unwrap_or(MOST as u64).clamp(1, MOST as u64);
         let descending = params.get(2, "descending_order").as_bool().unwrap_or(false);
-        let (low, high) = (chain.oldest(), chain.head);
+        let low = chain.oldest();
+        let high = chain.head;
         let numbers: Vec<u64> = if descending {
             let top = cursor.map_or(high, |cursor| cursor.saturating_sub(1).min(high));
             (low..=top).rev().take(limit as usize).collect()
@@ -262,7 +263,8 @@ impl SuiNode {
             );
         }
         let first = usize::from(one) + 1;
-        let (cursor, limit) = (params.get(first, "cursor"), params.get(first + 1, "limit"));
+        let cursor = params.get(first, "cursor");
+        let limit = params.get(first + 1, "limit");
         let (ids, cursor, more) = self.page(&owner, cursor, limit)?;
         let show = |id: &Id| {
             let (coin, last) = self.chain.coin(id)?;

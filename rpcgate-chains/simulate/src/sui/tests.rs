@@ -435,7 +435,9 @@ fn errors_have_their_codes() {
 
 #[test]
 fn a_node_that_replays_its_submissions_is_the_same() {
-    let (mut first, mut past, mut digests) = (SuiNode::new(9), Vec::new(), Vec::new());
+    let mut first = SuiNode::new(9);
+    let mut past = Vec::new();
+    let mut digests = Vec::new();
     for n in 0..4 {
         let now = later(n * 400);
         let gas = coin(&mut first, 0, now);

@@ -103,7 +103,8 @@ impl Reader<'_> {
             }
             (1, Some(1)) => {
                 self.byte()?;
-                let (id, version) = (self.array()?, self.u64()?);
+                let id = self.array()?;
+                let version = self.u64()?;
                 Input::Shared { id, version, mutable: self.flag()? }
             }
             (1, Some(2)) => {
@@ -143,7 +144,8 @@ impl Reader<'_> {
             6 => Some(format!("vector<{}>", self.type_tag(depth + 1)?)),
             7 => {
                 let package: Id = self.array()?;
-                let (module, name) = (self.text()?, self.text()?);
+                let module = self.text()?;
+                let name = self.text()?;
                 let inner = self.list(|reader| reader.type_tag(depth + 1))?;
                 let digits = hex::encode(package);
                 let digits = digits.trim_start_matches('0');
@@ -207,9 +209,12 @@ impl Tx {
         if raw.len() > LONGEST || reader.byte()? != 0 {
             return None;
         }
-        let (program, sender) = (reader.program()?, reader.array()?);
-        let (payment, owner) = (reader.list(Reader::reference)?, reader.array()?);
-        let (price, budget) = (reader.u64()?, reader.u64()?);
+        let program = reader.program()?;
+        let sender = reader.array()?;
+        let payment = reader.list(Reader::reference)?;
+        let owner = reader.array()?;
+        let price = reader.u64()?;
+        let budget = reader.u64()?;
         let expires = if reader.flag()? { Some(reader.u64()?) } else { None };
         reader.rest().is_empty().then_some(Tx { program, sender, payment, owner, price, budget, expires })
     }
@@ -275,7 +280,8 @@ pub(crate) fn digest(raw: &[u8]) -> Id {
 
 /// Splits a submission into transaction and signatures, as a node stores them: each after its length.
 pub(crate) fn unpack(kept: &[u8]) -> Option<Vec<Vec<u8>>> {
-    let (mut rest, mut out) = (kept, Vec::new());
+    let mut rest = kept;
+    let mut out = Vec::new();
     while !rest.is_empty() {
         let (length, more) = rest.split_first_chunk::<4>()?;
         let (part, more) = more.split_at_checked(u32::from_le_bytes(*length) as usize)?;
@@ -435,7 +441,8 @@ mod tests {
 
     #[test]
     fn written_values_are_read_back() {
-        let (object, coin) = (([1; 32], 5, [2; 32]), ([3; 32], 6, [4; 32]));
+        let object = ([1; 32], 5, [2; 32]);
+        let coin = ([3; 32], 6, [4; 32]);
         let transfer = Command::Transfer(vec![Argument::Input(0)], Argument::Input(1));
         let call = Command::MoveCall {
             package: [5; 32],

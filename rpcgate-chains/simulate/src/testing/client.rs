@@ -27,7 +27,8 @@ impl Client {
 
     /// Sends a text and returns the node's answers.
     pub(crate) fn say(&mut self, text: &str) -> Vec<Value> {
-        let (id, now) = (self.id, self.now);
+        let id = self.id;
+        let now = self.now;
         read(self.node.streams().expect("streams").receive(id, text.as_bytes(), now))
     }
 
@@ -44,7 +45,8 @@ impl Client {
     #[track_caller]
     pub(crate) fn wait(&mut self) -> Vec<Value> {
         for _ in 0..100 {
-            let (id, now) = (self.id, self.now);
+            let id = self.id;
+            let now = self.now;
             let streams = self.node.streams().expect("streams");
             self.now = streams.next_push(id, now).expect("something will be pushed");
             let pushed = streams.push(id, self.now);
@@ -57,7 +59,8 @@ impl Client {
 
     /// Reports whether the client has any subscription.
     pub(crate) fn is_waiting(&mut self) -> bool {
-        let (id, now) = (self.id, self.now);
+        let id = self.id;
+        let now = self.now;
         self.node.streams().expect("streams").next_push(id, now).is_some()
     }
 }

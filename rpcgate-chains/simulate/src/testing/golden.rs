@@ -66,7 +66,8 @@ pub(crate) fn same_shape(real: &Value, ours: &Value, spare: &[&str]) -> Result<(
                     side.keys().filter(|name| !other.contains_key(*name) && !spare.contains(&name.as_str()));
                 only.cloned().collect::<Vec<_>>()
             };
-            let (missing, extra) = (names(real, ours), names(ours, real));
+            let missing = names(real, ours);
+            let extra = names(ours, real);
             if !missing.is_empty() || !extra.is_empty() {
                 return Err(format!(": missing {missing:?}, extra {extra:?}"));
             }

@@ -104,7 +104,9 @@ impl Cell {
             return Err("invalid magic");
         }
         let flags = reader.number(1)?;
-        let (has_index, has_check, width) = (flags & 0x80 != 0, flags & 0x40 != 0, flags & 7);
+        let has_index = flags & 0x80 != 0;
+        let has_check = flags & 0x40 != 0;
+        let width = flags & 7;
         let offset = reader.number(1)?;
         if !(1..=4).contains(&width) || !(1..=8).contains(&offset) {
             return Err("invalid header");
@@ -116,7 +118,9 @@ impl Cell {
             }
             reader.bytes = body;
         }
-        let (total, roots, _) = (reader.number(width)?, reader.number(width)?, reader.number(width)?);
+        let total = reader.number(width)?;
+        let roots = reader.number(width)?;
+        let _ = reader.number(width)?;
         reader.number(offset)?;
         if roots == 0 || total < roots {
             return Err("no roots");
@@ -128,8 +132,10 @@ impl Cell {
         }
         let mut raw = Vec::new();
         for index in 0..total {
-            let (first, second) = (reader.number(1)?, reader.number(1)?);
-            let (refs, length) = (first & 7, second.div_ceil(2));
+            let first = reader.number(1)?;
+            let second = reader.number(1)?;
+            let refs = first & 7;
+            let length = second.div_ceil(2);
             if first & !7 != 0 || refs > 4 {
                 return Err("exotic cells are not read");
             }
@@ -347,7 +353,9 @@ fn write_label(label: u64, length: u32, most: u32) -> Builder {
     let size = 32 - most.leading_zeros();
     let ones = (1u64 << length) - 1;
     let is_same = label == 0 || label == ones;
-    let (short, long, same) = (2 + 2 * length, 2 + size + length, 3 + size);
+    let short = 2 + 2 * length;
+    let long = 2 + size + length;
+    let same = 3 + size;
     if is_same && length > 0 && same < short.min(long) {
         Builder::default().number(0b11, 2).bit(label != 0).number(u64::from(length), size)
     } else if short <= long {

@@ -150,11 +150,13 @@ impl Chain {
 
     /// Returns the chain's own two transactions in block `height`: one of a pair pays the other.
     fn own(&self, height: u64) -> [Step; 2] {
-        let (pair, turn) = (height % PAIRS, height / PAIRS);
+        let pair = height % PAIRS;
+        let turn = height / PAIRS;
         let side = turn & 1;
         let payer = self.state.residents[(2 * pair + side) as usize].address;
         let payee = self.state.residents[(2 * pair + 1 - side) as usize].address;
-        let (lt, utime) = (Chain::lt(height) + 1, self.secs(height));
+        let lt = Chain::lt(height) + 1;
+        let utime = self.secs(height);
         let order = Builder::default()
             .bytes(&self.seed.bytes::<32>("r", height))
             .bytes(&self.seed.bytes::<32>("s", height));
@@ -250,7 +252,8 @@ impl Chain {
             origin = Some(10_000 * TON);
         } else if let Some(place) = self.state.residents.iter().position(|wallet| wallet.address == *account)
         {
-            let (pair, side) = (place as u64 / 2, place as i64 % 2);
+            let pair = place as u64 / 2;
+            let side = place as i64 % 2;
             let turn = Chain::turn(pair, self.head);
             let count = turn.cast_signed() + 1 - (BASE / PAIRS).cast_signed();
             let paying = (count + 1 - side).div_euclid(2);

@@ -59,7 +59,8 @@ impl Message {
         } else {
             to.number(0b01, 2).reference(body.clone()).done()
         };
-        let (source, is_outside) = (Some(source), false);
+        let source = Some(source);
+        let is_outside = false;
         Message { source, destination, is_outside, value, fwd_fee, created_lt, cell, body }
     }
 
@@ -99,7 +100,8 @@ impl Message {
         slice.coins().ok_or(BROKEN)?;
         let body = body_of(&mut slice).ok_or(BROKEN)?;
         let cell = cell.clone();
-        let (source, is_outside) = (None, false);
+        let source = None;
+        let is_outside = false;
         Ok(Message { source, destination, is_outside, value: 0, fwd_fee: 0, created_lt: 0, cell, body })
     }
 
@@ -107,7 +109,8 @@ impl Message {
     pub(super) fn nothing(destination: Address) -> Self {
         let cell = Arc::new(Cell::default());
         let body = cell.clone();
-        let (source, is_outside) = (None, false);
+        let source = None;
+        let is_outside = false;
         Message { source, destination, is_outside, value: 0, fwd_fee: 0, created_lt: 0, cell, body }
     }
 
@@ -203,7 +206,9 @@ impl Order {
         let mut slice = body.slice();
         let signature = slice.bytes(64)?;
         let hash = Builder::default().rest(slice.clone()).done().hash;
-        let (wallet_id, valid_until, seqno) = (slice.number(32)?, slice.number(32)?, slice.number(32)?);
+        let wallet_id = slice.number(32)?;
+        let valid_until = slice.number(32)?;
+        let seqno = slice.number(32)?;
         // Plugins are not supported.
         if slice.number(8)? != 0 {
             return None;
@@ -222,7 +227,9 @@ impl Payment {
         if slice.bit()? {
             return None;
         }
-        let (_, bounce, _) = (slice.bit()?, slice.bit()?, slice.bit()?);
+        let _ = slice.bit()?;
+        let bounce = slice.bit()?;
+        let _ = slice.bit()?;
         Address::load(&mut slice)?;
         let destination = Address::load(&mut slice)??;
         let value = slice.coins()?;

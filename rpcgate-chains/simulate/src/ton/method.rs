@@ -136,7 +136,8 @@ impl TonNode {
 
     /// Returns the chain and height of the block that the request selects by number, logical time or Unix time.
     fn find_block(&self, params: &Params) -> Result<(i64, u64), Failure> {
-        let (workchain, shard) = (params.number("workchain")?, params.number("shard")?);
+        let workchain = params.number("workchain")?;
+        let shard = params.number("shard")?;
         if !matches!(workchain, -1 | 0) || shard != WHOLE {
             return Err(server("shard not found in masterchain"));
         }
@@ -232,7 +233,8 @@ impl TonNode {
             return Err(params.wrong("limit", what));
         }
         let to_lt = params.maybe_number("to_lt")?.unwrap_or(0).max(0).cast_unsigned();
-        let (lt, hash) = (params.maybe_number("lt")?, params.get("hash").and_then(Value::as_str));
+        let lt = params.maybe_number("lt")?;
+        let hash = params.get("hash").and_then(Value::as_str);
         let lt = lt.map(|lt| lt.max(0).cast_unsigned());
         let (lt, hash) = match (lt, hash) {
             (Some(lt), Some(hash)) => (Some(lt), Some(wanted_hash(hash)?)),

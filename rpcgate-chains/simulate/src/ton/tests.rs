@@ -367,7 +367,8 @@ fn a_node_that_replays_submissions_agrees_with_the_original() {
 #[test]
 fn a_clock_from_before_the_chain_or_long_after_it_is_harmless() {
     for secs in [0, 1_600_000_000, 10_000_000_000] {
-        let (mut node, now) = (TonNode::new(7), Time::from_secs(secs));
+        let mut node = TonNode::new(7);
+        let now = Time::from_secs(secs);
         result(&mut node, "getMasterchainInfo", json!({}), now);
         let who = node.chain.block(0)[0].account.friendly();
         result(&mut node, "getAddressInformation", json!({ "address": who }), now);

@@ -245,7 +245,8 @@ impl Chain {
             return (height <= self.head).then(|| (height, entry.clone()));
         }
         let place = self.seed.reveal("transaction", id)?;
-        let (height, index) = (place >> 8, place & 0xff);
+        let height = place >> 8;
+        let index = place & 0xff;
         let is_there = height <= self.head && index < self.traffic(height);
         is_there.then(|| (height, self.resident_entry(height, index)))
     }
@@ -309,9 +310,11 @@ impl Chain {
 
     /// Returns the change of a resident's balance within the running cycle, in sun and tokens.
     fn swing(&self, address: &Address) -> (i64, i64) {
-        let (start, place) = (self.head - self.head % CYCLE, self.head % CYCLE);
+        let start = self.head - self.head % CYCLE;
+        let place = self.head % CYCLE;
         let open = if place < CYCLE / 2 { place + 1 } else { CYCLE - 1 - place };
-        let (mut sun, mut tokens) = (0, 0);
+        let mut sun = 0;
+        let mut tokens = 0;
         for height in start..start + open {
             for index in 0..self.traffic(height) {
                 let (from, to, amount, is_token) = self.payment(height, index);

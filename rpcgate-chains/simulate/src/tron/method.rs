@@ -107,7 +107,8 @@ impl Chain {
 impl TronNode {
     /// Runs a method; an error is the content of the member `Error`.
     pub(super) fn call(&mut self, method: &str, params: &Params, now: Time) -> Result<Json, String> {
-        let (chain, visible) = (&self.chain, params.visible);
+        let chain = &self.chain;
+        let visible = params.visible;
         let moment = chain.moment(now).millis();
         let known = |number: i64| u64::try_from(number).ok().filter(|height| *height <= chain.head);
         let nothing = || object! {};
@@ -134,7 +135,8 @@ impl TronNode {
                 height.map_or_else(nothing, |height| chain.block(height, true, visible))
             }
             "getblockbylimitnext" => {
-                let (start, end) = (params.number("startNum")?, params.number("endNum")?);
+                let start = params.number("startNum")?;
+                let end = params.number("endNum")?;
                 if start < 0 || end <= start || end - start > BLOCKS {
                     return Ok(nothing());
                 }
@@ -246,7 +248,8 @@ impl TronNode {
         let tx = Tx::read(&bytes).map_err(|why| {
             format!("class com.google.protobuf.InvalidProtocolBufferException : {}", why.message())
         })?;
-        let (txid, mut shown) = (hex::encode(tx.id), String::new());
+        let txid = hex::encode(tx.id);
+        let mut shown = String::new();
         tx.json(None, true).write(&mut shown);
         let taken = self.chain.submit(tx, now);
         let is_taken = taken.is_ok();

@@ -67,7 +67,8 @@ impl Chain {
             return Err(POOR);
         };
         let account = self.account(&owner).ok_or(POOR)?;
-        let (height, millis) = (self.head + 1, moment.millis());
+        let height = self.head + 1;
+        let millis = moment.millis();
         let size = net(&tx);
         let mut receipt = Receipt {
             outcome: Outcome::Success,

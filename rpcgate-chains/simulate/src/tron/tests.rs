@@ -278,7 +278,8 @@ fn tokens_move_by_a_call_of_their_contract() {
     for (params, outcome, secs) in
         [(send(100, 1), "OUT_OF_ENERGY", 3), (send(100_000_000, 1 << 50), "REVERT", 6)]
     {
-        let (now, then) = (later(secs), later(secs + 3));
+        let now = later(secs);
+        let then = later(secs + 3);
         let mut tx = call(&mut node, "triggersmartcontract", params, now)["transaction"].clone();
         sign(&mut tx, 1);
         assert_eq!(call(&mut node, "broadcasttransaction", tx.clone(), now)["result"], true);
@@ -407,7 +408,8 @@ fn a_clock_that_steps_back_does_not_shorten_the_chain() {
 #[test]
 fn a_clock_from_before_the_chain_or_long_after_it_is_harmless() {
     for secs in [0, 1_600_000_000, 10_000_000_000] {
-        let (mut node, now) = (TronNode::new(7), Time::from_secs(secs));
+        let mut node = TronNode::new(7);
+        let now = Time::from_secs(secs);
         call(&mut node, "getnowblock", json!({}), now);
         call(&mut node, "getnodeinfo", json!({}), now);
         call(&mut node, "listwitnesses", json!({}), now);

@@ -65,7 +65,8 @@ impl Contract {
     }
 
     fn read(bytes: &[u8]) -> Result<Self, Broken> {
-        let (mut kind, mut value) = (0, &[][..]);
+        let mut kind = 0;
+        let mut value = &[][..];
         for (number, field) in fields(bytes)? {
             match number {
                 1 => kind = field.number(),
@@ -219,7 +220,8 @@ impl Tx {
 
     /// Decodes the bytes of a transaction.
     pub(super) fn read(bytes: &[u8]) -> Result<Self, Broken> {
-        let (mut raw, mut signatures) = (Vec::new(), Vec::new());
+        let mut raw = Vec::new();
+        let mut signatures = Vec::new();
         for (number, field) in fields(bytes)? {
             match number {
                 1 => raw = field.bytes().to_vec(),

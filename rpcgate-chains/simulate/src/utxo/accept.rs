@@ -44,7 +44,8 @@ impl Chain {
         let Some(tx) = Tx::decode(kind, raw).filter(|tx| !tx.is_coinbase()) else {
             return;
         };
-        let (txid, bytes) = (tx.txid(kind), raw.len());
+        let txid = tx.txid(kind);
+        let bytes = raw.len();
         if self.state.pool.find(&txid).is_none()
             && self.place(&txid).is_none()
             && self.submissions.has_space(bytes)

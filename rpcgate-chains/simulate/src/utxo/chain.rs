@@ -92,7 +92,9 @@ impl LedgerState for UtxoState {
 impl Chain {
     pub(crate) fn of_coin(coin: &'static Coin, seed: u64) -> Self {
         let seed = Seed::of(coin.name, seed);
-        let (pool, runs, spent) = (Pool::default(), HashMap::new(), HashSet::new());
+        let pool = Pool::default();
+        let runs = HashMap::new();
+        let spent = HashSet::new();
         Ledger::new(seed, BlockRules::of(coin.base), UtxoState { coin, pool, runs, uses: 0, spent })
     }
 
@@ -257,7 +259,8 @@ impl Chain {
 
     /// Returns a payment from the coinbase of block `made`.
     fn traffic(&self, height: u64, made: u64) -> Tx {
-        let (kind, seed) = (self.state.coin.kind, self.seed);
+        let kind = self.state.coin.kind;
+        let seed = self.seed;
         let funds = self.transactions(made)[0].txid(kind);
         let hash = seed.bytes("payee", height);
         let payee = match seed.below("form", height, 3) {
@@ -310,7 +313,8 @@ impl Chain {
             to_key_hash(&DEVELOPER)
         };
         let mut outputs = vec![Output::new(kind, self.state.coin.reward, payee)];
-        let (mut version, mut tail) = (2, Vec::new());
+        let mut version = 2;
+        let mut tail = Vec::new();
         if kind.segwit() {
             let reserved = [0; 32];
             let hashes = [[0; 32]].into_iter().chain(others.iter().map(|tx| tx.hash(kind))).collect();

@@ -114,7 +114,8 @@ impl UtxoNode {
         let given = args.list.get(index).is_some_and(|value| !value.is_null());
         let mode = if given { args.text(index)? } else { "json" };
         let filter = if args.list.len() > index + 1 { args.text(index + 1)? } else { "" };
-        let (seed, head) = (self.chain.seed, self.chain.head);
+        let seed = self.chain.seed;
+        let head = self.chain.head;
         let mut list = Vec::new();
         for n in 0..MASTERNODES {
             let paid = head - (head + MASTERNODES - n) % MASTERNODES.min(head + 1);
@@ -151,7 +152,8 @@ impl UtxoNode {
     fn governance_object(&self, n: u64, now: Time) -> Json {
         let seed = self.chain.seed;
         let kind = if n + 1 == OBJECTS { 2u32 } else { 1 };
-        let (first, last) = (now.secs() / 86_400 * 86_400, now.secs() / 86_400 * 86_400 + 2_592_000);
+        let first = now.secs() / 86_400 * 86_400;
+        let last = now.secs() / 86_400 * 86_400 + 2_592_000;
         let text = format!(
             "{{\"end_epoch\":{last},\"name\":\"proposal-{n}\",\"payment_address\":\"{}\",\"payment_amount\":{},\"start_epoch\":{first},\"type\":{kind},\"url\":\"https://example.org/{n}\"}}",
             self.payee(n + 3_000),

@@ -55,7 +55,8 @@ impl UtxoNode {
     }
 
     fn blockchain_info(&mut self) -> Json {
-        let (kind, head) = (self.chain.state.coin.kind, self.chain.head);
+        let kind = self.chain.state.coin.kind;
+        let head = self.chain.head;
         let chain = &mut self.chain;
         let mut out = object! {
             "chain": chain.state.coin.chain,
@@ -168,7 +169,8 @@ impl UtxoNode {
     }
 
     fn mempool_info(&self) -> Json {
-        let (chain, kind) = (&self.chain, self.chain.state.coin.kind);
+        let chain = &self.chain;
+        let kind = self.chain.state.coin.kind;
         let size = chain.state.pool.iter().count();
         let bytes: usize = chain.state.pool.iter().map(|waiting| chain.size(&waiting.tx)).sum();
         let least = Json::amount(chain.state.coin.fees.0);
@@ -195,7 +197,8 @@ impl UtxoNode {
     }
 
     fn mining_info(&self) -> Json {
-        let (chain, kind) = (&self.chain, self.chain.state.coin.kind);
+        let chain = &self.chain;
+        let kind = self.chain.state.coin.kind;
         let mut out = object! { "blocks": chain.head };
         match kind {
             Kind::Btc | Kind::Ltc | Kind::Liquid => {

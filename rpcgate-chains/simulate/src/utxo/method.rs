@@ -111,16 +111,19 @@ impl UtxoNode {
     }
 
     fn entry(&self, txid: &Hash) -> Option<Json> {
-        let (chain, kind) = (&self.chain, self.chain.state.coin.kind);
+        let chain = &self.chain;
+        let kind = self.chain.state.coin.kind;
         let waiting = chain.state.pool.find(txid)?;
-        let (tx, fee) = (&waiting.tx, waiting.fee);
+        let tx = &waiting.tx;
+        let fee = waiting.fee;
         let amount = Json::amount(fee);
         let parents =
             chain.state.pool.iter().filter(|other| tx.inputs.iter().any(|input| input.txid == other.txid));
         let children =
             chain.state.pool.iter().filter(|other| other.tx.inputs.iter().any(|input| input.txid == *txid));
         let names = |list: Vec<&Waiting>| list.iter().map(|waiting| shown(&waiting.txid)).collect::<Vec<_>>();
-        let (parents, children) = (names(parents.collect()), names(children.collect()));
+        let parents = names(parents.collect());
+        let children = names(children.collect());
         let size = chain.size(tx);
         let mut out = object! {
             "fees": object! { "base": amount.clone(), "modified": amount.clone(), "ancestor": amount.clone(), "descendant": amount.clone() },
@@ -180,7 +183,8 @@ impl UtxoNode {
         let Some(waiting) = self.chain.state.pool.find(&txid) else {
             return Err(Fault::new(-5, "Transaction not in mempool"));
         };
-        let (mut open, mut found) = (vec![waiting], Vec::<Hash>::new());
+        let mut open = vec![waiting];
+        let mut found = Vec::<Hash>::new();
         while let Some(waiting) = open.pop() {
             for other in self.chain.state.pool.iter() {
                 let (child, parent) = if up { (waiting, other) } else { (other, waiting) };

@@ -74,7 +74,8 @@ impl Form {
             Form::KeyHash(hash) => Some(base58(coin.prefixes.0, hash)),
             Form::ScriptHash(hash) => Some(base58(coin.prefixes.1, hash)),
             Form::Witness(version, program) => {
-                let (hrp, version) = (Hrp::parse(coin.hrp).ok()?, Fe32::try_from(*version).ok()?);
+                let hrp = Hrp::parse(coin.hrp).ok()?;
+                let version = Fe32::try_from(*version).ok()?;
                 segwit::encode(hrp, version, program).ok()
             }
             Form::Data | Form::Fee | Form::Other => None,
@@ -141,7 +142,8 @@ fn cash_checksum(prefix: &str, payload: impl Iterator<Item = u8>) -> u64 {
 
 fn cash_address(prefix: &str, kind: u8, hash: &[u8; 20]) -> String {
     let mut digits = Vec::new();
-    let (mut held, mut bits) = (0u32, 0);
+    let mut held = 0u32;
+    let mut bits = 0;
     for byte in [kind].iter().chain(hash) {
         held = held << 8 | u32::from(*byte);
         bits += 8;
@@ -169,7 +171,9 @@ fn from_cash_address(prefix: &str, text: &str) -> Option<(u8, [u8; 20])> {
     if digits.len() != 42 || cash_checksum(prefix, digits.iter().copied()) != 0 {
         return None;
     }
-    let (mut held, mut bits, mut bytes) = (0u32, 0, Vec::new());
+    let mut held = 0u32;
+    let mut bits = 0;
+    let mut bytes = Vec::new();
     for digit in &digits[..34] {
         held = held << 5 | u32::from(*digit);
         bits += 5;
@@ -286,7 +290,9 @@ pub(crate) fn described(descriptor: &str) -> String {
             .enumerate()
             .fold(sum, |sum, (bit, g)| if top >> bit & 1 == 1 { sum ^ g } else { sum })
     };
-    let (mut sum, mut group, mut held) = (1, 0, 0);
+    let mut sum = 1;
+    let mut group = 0;
+    let mut held = 0;
     for c in descriptor.chars() {
         let place = INPUT.find(c).unwrap_or(0) as u64;
         sum = step(sum, place & 31);

@@ -17,7 +17,8 @@ pub(crate) struct Detail {
 
 /// Returns the difficulty of a block, as a multiple of the easiest Bitcoin block.
 pub(crate) fn difficulty(bits: u32) -> f64 {
-    let (exponent, mantissa) = ((bits >> 24) as i32, f64::from(bits & 0x00ff_ffff));
+    let exponent = (bits >> 24) as i32;
+    let mantissa = f64::from(bits & 0x00ff_ffff);
     65_535.0 / mantissa * 256f64.powi(29 - exponent)
 }
 
@@ -206,7 +207,8 @@ impl Chain {
             "mediantime": self.median_time(block.height),
         };
         if kind == Kind::Liquid {
-            let (challenge, solution) = (self.challenge(), self.solution(block.height));
+            let challenge = self.challenge();
+            let solution = self.solution(block.height);
             out.put("signblock_witness_asm", asm(&solution, false));
             out.put("signblock_witness_hex", hex::encode(&solution));
             out.put("signblock_challenge", hex::encode(&challenge));

@@ -153,10 +153,8 @@ fn litecoin_answers_in_litecoinds_shape() {
 fn a_real_transaction_decodes_as_litecoind_decodes_it() {
     let rows: Vec<Value> = serde_json::from_str(GOLDEN).expect("a fixture");
     let row = rows.iter().find(|row| row["name"] == "decoderawtransaction").expect("a row");
-    let (real, ours) = (
-        &row["response"]["result"],
-        result(&mut node("ltc"), "decoderawtransaction", row["request"]["params"].clone(), NOW),
-    );
+    let real = &row["response"]["result"];
+    let ours = result(&mut node("ltc"), "decoderawtransaction", row["request"]["params"].clone(), NOW);
     // Only the addresses differ between the networks.
     for member in ["txid", "hash", "version", "size", "vsize", "weight", "locktime", "vin"] {
         assert_eq!(ours[member], real[member], "{member}");
@@ -271,7 +269,9 @@ fn blocks_are_linked_both_ways_and_confirmed_by_their_depth() {
                 let hash = result(node, "getblockhash", json!([n]), NOW);
                 result(node, "getblockheader", json!([hash]), NOW)
             };
-            let (before, block, after) = (at(node, height - 1), at(node, height), at(node, height + 1));
+            let before = at(node, height - 1);
+            let block = at(node, height);
+            let after = at(node, height + 1);
             assert_eq!(
                 (&block["previousblockhash"], &block["nextblockhash"]),
                 (&before["hash"], &after["hash"])
@@ -307,7 +307,8 @@ fn a_restart_is_not_a_reorganisation() {
 #[test]
 fn a_replay_gives_the_same_blocks_regardless_of_reads_in_between() {
     for chain in CHAINS {
-        let (watched, blind) = (&mut node(chain), &mut node(chain));
+        let watched = &mut node(chain);
+        let blind = &mut node(chain);
         let mut past = Vec::new();
         let mut sent: Vec<_> = (0..5).map(|skip| good(watched, chain, skip)).collect();
         let ids: Vec<_> = sent.iter().map(|(_, txid)| txid.clone()).collect();
@@ -472,7 +473,8 @@ fn broadcasts_are_refused_with_the_daemons_messages() {
 fn a_chain_of_payments_enters_a_block_in_its_order() {
     let node = &mut node("btc");
     let (_, source) = funds(node, "btc", 0);
-    let (a, b) = (reward("btc") - 20_000, reward("btc") - 40_000);
+    let a = reward("btc") - 20_000;
+    let b = reward("btc") - 40_000;
     let first = payment("btc", &source, reward("btc"), a);
     let second = payment("btc", &shown(&first.txid(Kind::Btc)), a, b);
     let ids = [&first, &second]

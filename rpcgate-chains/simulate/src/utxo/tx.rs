@@ -258,7 +258,8 @@ impl Input {
     }
 
     fn read(kind: Kind, reader: &mut Reader<'_>) -> Option<Self> {
-        let (txid, vout) = (reader.array()?, reader.u32()?);
+        let txid = reader.array()?;
+        let vout = reader.u32()?;
         let mut input = Input::new(txid, vout, reader.counted()?);
         input.sequence = reader.u32()?;
         if kind == Kind::Liquid && vout != u32::MAX && vout & (1 << 31) != 0 {

@@ -20,7 +20,9 @@ fn text(key: &[u8; 32]) -> String {
     let mut bytes = vec![PUBLIC_KEY];
     bytes.extend_from_slice(key);
     bytes.extend_from_slice(&checksum(&bytes).to_le_bytes());
-    let (mut out, mut held, mut bits) = (String::new(), 0u32, 0);
+    let mut out = String::new();
+    let mut held = 0u32;
+    let mut bits = 0;
     for byte in bytes {
         held = held << 8 | u32::from(byte);
         bits += 8;

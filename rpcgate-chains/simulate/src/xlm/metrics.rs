@@ -22,7 +22,8 @@ enum Kind {
 fn all() -> impl Iterator<Item = (&'static str, Kind)> {
     include_str!("metrics.txt").lines().filter_map(|line| {
         let mut words = line.split(' ');
-        let (name, kind) = (words.next()?, words.next()?);
+        let name = words.next()?;
+        let kind = words.next()?;
         let event = if matches!(kind, "meter" | "timer") { words.next()? } else { "" };
         let mut number = || words.next()?.parse().ok();
         let kind = match kind {

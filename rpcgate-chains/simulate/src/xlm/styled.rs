@@ -13,7 +13,8 @@ fn plain(value: &Json) -> String {
 }
 
 fn write(value: &Json, level: usize, out: &mut String) {
-    let (inner, outer) = ("   ".repeat(level + 1), "   ".repeat(level));
+    let inner = "   ".repeat(level + 1);
+    let outer = "   ".repeat(level);
     match value {
         Json::Object(members) if !members.is_empty() => {
             let mut members: Vec<_> = members.iter().collect();

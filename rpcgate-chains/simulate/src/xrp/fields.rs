@@ -53,7 +53,8 @@ static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
     let field = |line: &'static str| {
         let mut parts = line.split(' ');
         let mut code = || parts.next()?.parse::<u8>().ok();
-        let (kind, code) = (code()?, code()?);
+        let kind = code()?;
+        let code = code()?;
         Some(Field { kind: KINDS.into_iter().find(|known| *known as u8 == kind)?, code, name: parts.next()? })
     };
     include_str!("fields.txt").lines().filter_map(field).collect()

@@ -115,7 +115,8 @@ impl Chain {
         let keys: Vec<[u8; 33]> = (0..traffic.residents()).map(key).collect();
         let settings = SettingsTraffic::new(seed, key(traffic.residents()), FIRST);
         let residents = keys.iter().zip(0..).map(|(key, n)| (account_of(key), n)).collect();
-        let (changes, burned) = (History::default(), BlockHistory::default());
+        let changes = History::default();
+        let burned = BlockHistory::default();
         let rules = BlockRules { base: BASE, slot_ms: 4_000, jitter_ms: 900, first: FIRST, kept: KEPT };
         Ledger::new(seed, rules, Accounts { traffic, residents, keys, settings, changes, burned })
     }
@@ -248,7 +249,8 @@ impl Chain {
 
     fn resident_entry(&self, payment: Payment) -> Entry {
         let (index, place) = self.state.traffic.position(payment.number);
-        let (from, to) = (self.resident(payment.payer), self.resident(payment.payee));
+        let from = self.resident(payment.payer);
+        let to = self.resident(payment.payee);
         let root = |n, account: &Account, passed| {
             Chain::joined(Some(self.resident_root(n, passed)), self.change(account, index - 1))
         };
@@ -279,7 +281,8 @@ impl Chain {
     }
 
     fn settings_entry(&self, index: u64) -> Option<Entry> {
-        let (account, place) = (self.state.settings.account, self.state.traffic.of_block(index).count());
+        let account = self.state.settings.account;
+        let place = self.state.traffic.of_block(index).count();
         let before = self.root(&account, index - 1);
         let sequence = before.map_or(0, |root| root.sequence);
         let (tx, hash) = self.state.settings.transaction(index, sequence, TRAFFIC_FEE)?;
@@ -298,7 +301,8 @@ impl Chain {
         let kind =
             tx.number("TransactionType").and_then(type_name).ok_or(Malformed("Invalid transaction type"))?;
         let account = tx.account("Account").ok_or(missing)?;
-        let (fee, sequence) = (tx.drops("Fee").ok_or(missing)?, tx.number("Sequence").ok_or(missing)?);
+        let fee = tx.drops("Fee").ok_or(missing)?;
+        let sequence = tx.number("Sequence").ok_or(missing)?;
         let key = tx.bytes("SigningPubKey").ok_or(missing)?.to_vec();
         if !is_signed(&tx, &key) {
             return Err(Malformed("fails local checks: Invalid signature."));

@@ -262,10 +262,8 @@ impl XrpNode {
             binary: flag(params, "binary", context)?,
         };
         if !["ledger", "ledger_hash", "ledger_index"].iter().any(|name| params.contains_key(*name)) {
-            let (closed, open) = (
-                chain.ledger(View::Closed(chain.head), show),
-                chain.ledger(View::Open(chain.head + 1), show),
-            );
+            let closed = chain.ledger(View::Closed(chain.head), show);
+            let open = chain.ledger(View::Open(chain.head + 1), show);
             return Ok(object! {
                 "closed": object! { "ledger": closed }, "open": object! { "ledger": open },
             });
@@ -327,7 +325,8 @@ impl XrpNode {
             words: None,
             more: vec![("error_exception", why.0.into())],
         })?;
-        let (engine, open) = (submitted.engine, self.chain.head + 1);
+        let engine = submitted.engine;
+        let open = self.chain.head + 1;
         let account = submitted.tx.account("Account").unwrap_or(GENESIS);
         let next = self.chain.root(&account, open).map_or(0, |root| root.sequence);
         let mut tx = submitted.tx.json();

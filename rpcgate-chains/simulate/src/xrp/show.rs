@@ -264,7 +264,8 @@ impl Chain {
             "uptime": uptime,
             "validation_quorum": 28u64,
         };
-        let (hash, seq) = (upper(&self.hash(self.head)), self.head);
+        let hash = upper(&self.hash(self.head));
+        let seq = self.head;
         if human {
             out.put("hostid", "GULF");
             out.put(

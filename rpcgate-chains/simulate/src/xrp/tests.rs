@@ -150,7 +150,8 @@ fn a_residents_balance_moves_with_its_transactions() {
             let params = json!({ "account": whom, "ledger_index": index });
             result(node, "account_info", params, NOW)["account_data"].clone()
         };
-        let (before, after) = (account(head - 1, &tx["Account"]), account(head, &tx["Account"]));
+        let before = account(head - 1, &tx["Account"]);
+        let after = account(head, &tx["Account"]);
         assert_eq!(number(&before["Sequence"]), number(&tx["Sequence"]));
         assert_eq!(number(&after["Sequence"]), number(&tx["Sequence"]) + 1);
         let spent = number(&tx["Amount"]) + number(&tx["Fee"]);
@@ -207,7 +208,8 @@ fn a_payment_of_a_real_client_is_validated_with_the_next_ledger() {
         let params = json!({ "account": account, "ledger_index": "validated", "api_version": 2 });
         result(node, "account_info", params, now)["account_data"].clone()
     };
-    let (payer, payee) = (info(node, GENESIS), info(node, PAYEE));
+    let payer = info(node, GENESIS);
+    let payee = info(node, PAYEE);
     assert_eq!((&payer["Balance"], &payer["Sequence"]), (&json!("999973999968"), &json!(4)));
     assert_eq!((&payee["Balance"], &payee["Sequence"]), (&json!("26000000"), &json!(head + 1)));
     let second = result(node, "tx", json!({ "transaction": signed("pay2").1, "api_version": 2 }), now);
@@ -335,7 +337,8 @@ fn ledgers_older_than_the_range_are_gone_and_the_range_moves() {
 
 #[test]
 fn a_node_that_replays_its_submissions_is_the_same() {
-    let (mut first, mut past) = (XrpNode::new(8), Vec::new());
+    let mut first = XrpNode::new(8);
+    let mut past = Vec::new();
     for (name, at) in [("pay", 0), ("pay2", 3), ("set", 60), ("iou", 61)] {
         submit(&mut first, name, later(at));
         past.extend(first.submitted());

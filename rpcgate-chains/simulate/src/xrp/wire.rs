@@ -207,7 +207,8 @@ fn width(kind: Kind) -> Option<usize> {
 }
 
 fn write_head(field: Field, out: &mut Vec<u8>) {
-    let (kind, code) = (field.kind as u8, field.code);
+    let kind = field.kind as u8;
+    let code = field.code;
     match (kind < 16, code < 16) {
         (true, true) => out.push(kind << 4 | code),
         (true, false) => out.extend([kind << 4, code]),
@@ -242,7 +243,8 @@ fn byte(bytes: &mut &[u8]) -> Result<u8, Malformed> {
 
 fn read_head(bytes: &mut &[u8]) -> Result<(u8, u8), Malformed> {
     let first = byte(bytes)?;
-    let (mut kind, mut code) = (first >> 4, first & 15);
+    let mut kind = first >> 4;
+    let mut code = first & 15;
     if kind == 0 {
         kind = byte(bytes)?;
         if kind < 16 {
@@ -377,7 +379,8 @@ fn value_json(field: Field, value: &Value) -> Json {
 }
 
 fn currency(bytes: &[u8]) -> String {
-    let (zeros, code) = ([&bytes[..12], &bytes[15..]].concat(), &bytes[12..15]);
+    let zeros = [&bytes[..12], &bytes[15..]].concat();
+    let code = &bytes[12..15];
     if zeros.iter().any(|byte| *byte != 0) {
         return upper(bytes);
     }
@@ -403,7 +406,8 @@ fn amount_json(bytes: &[u8]) -> Json {
 
 /// Returns a 54-bit mantissa with its exponent, as the ledger's servers show it.
 fn decimal(raw: u64) -> String {
-    let (mantissa, exponent) = (raw & ((1 << 54) - 1), (raw >> 54 & 0xff) as i64 - 97);
+    let mantissa = raw & ((1 << 54) - 1);
+    let exponent = (raw >> 54 & 0xff) as i64 - 97;
     if mantissa == 0 {
         return "0".into();
     }
@@ -419,7 +423,9 @@ fn decimal(raw: u64) -> String {
 }
 
 fn paths_json(bytes: &[u8]) -> Json {
-    let (mut paths, mut path, mut at) = (Vec::new(), Vec::new(), 0);
+    let mut paths = Vec::new();
+    let mut path = Vec::new();
+    let mut at = 0;
     while let Some(step) = bytes.get(at).copied() {
         at += 1;
         if step == 0 || step == 0xff {

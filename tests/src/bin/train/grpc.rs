@@ -49,7 +49,8 @@ pub(crate) fn send(addr: SocketAddr, calls: usize) -> Done<()> {
                 number += 2;
             }
             stream.get_mut().write_all(&out)?;
-            let (mut answers, mut ends) = (0, 0);
+            let mut answers = 0;
+            let mut ends = 0;
             while ends < count {
                 let Frame { kind, flags, payload, .. } = read(&mut stream)?;
                 let out = stream.get_mut();

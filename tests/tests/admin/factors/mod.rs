@@ -133,7 +133,9 @@ async fn a_log_in_asks_for_the_app_and_each_code_works_once_even_in_parallel() {
         }
         let mut tries = JoinSet::new();
         for number in 0..16 {
-            let (client, token, text) = (service.anonymous(), tokens[number % 4].clone(), text.clone());
+            let client = service.anonymous();
+            let token = tokens[number % 4].clone();
+            let text = text.clone();
             tries.spawn(async move {
                 let form = json!({ "mfa_token": token, factor: text });
                 post(&client, "/auth/mfa/verify", &form).await.status
@@ -159,7 +161,8 @@ async fn five_wrong_codes_lock_the_factors_and_a_reset_by_mail_does_not_skip_the
     let (service, clock) = service(Setup::new()).await;
     let ada = service.owner(ADA).await;
     let (app, recovery) = enrolled(&ada, &clock).await;
-    let (first, second) = (begun(&service, ADA, PASSWORD).await, begun(&service, ADA, PASSWORD).await);
+    let first = begun(&service, ADA, PASSWORD).await;
+    let second = begun(&service, ADA, PASSWORD).await;
     for _ in 0..5 {
         let wrong = verify(&service, &first, "code", &app.wrong(clock.now())).await;
         assert_eq!(wrong.status, 401, "{wrong:?}");
@@ -202,7 +205,8 @@ async fn five_wrong_codes_lock_the_factors_and_a_reset_by_mail_does_not_skip_the
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_passkey_registers_logs_in_alone_or_after_the_password_and_a_copy_is_refused() {
     let (service, clock) = service(Setup::new()).await;
-    let (ada, mut browser) = (service.owner(ADA).await, Browser::default());
+    let ada = service.owner(ADA).await;
+    let mut browser = Browser::default();
     let started = done(&ada, "/auth/passkeys/register/start", &json!({ "current_password": PASSWORD })).await;
     let credential = browser.make(&started["options"]).await;
     let form = json!({ "ceremony": started["ceremony"], "credential": credential, "name": "Telephone" });

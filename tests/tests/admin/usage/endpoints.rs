@@ -47,7 +47,8 @@ async fn sums_charts_and_metrics_of_projects_equal_the_callers_own_counts() {
     let seed = TestSeed::new();
     let town = lived(&seed).await;
     for tenant in [0, 1] {
-        let (owner, calls) = (&town.owners[tenant], town.calls(tenant));
+        let owner = &town.owners[tenant];
+        let calls = town.calls(tenant);
         let projects: BTreeSet<_> = calls.iter().map(|call| call.who.project.as_str()).collect();
         for project in projects {
             if project == town.gone() {

@@ -51,7 +51,8 @@ async fn periods_and_running_windows_agree_with_the_callers_own_counts() {
             let is_living = |call: &&Call| living.contains(call.who.project.as_str());
             total(calls.iter().filter(move |call| hours.contains(&call.hour)).filter(is_living))
         };
-        let (today, month) = (now / 24 * 24..now + 1, now - 719..now + 1);
+        let today = now / 24 * 24..now + 1;
+        let month = now - 719..now + 1;
         let [of_day, of_today, of_month] = [day.clone(), today, month].map(counted);
         let units = ["rolling_24h", "today", "month"].map(|window| shown(window, "billable_units"));
         assert_eq!(units, [of_day[2], of_today[2], of_month[2]]);

@@ -6,7 +6,8 @@ use serde_json::json;
 
 /// Returns a chain of 100 seconds, each with a block and some with a reorganisation. The first 1,000 blocks are older.
 fn chain(has_liar: bool) -> KnownChain {
-    let (mut blocks, mut dice) = (ForkingChain::new(0), TestSeed(1).dice(0));
+    let mut blocks = ForkingChain::new(0);
+    let mut dice = TestSeed(1).dice(0);
     (1..=100).for_each(|second| blocks.grow(&mut dice, Duration::from_secs(second)));
     KnownChain { name: "eth", blocks: Arc::new(Mutex::new(blocks)), has_liar }
 }
@@ -81,7 +82,8 @@ fn an_answer_with_another_call_identifier_or_chain_is_found() {
 #[test]
 fn an_answer_of_a_batch_that_is_missing_or_twice_is_found() {
     let two = asked(&[("a", "eth_blockNumber", json!([])), ("b", "eth_blockNumber", json!([]))], None);
-    let (a, b) = (result("a", hex(HEIGHT)), result("b", hex(HEIGHT)));
+    let a = result("a", hex(HEIGHT));
+    let b = result("b", hex(HEIGHT));
     assert_eq!(found(&two, &json!([b, a]), 2), [""; 0]);
     assert_eq!(found(&two, &json!([a]), 1).len(), 1);
     assert_eq!(found(&two, &json!([a, a, b]), 2).len(), 1);
@@ -130,7 +132,8 @@ fn a_block_taken_back_long_ago_is_found_with_any_replacement() {
     let blocks = chain.blocks.lock().unwrap();
     let hash_at = |height, second| blocks.hash(height, Duration::from_secs(second));
     let mut replaced = (1_001..HEIGHT).filter_map(|height| {
-        let (first, last) = (hash_at(height, height - 1_000)?, hash_at(height, 100)?);
+        let first = hash_at(height, height - 1_000)?;
+        let last = hash_at(height, 100)?;
         let until = (0..=100).rev().find(|second| hash_at(height, *second) == Some(first))?;
         (first != last && until < 100 - STALE.as_secs() - 1).then_some((height, first, last))
     });

@@ -271,7 +271,8 @@ fn wrong_balancer(deployment: &Deployment) -> Vec<String> {
 /// `.env` lacked them.
 fn required(compose: &str) -> (BTreeSet<String>, usize) {
     let found = compose.split("${").skip(1).filter_map(|rest| rest.split('}').next());
-    let (mut names, mut optional) = (BTreeSet::new(), 0);
+    let mut names = BTreeSet::new();
+    let mut optional = 0;
     for text in found {
         let (name, message) = text.split_once(":?").unwrap_or((text, ""));
         optional += usize::from(message.is_empty());

@@ -154,7 +154,8 @@ fn wrong_times(pod: &Value, container: &Value, config: &Config) -> Vec<String> {
         if path != wanted || !serves(&package, path) || !is_there {
             findings.push(format!("{kind} asks at {path}"));
         }
-        let (period, timeout) = (number(&probe["periodSeconds"]), number(&probe["timeoutSeconds"]));
+        let period = number(&probe["periodSeconds"]);
+        let timeout = number(&probe["timeoutSeconds"]);
         if timeout == 0 || timeout > period {
             findings.push(format!("{kind}: the next one begins before the last has ended"));
         }

@@ -43,7 +43,8 @@ async fn pings_are_answered_by_pongs_and_pongs_by_nothing() {
 async fn nothing_after_a_close_frame_is_answered() {
     let suite = Suite::start().await;
     let case = |n: u8, frames| Case::new(format!("7.1.{n}"), frames).ends(End::Closed(Some(1000)));
-    let (text, bye) = (|| frame(FIN | TEXT, b"Hello World!"), || close(1000, b""));
+    let text = || frame(FIN | TEXT, b"Hello World!");
+    let bye = || close(1000, b"");
     let large = vec![b'*'; 256 << 10];
     let last = frame(FIN | CONTINUATION, b"fragment2");
     suite

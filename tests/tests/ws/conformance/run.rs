@@ -78,7 +78,8 @@ impl Case {
 
     async fn run(self, gateway: SocketAddr) -> Result<(), String> {
         let Stream { mut read, write } = Stream::open(gateway).await;
-        let (frames, pieces) = (self.frames.clone(), self.pieces);
+        let frames = self.frames.clone();
+        let pieces = self.pieces;
         let writing = tokio::spawn(write_out(write, frames, pieces));
         let mut seen = Vec::new();
         let is_clean = matches!(self.end, End::Clean);
@@ -165,7 +166,8 @@ impl Suite {
 
     /// Runs the cases one after another and reports all failures.
     pub(super) async fn run(&self, cases: Vec<Case>) {
-        let (count, mut failures) = (cases.len(), Vec::new());
+        let count = cases.len();
+        let mut failures = Vec::new();
         for case in cases {
             let number = case.number.clone();
             // Each case counts as a request of the plan.

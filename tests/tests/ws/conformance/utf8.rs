@@ -44,7 +44,8 @@ async fn empty_texts_and_texts_that_are_utf8_come_back() {
 async fn texts_that_are_not_utf8_fail_the_connection_in_one_frame_or_in_many() {
     let suite = Suite::start().await;
     let surrogate = [KOSME, b"\xed\xa0\x80", b"edited"].concat();
-    let (beyond, rest) = (b"\xf4\x90\x80\x80", b"edited");
+    let beyond = b"\xf4\x90\x80\x80";
+    let rest = b"edited";
     let whole = [KOSME, beyond, rest].concat();
     suite
         .run(vec![

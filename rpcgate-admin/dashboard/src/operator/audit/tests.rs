@@ -18,7 +18,8 @@ async fn entries_are_filtered_and_come_as_a_file() {
         assert_eq!(page.status, StatusCode::OK, "{query}: {}", page.text);
         page.text.contains("<code>tenant.changed</code>")
     };
-    let (tenant, operator) = (fixture.tenant, fixture.operator.user.id);
+    let tenant = fixture.tenant;
+    let operator = fixture.operator.user.id;
     for found in [
         String::new(),
         "action=tenant".into(),

@@ -109,7 +109,8 @@ async fn an_invoice_is_asked_about_and_then_paid() {
 async fn an_invoice_is_credited_and_cancelled() {
     let fixture = OperatorFixture::named("Acme").await;
     let path = format!("/operator/invoices/{}", issue(&fixture.site, fixture.tenant).await);
-    let (ask, act) = (format!("{path}/ask"), format!("{path}/do"));
+    let ask = format!("{path}/ask");
+    let act = format!("{path}/do");
     let credit = [("act", "credit"), ("amount", "1.90"), ("reason", "A bad day")];
     let asked = fixture.post(&ask, &credit).await.text;
     assert!(asked.contains("Credit $1.90 of") && asked.contains("$10.00 in place of $11.90"), "{asked}");

@@ -22,8 +22,10 @@ pub(crate) struct OperatorFixture {
 impl OperatorFixture {
     pub(crate) async fn named(name: &str) -> Self {
         let site = Site::of("[admin]\nauth_per_minute = 1000\n[admin.challenge]\ndifficulty = 50\n").await;
-        let (operator, owner) = (site.operator().await, site.member(Role::Owner).await);
-        let (own, tenant) = (cookie(&site, &operator), owner.user.tenant.unwrap());
+        let operator = site.operator().await;
+        let owner = site.member(Role::Owner).await;
+        let own = cookie(&site, &operator);
+        let tenant = owner.user.tenant.unwrap();
         let change = TenantChange { name: Some(name.to_owned()), ..TenantChange::default() };
         site.app.store.update_tenant(tenant, &change, NOON).await.unwrap();
         let project = Project::new(ProjectId(fresh_id(NOON)), tenant, name, NOON);

@@ -15,7 +15,8 @@ const WAITING: &str = "<span class=\"badge warn\">Waiting for us</span>";
 async fn a_ticket_is_answered_noted_closed_and_reopened() {
     let fixture = OperatorFixture::named("Acme").await;
     let id = fixture.ticket("Null receipts", "One\ntwo\n\nthree").await;
-    let (path, theirs) = (format!("/operator/tickets/{id}"), format!("/support/{id}"));
+    let path = format!("/operator/tickets/{id}");
+    let theirs = format!("/support/{id}");
     let page = fixture.get(&path).await.text;
     assert!(page.contains("<p>One<br>two</p>") && page.contains(WAITING), "{page}");
     let comments = format!("{path}/comments");
@@ -104,7 +105,8 @@ async fn attached(fixture: &OperatorFixture, path: &str, name: &str, token: &str
 async fn a_file_of_an_operator_is_one_of_the_ticket() {
     let fixture = OperatorFixture::named("Acme").await;
     let id = fixture.ticket("Subject", "Text").await;
-    let (path, token) = (format!("/operator/tickets/{id}"), form_token(&fixture.site, &fixture.own));
+    let path = format!("/operator/tickets/{id}");
+    let token = form_token(&fixture.site, &fixture.own);
     let files = format!("{path}/files");
     assert_eq!(attached(&fixture, &files, "a.txt", "wrong").await.status, StatusCode::FORBIDDEN);
     let sent = attached(&fixture, &files, "a.txt", &token).await;

@@ -19,7 +19,8 @@ async fn users_are_for_operators_alone_and_found_by_address_and_tenant() {
         assert_eq!(unknown.status, StatusCode::NOT_FOUND, "{act}");
     }
     assert_eq!(fixture.get(&format!("/operator/users/{}", UserId(7))).await.status, StatusCode::NOT_FOUND);
-    let (email, link) = (&fixture.owner.user.email, format!("operator/users/{}\"", fixture.owner.user.id));
+    let email = &fixture.owner.user.email;
+    let link = format!("operator/users/{}\"", fixture.owner.user.id);
     let has = async |query: &str| fixture.get(&format!("/operator/users?{query}")).await.text.contains(&link);
     assert!(has("").await && has(&format!("email={email}")).await && !has("email=nobody@example.com").await);
     assert!(has(&format!("tenant={}", fixture.tenant)).await);

@@ -109,7 +109,8 @@ async fn draft(
     month: BillingMonth,
     begun: Time,
 ) -> Result<Option<NewInvoice>, ActionError> {
-    let (settings, now) = (&app.settings.config.billing, app.now());
+    let settings = &app.settings.config.billing;
+    let now = app.now();
     let lines = late_and_current_lines(app, tenant, month, month.start(), begun, month.end()).await?;
     if sum(&lines).0 == 0 {
         return Ok(None);
@@ -137,7 +138,8 @@ async fn draft(
 /// [`ActionError::Unavailable`].
 pub(in crate::action) async fn unbilled(app: &AppState, tenant: &Tenant) -> Result<Amount, ActionError> {
     let Some(begun) = app.store.billing_begun().await? else { return Ok(Amount(0)) };
-    let (closed, now) = (app.store.closed_until(tenant.id).await?, app.now());
+    let closed = app.store.closed_until(tenant.id).await?;
+    let now = app.now();
     let first = BillingMonth::of(tenant.created_at).start().max(begun);
     let mut month = BillingMonth::of(closed.unwrap_or(first));
     let closed_until = month.start();

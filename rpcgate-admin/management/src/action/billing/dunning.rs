@@ -56,7 +56,8 @@ async fn announce(app: &AppState, pass: &mut DunningPass) -> Result<(), ActionEr
         }
         for invoice in &invoices {
             let prepared = if invoice.status == InvoiceStatus::Open {
-                let (amount, due) = (dollars(invoice.due_cents()), day(invoice.due_at));
+                let amount = dollars(invoice.due_cents());
+                let due = day(invoice.due_at);
                 let text = format!("Invoice {} of {amount} is ready, and due on {due}", invoice.number);
                 prepare_notice(app, invoice, &text, Mail::invoice_issued).await?
             } else {
@@ -68,7 +69,8 @@ async fn announce(app: &AppState, pass: &mut DunningPass) -> Result<(), ActionEr
 }
 
 async fn remind_of(app: &AppState, invoice: &Invoice, pass: &mut DunningPass) -> Result<(), ActionError> {
-    let (settings, now) = (&app.settings.config.billing, app.now());
+    let settings = &app.settings.config.billing;
+    let now = app.now();
     let suspends = settings.suspend_after > Duration::ZERO;
     if !suspends && invoice.suspends_at.is_some() {
         // If the setting is switched on again much later, a new mail must warn first.
@@ -93,7 +95,9 @@ async fn remind_of(app: &AppState, invoice: &Invoice, pass: &mut DunningPass) ->
         return Ok(());
     }
     let suspends_at = announced.or_else(|| announces.then(|| now.plus(settings.suspend_after)));
-    let (number, amount, day) = (invoice.number, dollars(invoice.due_cents()), day(invoice.due_at));
+    let number = invoice.number;
+    let amount = dollars(invoice.due_cents());
+    let day = day(invoice.due_at);
     let prepared = if overdue > 0 || announces {
         let text = format!("Invoice {number} of {amount} was due on {day} and is not paid");
         let mail = |to: Address, invoice: &Invoice, dash_url: &str| {
@@ -163,7 +167,8 @@ fn reminders_until(invoice: &Invoice, settings: &BillingSettings, now: Time) -> 
 
 /// Notifies the members who may read bills about a payment. The invoice is already paid, so an error is only logged.
 pub(in crate::action) async fn confirm_payment(app: &AppState, invoice: &Invoice) {
-    let (text, dash_url) = (format!("Invoice {} is paid", invoice.number), &app.settings.dash_url);
+    let text = format!("Invoice {} is paid", invoice.number);
+    let dash_url = &app.settings.dash_url;
     let mail = |_: &User, to: Address| Mail::payment_received(to, invoice, dash_url);
     if let Err(error) = raise_with(app, invoice.tenant, NotificationKind::Invoice, &text, mail).await {
         tracing::warn!(%error, number = %invoice.number, "members could not be notified of a payment");

@@ -27,7 +27,8 @@ pub struct PlanSpan {
 /// plan after all of them.
 pub fn plan_spans(span: Range<Time>, changes: &[TierChange], now: TenantPlan) -> Vec<PlanSpan> {
     let mut spans = Vec::new();
-    let (mut start, mut plan) = (span.start, changes.first().map_or(now, |first| first.before));
+    let mut start = span.start;
+    let mut plan = changes.first().map_or(now, |first| first.before);
     for change in changes.iter().take_while(|change| change.at < span.end) {
         let at = change.at.max(start);
         if at > start {
@@ -203,7 +204,8 @@ pub fn usage_lines(
 
 /// Subtracts the calls and units of an invoiced line from a sum, down to zero.
 fn settle((calls, units): &mut (u64, u64), (told_calls, told_units): &mut (u64, u64)) {
-    let (both_calls, both_units) = ((*calls).min(*told_calls), (*units).min(*told_units));
+    let both_calls = (*calls).min(*told_calls);
+    let both_units = (*units).min(*told_units);
     (*calls, *units) = (*calls - both_calls, *units - both_units);
     (*told_calls, *told_units) = (*told_calls - both_calls, *told_units - both_units);
 }
@@ -247,7 +249,8 @@ mod tests {
     }
 
     fn charged(chain: &str, tier: Tier, price: u64, units: u64) -> PlanCharge {
-        let (project, chain) = (ProjectId(u128::from(units)), chain.to_owned());
+        let project = ProjectId(u128::from(units));
+        let chain = chain.to_owned();
         let charged = Charged { project, chain, tier, price: Price(price), calls: 1, units };
         PlanCharge { charged, custom_plan: None }
     }
@@ -473,7 +476,8 @@ mod tests {
     // it.
     #[test]
     fn a_custom_plan_has_its_own_fee_or_its_bases_and_a_contract_replaces_both() {
-        let (month, day) = (december(), 86_400);
+        let month = december();
+        let day = 86_400;
         let own = |id, name: &str, monthly_fee| CustomPlan {
             id: CustomPlanId(id),
             name: name.into(),
@@ -496,7 +500,8 @@ mod tests {
             let told = lines.into_iter().map(|line| (line.custom_plan, line.price.usd(), line.units / day));
             told.collect()
         };
-        let (startup, school) = (Some("startup".to_owned()), Some("school".to_owned()));
+        let startup = Some("startup".to_owned());
+        let school = Some("school".to_owned());
         assert_eq!(
             told(&[]),
             [(None, 31.0, 11), (school.clone(), 31.0, 10), (startup.clone(), 62.0, 10)],

@@ -90,8 +90,8 @@ impl FromStr for BillingMonth {
     /// Parses the format of `Display`, from 1970 on.
     fn from_str(text: &str) -> Result<Self, NotMonth> {
         let (year, month) = text.split_once('-').ok_or(NotMonth)?;
-        let (year, number) =
-            (year.parse().map_err(|_| NotMonth)?, month.parse::<u8>().map_err(|_| NotMonth)?);
+        let year = year.parse().map_err(|_| NotMonth)?;
+        let number = month.parse::<u8>().map_err(|_| NotMonth)?;
         let number = time::Month::try_from(number).map_err(|_| NotMonth)?;
         let day = Date::from_calendar_date(year, number, 1).map_err(|_| NotMonth)?;
         let month = BillingMonth::with(day);

@@ -52,7 +52,8 @@ fn plan_hours(month: BillingMonth, spans: &[PlanSpan]) -> Vec<PlanHours> {
     let bounds: Vec<u64> =
         bounds.into_iter().filter(|hour| (hours.start..=hours.end).contains(hour)).collect();
     let plans = |hours: &Range<u64>| {
-        let (start, end) = (begin_of(hours.start), begin_of(hours.end));
+        let start = begin_of(hours.start);
+        let end = begin_of(hours.end);
         let in_force = spans.iter().filter(|PlanSpan { span, .. }| span.start < end && span.end > start);
         in_force.map(|span| span.plan).collect()
     };
@@ -112,8 +113,10 @@ mod tests {
 
     #[test]
     fn hours_are_divided_at_a_change_from_or_to_a_custom_plan() {
-        let (standard, first) = (TenantPlan::from(Tier::Standard), month().hours().start);
-        let (all, custom) = (month().seconds(), own(1, None).plan());
+        let standard = TenantPlan::from(Tier::Standard);
+        let first = month().hours().start;
+        let all = month().seconds();
+        let custom = own(1, None).plan();
         let told = |spans: &[PlanSpan]| -> Vec<_> {
             let hours = plan_hours(month(), spans).into_iter();
             hours.map(|one| (one.hours.start - first, one.hours.end - first, one.plans)).collect()
@@ -153,7 +156,8 @@ mod tests {
             calls: 1,
             units: 1,
         };
-        let (standard, premium) = (TenantPlan::from(Tier::Standard), TenantPlan::from(Tier::Premium));
+        let standard = TenantPlan::from(Tier::Standard);
+        let premium = TenantPlan::from(Tier::Premium);
         let [priced, open, dear] = [plans[0].plan(), plans[1].plan(), plans[2].plan()];
         let name = |tier, price, in_force: &[TenantPlan]| {
             plan_of(&charged(tier, price), in_force, &plans).map(|plan| plan.name.as_str())

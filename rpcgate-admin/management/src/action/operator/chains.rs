@@ -82,7 +82,8 @@ pub async fn switch(
     chain: &str,
     on: bool,
 ) -> Result<CatalogEntry, ActionError> {
-    let (name, now) = (name(chain)?, app.now());
+    let name = name(chain)?;
+    let now = app.now();
     let event = ("chain.switched", name, if on { "on" } else { "off" });
     let store = actor.audited_store(&app.store, None, event, now);
     actor.expecting(&store, versioned(chain)?).switch_chain(name.as_str(), on, now).await?;
@@ -95,7 +96,8 @@ pub async fn switch(
 /// # Errors
 /// [`ActionError::NotFound`] for an unknown path.
 pub async fn clear_cache(app: &AppState, actor: &Actor, chain: &str) -> Result<&'static str, ActionError> {
-    let (name, now) = (name(chain)?, app.now());
+    let name = name(chain)?;
+    let now = app.now();
     let store = actor.audited_store(&app.store, None, ("cache.cleared", name, ""), now);
     store.clear_cache(name.as_str(), now).await?;
     Ok(name.as_str())

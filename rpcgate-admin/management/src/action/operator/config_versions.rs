@@ -17,7 +17,8 @@ pub struct ComparableLines {
 
 impl From<&ConfigVersion> for ComparableLines {
     fn from(version: &ConfigVersion) -> Self {
-        let (lines, fingerprint_key) = (version.lines.clone(), version.fingerprint_key.clone());
+        let lines = version.lines.clone();
+        let fingerprint_key = version.fingerprint_key.clone();
         ComparableLines { lines, fingerprint_key }
     }
 }
@@ -147,7 +148,8 @@ pub async fn from_running(
 /// [`ActionError::NotFound`], [`ActionError::Invalid`] for versions of different things, [`ActionError::Unavailable`].
 pub async fn compare(app: &AppState, from: u64, to: u64) -> Result<VersionChanges, ActionError> {
     let find = async |number| app.store.config_version(number).await?.ok_or(ActionError::NotFound("version"));
-    let (from, to) = (find(from).await?, find(to).await?);
+    let from = find(from).await?;
+    let to = find(to).await?;
     expect_comparable(&from, &to)?;
     Ok(VersionChanges::between(&(&from).into(), &(&to).into()))
 }
@@ -162,7 +164,10 @@ pub fn expect_comparable(from: &ConfigVersion, to: &ConfigVersion) -> Result<(),
     if from.scope.source() == to.scope.source() || (is_file(from) && is_file(to)) {
         return Ok(());
     }
-    let (number, scope, other, another) = (from.number, &from.scope, to.number, &to.scope);
+    let number = from.number;
+    let scope = &from.scope;
+    let other = to.number;
+    let another = &to.scope;
     Err(ActionError::invalid(format!(
         "version {number} is about {scope}, and version {other} about {another}: these cannot be compared"
     )))
@@ -194,7 +199,8 @@ mod tests {
         assert_eq!(changes, [Some(expected[0].into()), Some(expected[1].into()), None]);
         assert!(all[0].who().starts_with("command line ("), "{}", all[0].who());
         assert_eq!(all[2].who(), "as it was before the first change");
-        let (first, last) = (all[2].version.number, all[0].version.number);
+        let first = all[2].version.number;
+        let last = all[0].version.number;
         let compared = compare(&site.app, first, last).await.unwrap();
         assert_eq!(compared.settings[0].to_string(), "weights.eth.eth_call: not set -> 40");
         assert!(matches!(get(&site.app, 999).await, Err(ActionError::NotFound("version"))));

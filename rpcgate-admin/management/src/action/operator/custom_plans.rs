@@ -114,7 +114,8 @@ pub async fn update(
 /// # Errors
 /// [`ActionError::NotFound`], [`ActionError::Conflict`] if a tenant is on it, [`ActionError::Unavailable`].
 pub async fn delete(app: &AppState, actor: &Actor, id: CustomPlanId) -> Result<(), ActionError> {
-    let (plan, now) = (get(app, id).await?, app.now());
+    let plan = get(app, id).await?;
+    let now = app.now();
     let store = actor.audited_store(&app.store, None, ("custom_plan.deleted", id, plan.name), now);
     Ok(actor.expecting(&store, Versioned::CustomPlan(id)).delete_custom_plan(id, now).await?)
 }

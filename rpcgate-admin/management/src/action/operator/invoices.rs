@@ -103,7 +103,8 @@ pub async fn credit(
     if cents == 0 {
         return Err(ActionError::named("cents", "must be at least 1"));
     }
-    let (reason, now) = (text::prose("reason", reason)?, app.now());
+    let reason = text::prose("reason", reason)?;
+    let now = app.now();
     let tenant = app.store.any_invoice(number).await?.ok_or(UNKNOWN)?.invoice.tenant;
     let detail = format!("{cents} cents");
     let store = actor.audited_store(&app.store, Some(tenant), ("invoice.credited", number, detail), now);

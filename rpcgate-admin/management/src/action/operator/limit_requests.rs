@@ -92,7 +92,8 @@ async fn prepared(
         return Ok(None);
     }
     let names = PlanNames::read(app).await?;
-    let (plan, status) = (names.of(request.plan()), verdict.status());
+    let plan = names.of(request.plan());
+    let status = verdict.status();
     let text = format!("Your organisation's request for the plan {plan} was {status}");
     let dash_url = &app.settings.dash_url;
     let mail = |_: &User, to: Address| Mail::limit_request_decided(to, &text, note, dash_url);

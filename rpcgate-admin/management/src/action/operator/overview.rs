@@ -42,7 +42,8 @@ pub struct ServiceOverview {
 /// [`ActionError::Unavailable`].
 pub async fn overview(app: &AppState) -> Result<ServiceOverview, ActionError> {
     let reports = nodes::list(app).await?;
-    let (gateways, views) = (reports.len(), reports.into_iter().flat_map(|report| report.nodes));
+    let gateways = reports.len();
+    let views = reports.into_iter().flat_map(|report| report.nodes);
     // An operator has drained the node on purpose.
     let views = views.filter(|state| state.standing != nodes::DRAINED);
     let (well, unwell): (Vec<_>, Vec<_>) = views.partition(|state| state.standing == nodes::WELL);

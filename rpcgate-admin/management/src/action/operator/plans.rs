@@ -85,7 +85,9 @@ pub fn versioned(app: &AppState, tier: &str) -> Result<Versioned, ActionError> {
 pub(super) fn check(figures: &Figures) -> Result<Vec<String>, ActionError> {
     let checked = |figure: Figure| match figure.value {
         Some(value) if !figure.of.range.contains(&value) => {
-            let (name, least, most) = (figure.of.name, figure.of.range.start(), figure.of.range.end());
+            let name = figure.of.name;
+            let least = figure.of.range.start();
+            let most = figure.of.range.end();
             Err(ActionError::named(name, format!("must be a number from {least} to {most}")))
         }
         _ => Ok(figure.to_string()),

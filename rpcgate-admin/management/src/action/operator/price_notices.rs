@@ -80,7 +80,8 @@ async fn dearer(app: &AppState, question: &WhatIf) -> Result<Vec<String>, Action
             && after > before
         {
             let usd = |price: Price| dollars(Amount(price.0.into()));
-            let (before, after) = (usd(before), usd(after));
+            let before = usd(before);
+            let after = usd(after);
             all.push(format!("a Compute Unit on the plan {name} costs {after} USD instead of {before}"));
         }
     }
@@ -159,7 +160,8 @@ async fn notify_tenant(
     notice: &PriceNotice,
     tenant: TenantId,
 ) -> Result<bool, ActionError> {
-    let (id, text) = (notice.id(tenant), notice.text());
+    let id = notice.id(tenant);
+    let text = notice.text();
     let named = format!("{}, {} changes", notice.day, notice.changes.len());
     let entry = actor.entry(Some(tenant), ("prices.told", id, named), notice.at);
     let told = AccountNotice { id, tenant, user: None, kind: NotificationKind::Prices, text, at: notice.at };

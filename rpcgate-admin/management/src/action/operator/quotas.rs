@@ -62,9 +62,11 @@ pub(super) async fn set(
     project: ProjectId,
     quota: ProjectQuota,
 ) -> Result<ProjectQuota, ActionError> {
-    let (tenant, now) = (tenant_of(app, project).await?, app.now());
+    let tenant = tenant_of(app, project).await?;
+    let now = app.now();
     let text = |text: Option<u64>| text.map_or("none".to_owned(), |text| text.to_string());
-    let (month, rps) = (text(quota.cu_per_month), text(quota.rps_limit));
+    let month = text(quota.cu_per_month);
+    let rps = text(quota.rps_limit);
     let details = format!("cu_per_day {}, cu_per_month {month}, rps_limit {rps}", quota.cu_per_day);
     let store = actor.audited_store(&app.store, Some(tenant), ("quota.set", project, details), now);
     actor.expecting(&store, Versioned::Quota(project)).put_quota(project, &quota, now).await?;
@@ -76,7 +78,8 @@ pub(super) async fn set(
 /// # Errors
 /// [`ActionError::NotFound`] for a project that does not exist or has no quota of its own.
 pub async fn delete(app: &AppState, actor: &Actor, project: ProjectId) -> Result<(), ActionError> {
-    let (tenant, now) = (tenant_of(app, project).await?, app.now());
+    let tenant = tenant_of(app, project).await?;
+    let now = app.now();
     let store = actor.audited_store(&app.store, Some(tenant), ("quota.deleted", project, ""), now);
     Ok(actor.expecting(&store, Versioned::Quota(project)).delete_quota(project, now).await?)
 }

@@ -97,7 +97,8 @@ async fn roll_service_back(
     }
     let is_off = |settings: &ServiceSettings, chain: &str| settings.overlay.chains.contains_key(chain);
     for chain in current.overlay.chains.keys().chain(target.overlay.chains.keys()) {
-        let (was_off, is_to_be_off) = (is_off(&current, chain), is_off(&target, chain));
+        let was_off = is_off(&current, chain);
+        let is_to_be_off = is_off(&target, chain);
         if was_off != is_to_be_off {
             let done = super::chains::switch(app, actor, chain, !is_to_be_off).await;
             outcome.take(format!("chain {chain}: {}", if is_to_be_off { "off" } else { "on" }), done)?;
@@ -173,7 +174,8 @@ async fn roll_tenant_back(
             // It would have ended already.
             None if wanted.has_ended(now) => {}
             None => {
-                let (figures, note) = (wanted.figures, wanted.note.clone());
+                let figures = wanted.figures;
+                let note = wanted.note.clone();
                 let new =
                     contracts::NewContract { figures, from: Some(wanted.from), until: wanted.until, note };
                 let done = contracts::create(app, actor, tenant, new).await;
@@ -222,7 +224,8 @@ mod tests {
     #[tokio::test]
     async fn a_scheduled_plan_change_that_took_effect_is_also_rolled_back() {
         let site = Site::new().await;
-        let (app, actor) = (&site.app, actor());
+        let app = &site.app;
+        let actor = actor();
         let plan = |per_minute| PlanChange { per_minute: Some(per_minute), ..PlanChange::default() };
         plans::update(app, &actor, "free", plan(20), None).await.unwrap();
         let good = newest(&site).await;
@@ -242,7 +245,8 @@ mod tests {
     #[tokio::test]
     async fn everything_that_operators_set_returns_to_what_it_was() {
         let site = Site::new().await;
-        let (app, actor) = (&site.app, actor());
+        let app = &site.app;
+        let actor = actor();
         let plan = |per_minute| PlanChange { per_minute, ..PlanChange::default() };
         let new = |name: &str| custom_plans::NewCustomPlan {
             name: name.into(),
@@ -293,7 +297,10 @@ mod tests {
     #[tokio::test]
     async fn agreements_with_a_tenant_return_and_those_with_others_stay() {
         let site = Site::new().await;
-        let (app, actor, tenant, other) = (&site.app, actor(), site.tenant().await, site.tenant().await);
+        let app = &site.app;
+        let actor = actor();
+        let tenant = site.tenant().await;
+        let other = site.tenant().await;
         let project = Project::new(ProjectId(7), tenant, "p", NOON);
         app.store.create_project(&project).await.unwrap();
         let day = Duration::from_secs(86_400);
@@ -342,7 +349,9 @@ mod tests {
     #[tokio::test]
     async fn a_step_that_a_rule_forbids_is_reported_and_the_rest_is_done() {
         let site = Site::new().await;
-        let (app, actor, tenant) = (&site.app, actor(), site.tenant().await);
+        let app = &site.app;
+        let actor = actor();
+        let tenant = site.tenant().await;
         weights::put(app, &actor, "eth", "eth_call", 30).await.unwrap();
         let good = newest(&site).await;
         let new = custom_plans::NewCustomPlan {

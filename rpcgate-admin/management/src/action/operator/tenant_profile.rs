@@ -72,7 +72,8 @@ pub struct QuotaOfProject {
 /// # Errors
 /// [`ActionError::NotFound`], [`ActionError::TooMany`], [`ActionError::Unavailable`].
 pub async fn profile(app: &AppState, id: TenantId) -> Result<TenantProfile, ActionError> {
-    let (tenant, now) = (tenants::get(app, id).await?, app.now());
+    let tenant = tenants::get(app, id).await?;
+    let now = app.now();
     let used = usage(app, id, &Params { period: Some(Period::Day.name()), ..Params::default() }).await?;
     let month = UsageAsk::new(id, UsageWindow::of(Period::ThirtyDays, now));
     // The page of the tenant with the most usage must remain available.

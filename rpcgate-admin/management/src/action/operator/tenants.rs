@@ -47,7 +47,8 @@ pub async fn update(
     if change.tier.is_some() && change.custom_plan.is_some() {
         return Err(ActionError::named("custom_plan_id", "and a tier exclude each other"));
     }
-    let (before, now) = (get(app, id).await?, app.now());
+    let before = get(app, id).await?;
+    let now = app.now();
     let plan = match change.custom_plan {
         Some(custom) => {
             let unknown = || ActionError::named("custom_plan_id", "names no plan");

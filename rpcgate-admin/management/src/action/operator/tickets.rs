@@ -69,7 +69,8 @@ pub async fn update(
     id: TicketId,
     status: TicketStatus,
 ) -> Result<SupportTicket, ActionError> {
-    let (tenant, now) = (get(app, id).await?.tenant, app.now());
+    let tenant = get(app, id).await?.tenant;
+    let now = app.now();
     let event = ("ticket.status_set", id, status);
     let store = actor.audited_store(&app.store, Some(tenant), event, now);
     // Of concurrent requests for the same status, only one changes it.
@@ -112,7 +113,8 @@ pub async fn answer(
             "must be left out for an internal comment, which the tenant does not see",
         ));
     }
-    let (ticket, now) = (get(app, id).await?, app.now());
+    let ticket = get(app, id).await?;
+    let now = app.now();
     let comment = TicketComment {
         id: TicketCommentId(fresh_id(now)),
         ticket: id,

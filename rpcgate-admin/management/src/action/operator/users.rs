@@ -50,7 +50,8 @@ pub async fn reset(app: &Arc<AppState>, actor: &Actor, id: UserId) -> Result<Acc
     actor.expect_proof()?;
     let now = app.now();
     let token = Opaque::make(OpaqueKind::Reset)?;
-    let (hash, expires_at) = (Digest(token.hash().0), now.plus(RESET_LIFE));
+    let hash = Digest(token.hash().0);
+    let expires_at = now.plus(RESET_LIFE);
     let entry = actor.entry(None, ("user.reset", id, ""), now);
     let account = app.store.reset_account(id, &hash, expires_at, &entry).await?;
     let account = account.ok_or(ActionError::Conflict("the user is disabled"))?;

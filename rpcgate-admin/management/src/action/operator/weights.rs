@@ -100,7 +100,8 @@ pub async fn of_chain(app: &AppState, chain: &str) -> Result<Vec<MethodWeight>, 
         let changes = config.chains.get(name).map(ChainSettings::changes).unwrap_or_default();
         Chain::new(adapter.clone(), changes, true, Arc::default())
     };
-    let (deployed, present) = (with(&app.settings.config), with(&app.settings.overridden_by(&overlay)));
+    let deployed = with(&app.settings.config);
+    let present = with(&app.settings.overridden_by(&overlay));
     let called = app.usage.method_totals(name, recent_days::hours(app.now()), MAX_LISTED).await;
     let called = if_readable(called.map_err(ActionError::from))?;
     let is_use_known = called.is_some();

@@ -184,8 +184,10 @@ async fn invoice(
     let first =
         open.into_iter().filter(|invoice| invoice.due_cents() > 0).min_by_key(|invoice| invoice.due_at);
     let told = |invoice: Invoice| {
-        let (number, month, cents, due_at) =
-            (invoice.number, invoice.period.start, invoice.due_cents(), invoice.due_at);
+        let number = invoice.number;
+        let month = invoice.period.start;
+        let cents = invoice.due_cents();
+        let due_at = invoice.due_at;
         if invoice.is_overdue(now) {
             Attention::InvoiceOverdue { number, month, cents, due_at }
         } else {

@@ -64,7 +64,8 @@ pub struct FirstCall {
 /// # Errors
 /// [`ActionError::Forbidden`] for an operator, [`ActionError::TooMany`], [`ActionError::Unavailable`].
 pub async fn first_run(app: &AppState, actor: &Actor) -> Result<FirstRun, ActionError> {
-    let (id, now) = (actor.tenant()?, app.now());
+    let id = actor.tenant()?;
+    let now = app.now();
     let tenant = app.store.tenant(id).await?.ok_or(ActionError::NotFound("tenant"))?;
     let kept = app.settings.config.retention.ledger;
     match app.usage.first_use(id, tenant.created_at, kept, now).await? {

@@ -143,7 +143,8 @@ async fn the_worst_is_first_and_three_are_shown() {
     let mut fixture = Fixture::new().await;
     fixture.quota(100).await;
     fixture.call(HOUR, 90).await;
-    let (store, tenant) = (&fixture.site.app.store, fixture.owner.user.tenant.unwrap());
+    let store = &fixture.site.app.store;
+    let tenant = fixture.owner.user.tenant.unwrap();
     let webhook = Webhook {
         id: WebhookId(fresh_id(NOON)),
         project: fixture.project,
@@ -204,7 +205,8 @@ async fn the_first_steps_end_with_the_first_call() {
     fixture.site.app.store.create_key(&key, NOON).await.unwrap();
     assert!(matches!(steps(&fixture).await, FirstRun::Steps(steps) if steps.has_key));
     let refused = SampleLine { cu: 0, status: 403, outcome: Outcome::Refused, ..item("debug_all") };
-    let (tenant, project) = (fixture.owner.user.tenant.unwrap(), fixture.project);
+    let tenant = fixture.owner.user.tenant.unwrap();
+    let project = fixture.project;
     let refused = SampleRecord { tenant, project, chain: "bsc", ..deed(1, NOON, vec![refused]) };
     fixture.site.app.usage.ship(&fixture.sender.pack(&[refused])).await.unwrap();
     assert_eq!(steps(&fixture).await, FirstRun::Over, "a refused call does not show that it works");
@@ -246,7 +248,8 @@ async fn a_tenant_with_too_many_rows_gets_its_sums() {
 async fn while_usage_cannot_be_read_the_overview_has_everything_else() {
     let mut fixture = Fixture::new().await;
     fixture.call(0, 10).await;
-    let (app, actor) = (fixture.site.app.clone(), fixture.actor());
+    let app = fixture.site.app.clone();
+    let actor = fixture.actor();
     let change = rpcgate_store::TenantChange { suspended: Some(true), ..Default::default() };
     app.store.update_tenant(fixture.owner.user.tenant.unwrap(), &change, NOON).await.unwrap();
     app.usage.close().await;

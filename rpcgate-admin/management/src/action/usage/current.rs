@@ -103,7 +103,8 @@ impl WindowUsage {
     fn current_window(&self, scope: &Scope, limit: Option<u64>, enforced: bool) -> CurrentWindow {
         let Spent { requests, billable_units, .. } = self.within(scope);
         let budget = if scope.quotas.is_empty() { Budget::NONE } else { Budget::of(billable_units, limit) };
-        let (from, to) = (self.window.from(), self.window.to());
+        let from = self.window.from();
+        let to = self.window.to();
         CurrentWindow { from, to, billable_units, requests, budget, enforced }
     }
 }

@@ -115,7 +115,8 @@ pub async fn seen_call(
     let asked = UsageAsk::new(tenant, UsageWindow::of(Period::Day, app.now())).only(only);
     let asked = asked.grouped(&[Group::Chain, Group::Method, Group::Status])?.limited(MAX_ROWS)?;
     let rows = app.usage.usage(&asked).await?.rows;
-    let (mut called, mut succeeded) = (None, None);
+    let mut called = None;
+    let mut succeeded = None;
     for row in rows.into_iter().filter(|row| row.metrics.requests > 0) {
         let place = if row.metrics.requests > row.metrics.errors { &mut succeeded } else { &mut called };
         place.get_or_insert(row);

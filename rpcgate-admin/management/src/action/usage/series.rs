@@ -73,7 +73,8 @@ pub async fn series(
         // The longest window has fewer hours than an answer may have rows.
         None => app.usage.usage(&ask.clone().grouped(&[step])?.limited(MOST_ROWS)?).await?,
     };
-    let (from, to) = (window.from().secs() / length, window.to().secs().div_ceil(length));
+    let from = window.from().secs() / length;
+    let to = window.to().secs().div_ceil(length);
     let starts: Vec<_> = (from..to).map(|number| Time::from_secs(number.saturating_mul(length))).collect();
     let mut parts: BTreeMap<Option<Cell>, Vec<Metrics>> = BTreeMap::new();
     for row in view.rows {

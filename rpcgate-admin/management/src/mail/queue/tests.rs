@@ -189,14 +189,18 @@ async fn the_newest_of_too_many_mails_for_one_recipient_wait() {
 /// the number of mails that the server has accepted.
 async fn slow_server(site: &Site, release: &CancellationToken) -> (MailQueue, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let (addr, accepted) = (listener.local_addr().unwrap(), Arc::new(AtomicUsize::new(0)));
-    let (count, release) = (accepted.clone(), release.clone());
+    let addr = listener.local_addr().unwrap();
+    let accepted = Arc::new(AtomicUsize::new(0));
+    let count = accepted.clone();
+    let release = release.clone();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            let (count, release) = (count.clone(), release.clone());
+            let count = count.clone();
+            let release = release.clone();
             tokio::spawn(async move {
                 let (read, mut write) = stream.into_split();
-                let (mut lines, mut is_slow) = (BufReader::new(read).lines(), false);
+                let mut lines = BufReader::new(read).lines();
+                let mut is_slow = false;
                 write.write_all(b"220 x\r\n").await.unwrap();
                 while let Ok(Some(line)) = lines.next_line().await {
                     is_slow |= line == "RCPT TO:<slow@example.com>";
@@ -231,7 +235,8 @@ fn slow_mail() -> Mail {
 // Shows (Mails and notifications).
 #[tokio::test]
 async fn mails_for_which_the_server_takes_its_time_delay_no_other_mail() {
-    let (site, release) = (Site::new().await, CancellationToken::new());
+    let site = Site::new().await;
+    let release = CancellationToken::new();
     let (queue, accepted) = slow_server(&site, &release).await;
     for _ in 0..20 {
         put(&site.app, &slow_mail()).await;
@@ -256,7 +261,8 @@ async fn mails_for_which_the_server_takes_its_time_delay_no_other_mail() {
 // mail.
 #[tokio::test]
 async fn a_mail_for_which_the_server_takes_its_time_is_claimed_by_no_other_sender() {
-    let (site, release) = (Site::new().await, CancellationToken::new());
+    let site = Site::new().await;
+    let release = CancellationToken::new();
     let (mut queue, accepted) = slow_server(&site, &release).await;
     queue.renewal = Duration::from_millis(1);
     put(&site.app, &slow_mail()).await;

@@ -50,7 +50,8 @@ async fn stub(script: &'static [(&'static str, &'static str)]) -> (SocketAddr, J
 async fn answer(stream: impl AsyncRead + AsyncWrite, script: &[(&'static str, &'static str)]) -> Vec<String> {
     let (read, mut write) = tokio::io::split(stream);
     let mut lines = BufReader::new(read).lines();
-    let (mut reported, mut data) = (Vec::new(), false);
+    let mut reported = Vec::new();
+    let mut data = false;
     while let Ok(Some(line)) = lines.next_line().await {
         let word = if data { line.as_str() } else { line.get(..4).unwrap_or_default() };
         let answer = if data && line != "." {

@@ -109,7 +109,8 @@ fn headers(signature: &str) -> HeaderMap {
 #[test]
 fn an_event_is_accepted_with_a_fresh_signature_of_its_secret_alone() {
     let key = hmac::Key::new(hmac::HMAC_SHA256, EVENT_SECRET.as_bytes());
-    let (at, body) = (1_798_718_400, r#"{"type":"x"}"#);
+    let at = 1_798_718_400;
+    let body = r#"{"type":"x"}"#;
     let accepts = |header: &str, body: &str, now: u64| {
         verify(&key, header, body.as_bytes(), Time::from_secs(now)).is_ok()
     };

@@ -134,7 +134,8 @@ pub fn nodes(
         } = state;
         let price = price_per_million.map(NodePrice);
         let latency_ms = (latency_micros > 0).then(|| latency_micros as f64 / 1_000.0);
-        let (gateway, at) = (RequestId(id).to_string(), at.into());
+        let gateway = RequestId(id).to_string();
+        let at = at.into();
         let key = (chain, node);
         let is_drained = drained.contains(&key);
         let (chain, node) = key;

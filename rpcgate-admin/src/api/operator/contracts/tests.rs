@@ -22,7 +22,8 @@ async fn shown(site: &Site, visitor: &Visitor, path: &str) -> Value {
 #[tokio::test]
 async fn a_contract_shows_in_the_limits_of_the_tenant_while_it_is_in_force() {
     let site = Site::new().await;
-    let (owner, operator) = (site.member(Role::Owner).await, site.operator().await);
+    let owner = site.member(Role::Owner).await;
+    let operator = site.operator().await;
     let tenant = owner.user.tenant.unwrap();
     let path = format!("/operator/tenants/{tenant}/contracts");
     let form = json!({"figures": {"limits": {"per_minute": 77, "price_per_cu": 0.25}, "monthly_fee_cents": 900},
@@ -55,8 +56,10 @@ async fn a_contract_shows_in_the_limits_of_the_tenant_while_it_is_in_force() {
 #[tokio::test]
 async fn the_default_quota_of_a_contract_is_that_of_projects_without_one_of_their_own() {
     let site = Site::new().await;
-    let (owner, operator) = (site.member(Role::Owner).await, site.operator().await);
-    let (tenant, now) = (owner.user.tenant.unwrap(), site.app.now());
+    let owner = site.member(Role::Owner).await;
+    let operator = site.operator().await;
+    let tenant = owner.user.tenant.unwrap();
+    let now = site.app.now();
     let mut projects = Vec::new();
     for name in ["one", "two"] {
         let id = ProjectId(fresh_id(now));
@@ -87,7 +90,8 @@ async fn the_default_quota_of_a_contract_is_that_of_projects_without_one_of_thei
 #[tokio::test]
 async fn a_contract_is_checked_and_ends_on_request() {
     let site = Site::new().await;
-    let (owner, operator) = (site.member(Role::Owner).await, site.operator().await);
+    let owner = site.member(Role::Owner).await;
+    let operator = site.operator().await;
     let path = format!("/operator/tenants/{}/contracts", owner.user.tenant.unwrap());
     for (form, field) in [
         (json!({}), "figures"),
@@ -136,7 +140,8 @@ async fn a_contract_is_checked_and_ends_on_request() {
 #[tokio::test]
 async fn only_an_operator_who_has_seen_a_contract_moves_its_end() {
     let site = Site::new().await;
-    let (owner, operator) = (site.member(Role::Owner).await, site.operator().await);
+    let owner = site.member(Role::Owner).await;
+    let operator = site.operator().await;
     let path = format!("/operator/tenants/{}/contracts", owner.user.tenant.unwrap());
     let form = json!({"figures": {"limits": {"per_minute": 5}}, "from": "2027-01-01T00:00:00.000Z"});
     let made = ask(&site, &operator, Method::POST, &path, &form).await.body;

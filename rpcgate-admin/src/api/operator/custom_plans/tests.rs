@@ -44,8 +44,9 @@ fn names(plans: &Value) -> Vec<&str> {
 #[tokio::test]
 async fn visible_plans_are_listed_to_everybody_and_others_to_tenants_that_are_on_them() {
     let site = Site::new().await;
-    let (owner, other, operator) =
-        (site.member(Role::Owner).await, site.member(Role::Owner).await, site.operator().await);
+    let owner = site.member(Role::Owner).await;
+    let other = site.member(Role::Owner).await;
+    let operator = site.operator().await;
     let figures = json!({"limits": {"per_minute": 77, "price_per_cu": 0.25}, "monthly_fee_cents": 900});
     let (startup, path) = made(&site, &operator, "startup", "visible", figures.clone()).await;
     let (school, _) = made(&site, &operator, "school", "by_invitation", json!({})).await;
@@ -76,7 +77,8 @@ async fn visible_plans_are_listed_to_everybody_and_others_to_tenants_that_are_on
 #[tokio::test]
 async fn a_tenant_on_a_custom_plan_has_its_limits_until_it_is_moved() {
     let site = Site::new().await;
-    let (owner, operator) = (site.member(Role::Owner).await, site.operator().await);
+    let owner = site.member(Role::Owner).await;
+    let operator = site.operator().await;
     let figures =
         json!({"limits": {"per_minute": 77}, "default_quota": {"cu_per_day": 5}, "monthly_fee_cents": 9});
     let (plan, path) = made(&site, &operator, "startup", "visible", figures).await;
@@ -219,7 +221,8 @@ async fn only_an_operator_who_has_seen_a_plan_changes_or_deletes_it() {
 #[tokio::test]
 async fn a_visible_plan_can_be_requested_and_approval_moves_the_tenant_to_it() {
     let site = Site::new().await;
-    let (owner, operator) = (site.member(Role::Owner).await, site.operator().await);
+    let owner = site.member(Role::Owner).await;
+    let operator = site.operator().await;
     let (_, startup) = made(&site, &operator, "startup", "visible", json!({})).await;
     made(&site, &operator, "school", "by_invitation", json!({})).await;
     let request = async |form: Value| ask(&site, &owner, Method::POST, "/limit-requests", &form).await;

@@ -32,7 +32,8 @@ fn id(account: &Value) -> &str {
 async fn operators_find_the_users_of_all_tenants_in_parts() {
     let site = site().await;
     let operator = site.operator().await;
-    let (one, other) = (site.member(Role::Owner).await, site.member(Role::Owner).await);
+    let one = site.member(Role::Owner).await;
+    let other = site.member(Role::Owner).await;
     register_confirmed(&site, EMAIL).await;
     let list = async |query: &str| operate(&site, &operator, Method::GET, query).await;
     let all = list("").await.body;

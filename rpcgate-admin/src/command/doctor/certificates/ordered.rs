@@ -13,13 +13,15 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(2 * 86_400);
 
 pub(super) fn look(key: &str, config: &Config, urls: &[(&'static str, &Url)], now: Time) -> Vec<Finding> {
-    let (acme, folder) = (&config.acme, AcmeFolder::new(&config.acme.dir));
+    let acme = &config.acme;
+    let folder = AcmeFolder::new(&config.acme.dir);
     let subject = format!("{key} {}", folder.certificate().display());
     if let Err(bad) = CertificateOrders::check(acme) {
         let advice = "correct the setting: the program does not start with it";
         return vec![Finding::failure(CHECK, subject, bad.to_string(), advice)];
     }
-    let (held, state) = (HeldCertificate::read(&folder.certificate()), folder.state());
+    let held = HeldCertificate::read(&folder.certificate());
+    let state = folder.state();
     let due = reason(&held, &state, acme.directory_url(), &acme.domains, now);
     let mut findings = Vec::new();
     let last = state.order(acme.directory_url(), &acme.domains).or(state.last.as_ref());

@@ -24,7 +24,8 @@ fn found(cert: &str, key: &str, now: Time, more: &str) -> Vec<Finding> {
         std::fs::write(&file, text).unwrap();
         file
     };
-    let (cert, key) = (write("cert.pem", cert), write("key.pem", key));
+    let cert = write("cert.pem", cert);
+    let key = write("key.pem", key);
     let text = format!("[gateway]\ntls.cert = {cert:?}\ntls.key = {key:?}\n{more}");
     let at = Examination { clock: Arc::new(ManualClock::at(now)), ..examination(&text) };
     check(&at)
@@ -64,7 +65,8 @@ fn the_days_that_a_certificate_is_valid_for_are_counted() {
 
 #[test]
 fn a_certificate_of_another_key_and_files_without_one_are_failures() {
-    let (key, other) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
+    let key = KeyPair::generate().unwrap();
+    let other = KeyPair::generate().unwrap();
     let cert = params().self_signed(&key).unwrap().pem();
     for (cert, key, why) in [
         (cert.as_str(), other.serialize_pem(), "does not belong to the key in "),
@@ -105,7 +107,8 @@ fn a_certificate_chain_in_the_wrong_order_or_of_another_issuer_is_a_failure() {
             (rcgen::date_time_ymd(2026, 1, 1), rcgen::date_time_ymd(2036, 1, 1));
         CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
     };
-    let (ours, foreign) = (authority("ours"), authority("another"));
+    let ours = authority("ours");
+    let foreign = authority("another");
     let key = KeyPair::generate().unwrap();
     let cert = params().signed_by(&key, &ours).unwrap().pem();
     let with = |chain: &str| found(chain, &key.serialize_pem(), NOW, "");

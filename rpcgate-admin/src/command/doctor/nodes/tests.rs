@@ -17,7 +17,8 @@ async fn dated(results: &'static [(&'static str, &'static str)], line: &'static 
     tokio::spawn(async move {
         while let Ok((mut socket, _)) = listener.accept().await {
             tokio::spawn(async move {
-                let (mut request, mut read) = (vec![0; 4096], 0);
+                let mut request = vec![0; 4096];
+                let mut read = 0;
                 while !request[..read].ends_with(b"}") {
                     let more = socket.read(&mut request[read..]).await.unwrap_or_default();
                     if more == 0 {
@@ -136,7 +137,8 @@ async fn nodes_that_are_behind_or_hide_their_network_are_warned_about() {
 // Shows (Commands and configuration).
 #[tokio::test]
 async fn every_address_of_a_node_is_reached_for() {
-    let (http, stream) = (node(MAIN).await, node(MAIN).await);
+    let http = node(MAIN).await;
+    let stream = node(MAIN).await;
     let closed = {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         listener.local_addr().unwrap()

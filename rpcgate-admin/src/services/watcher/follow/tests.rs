@@ -134,7 +134,8 @@ async fn a_node_that_is_shorter_or_does_not_answer_takes_nothing_back() {
     receiver.settle().await;
     extend(&node, 0, 3, 0);
     receiver.settle().await;
-    let (head, told) = (node.head(), receiver.told());
+    let head = node.head();
+    let told = receiver.told();
     for depth in 1..=8 {
         node.set_head(tree.below(head, depth));
         receiver.settle().await;

@@ -21,7 +21,8 @@ async fn open(url: &str, deadline: Duration) -> Database {
     let database =
         Database::open::<Management>(&location(url), true, AdvisoryLock::Management, ENOUGH).await.unwrap();
     let pool = |writes| DatabasePool::open(&database.writer.location, writes, deadline);
-    let (writer, readers) = (pool(true).await.unwrap(), pool(false).await.unwrap());
+    let writer = pool(true).await.unwrap();
+    let readers = pool(false).await.unwrap();
     Database { writer, readers, deadline, ..database }
 }
 
@@ -228,7 +229,8 @@ async fn readers_cannot_write() {
 #[tokio::test]
 async fn exclusive_work_is_skipped_by_a_second_program() {
     let site = TestDatabase::empty_server();
-    let (one, other) = (open(site.url(), ENOUGH).await, open(site.url(), ENOUGH).await);
+    let one = open(site.url(), ENOUGH).await;
+    let other = open(site.url(), ENOUGH).await;
     let nothing = async |_: &DatabaseTransaction| Ok::<_, StoreError>(());
     let both = one.transact_exclusive(AdvisoryLock::Retention, async |_| {
         let left = other.transact_exclusive(AdvisoryLock::Retention, nothing).await?;
@@ -278,7 +280,9 @@ async fn five_hundred_parallel_writers_open_no_connection_beyond_the_pool() {
             })
         })
         .collect();
-    let (mut done, mut full, mut late) = (0, 0, 0);
+    let mut done = 0;
+    let mut full = 0;
+    let mut late = 0;
     for writer in writers {
         match writer.await.unwrap() {
             Ok(()) => done += 1,

@@ -16,7 +16,8 @@ fn at(hour: u64, micros: u64) -> Time {
 async fn the_first_use_is_that_of_the_tenant_alone() {
     let site = TestDatabase::of(module_path!());
     let store = site.usage_within(Duration::from_secs(60)).await.unwrap();
-    let (since, now) = (at(MIDNIGHT - 48, 0), at(MIDNIGHT + 3, 0));
+    let since = at(MIDNIGHT - 48, 0);
+    let now = at(MIDNIGHT + 3, 0);
     let first = async |tenant| store.first_use(tenant, since, KEPT, now).await.unwrap();
     assert_eq!(first(OURS).await, None, "nothing was used yet");
     let mut sender = SampleShipper::new(1);

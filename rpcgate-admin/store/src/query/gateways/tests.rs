@@ -27,7 +27,8 @@ async fn the_newest_report_of_a_gateway_counts_and_old_ones_are_forgotten() {
 async fn the_throttled_keys_at_a_gateway_are_those_of_its_last_report() {
     let site = TestDatabase::of(module_path!());
     let store = site.store_within(Duration::from_secs(60)).await.unwrap();
-    let (ours, theirs) = (TenantId(1), TenantId(2));
+    let ours = TenantId(1);
+    let theirs = TenantId(2);
     let cooled = |tenant, key, end| CoolDown {
         key: KeyId(key),
         project: ProjectId(key + 10),
@@ -42,7 +43,8 @@ async fn the_throttled_keys_at_a_gateway_are_those_of_its_last_report() {
     let reported = async |tenant, since, now| {
         store.throttled_keys(tenant, Time::from_secs(since), Time::from_secs(now)).await.unwrap()
     };
-    let (first, second) = (cooled(ours, 3, 5_000), cooled(ours, 4, 6_000));
+    let first = cooled(ours, 3, 5_000);
+    let second = cooled(ours, 4, 6_000);
     put(1, 1_000, &[second, first, cooled(theirs, 5, 5_000)]).await;
     put(2, 1_001, &[cooled(ours, 3, 7_000)]).await;
     assert_eq!(reported(ours, 0, 1_000).await, [first, cooled(ours, 3, 7_000), second]);

@@ -83,7 +83,8 @@ async fn sums_are_those_of_a_count_one_by_one() {
     for now in [at(MIDNIGHT - 1, 0), at(MIDNIGHT, 0), at(MIDNIGHT + 5, 0)] {
         for (period, tenant) in [(Period::Today, 1), (Period::Today, 2), (Period::Day, 1), (Period::Month, 2)]
         {
-            let (window, tenant) = (UsageWindow::of(period, now), TenantId(tenant));
+            let window = UsageWindow::of(period, now);
+            let tenant = TenantId(tenant);
             let mut expected: BTreeMap<ProjectId, Spent> = BTreeMap::new();
             let all = UsageFilter::default();
             for (cells, row) in sample::recount(&deeds, tenant, &window.hours(), &all, &[Group::Project]) {

@@ -35,7 +35,8 @@ impl Fixture {
     }
 
     async fn ship(&mut self, deeds: &[SampleRecord]) {
-        let (mut fold, mut blocks) = (HourlyFold::new(), Blocks::new());
+        let mut fold = HourlyFold::new();
+        let mut blocks = Blocks::new();
         let frames = sample::frames(deeds);
         sample::take_in(&frames, &mut fold, &mut blocks);
         let from = self.position;

@@ -149,7 +149,8 @@ impl Store {
         (id, status): (DeliveryId, DeliveryStatus),
         event: &LoggedEvent,
     ) -> Result<(), StoreError> {
-        let (endpoint, event_id) = (Uuid::from_u128(webhook.id.0), Uuid::from_u128(event.id.0));
+        let endpoint = Uuid::from_u128(webhook.id.0);
+        let event_id = Uuid::from_u128(event.id.0);
         self.transact(async |transaction| {
             insert_event(transaction, event).await?;
             let entry = project_events::ActiveModel {

@@ -289,7 +289,8 @@ async fn an_unconfirmed_account_with_an_invoice_stays_and_stops_no_registration(
     for number in 1..=3 {
         register(&store, number, &format!("{number}@b.example"), now()).await;
     }
-    let (billed, moved) = (TenantId(1_001), TenantId(1_002));
+    let billed = TenantId(1_001);
+    let moved = TenantId(1_002);
     put_invoice(&store, billed).await;
     let standard = TenantChange { tier: Some(Tier::Standard), ..TenantChange::default() };
     store.update_tenant(moved, &standard, now()).await.unwrap();
@@ -383,7 +384,8 @@ fn ids_are_read_as_cores_are() {
 async fn tenants_are_listed_in_pages() {
     let (_dir, store) = empty().await;
     let all = TenantFilter::default();
-    let (first, second) = (tenant(TENANT), tenant(OTHER));
+    let first = tenant(TENANT);
+    let second = tenant(OTHER);
     assert_eq!(store.tenants(all, None, u64::MAX).await.unwrap(), [first.clone(), second.clone()]);
     assert_eq!(store.tenants(all, None, 1).await.unwrap(), std::slice::from_ref(&first));
     assert_eq!(store.tenants(all, Some(TENANT), 9).await.unwrap(), std::slice::from_ref(&second));

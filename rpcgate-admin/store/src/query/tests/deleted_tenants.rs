@@ -207,7 +207,8 @@ async fn nothing_is_sent_for_a_deleted_tenant_and_the_sweep_removes_its_webhooks
     store.create_subscription(TENANT, &subscription, now()).await.unwrap();
     let many: Vec<_> = (0..600).map(|id| (endpoint.id, DeliveryId(id))).collect();
     let event = store.seed_deliveries(b"{}", &many, now()).await;
-    let (project, event) = (Uuid::from_u128(PROJECT.0), Uuid::from_u128(event.0));
+    let project = Uuid::from_u128(PROJECT.0);
+    let event = Uuid::from_u128(event.0);
     let logged =
         project_events::ActiveModel { project_id: Set(project), event_id: Set(event), created_at: Set(0) };
     let log = async |transaction: &DatabaseTransaction| {

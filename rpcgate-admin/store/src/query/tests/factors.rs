@@ -74,7 +74,8 @@ async fn begin(store: &Store, token: &str, at: Time) -> bool {
 }
 
 async fn finish(store: &Store, token: &str, used: impl Borrow<FactorUse>, id: u128, at: Time) -> bool {
-    let (used, entry) = (used.borrow(), Audit { at, ..entry("session.opened") });
+    let used = used.borrow();
+    let entry = Audit { at, ..entry("session.opened") };
     let session = second(id, used.method());
     let refresh = Digest::of(&format!("refresh {id}"));
     store.finish_log_in(&Digest::of(token), used, &session, &refresh, &entry).await.unwrap()
@@ -145,7 +146,8 @@ async fn one_of_fifty_parallel_log_ins_with_one_code_succeeds() {
     }
     for used in [FactorUse::Code { step: 11 }, FactorUse::RecoveryCode(code(2))] {
         let submit = |number: u128| {
-            let (store, used) = (store.clone(), used.clone());
+            let store = store.clone();
+            let used = used.clone();
             let id = 100 + number + 1_000 * u128::from(used.method() == LogInMethod::PasswordAndCode);
             async move { finish(&store, &format!("token {}", number % 10), used, id, now()).await }
         };

@@ -101,7 +101,8 @@ async fn a_block_is_stored_with_its_deliveries_and_waiting_ones_become_due() {
 #[tokio::test]
 async fn an_unfollowed_chain_goes_to_a_willing_watcher_with_less_than_its_share() {
     let (_dir, store) = empty().await;
-    let (all, lease) = (["a", "b", "c", "d"], LEASE.lease);
+    let all = ["a", "b", "c", "d"];
+    let lease = LEASE.lease;
     let claim = async |watcher, at: Time| store.claim_chains(watcher, &all, 9, lease, at).await.unwrap();
     let surplus = async || store.surplus_chain(7, &all, now()).await.unwrap();
     store.note_watcher(7, &all, lease, now()).await.unwrap();

@@ -65,7 +65,8 @@ async fn news_of_an_invoice_are_claimed_with_their_mails_or_not_at_all() {
     let number = issued(&store).await;
     let news = InvoiceEvent::Issued;
     // The last mail cannot be stored, after the claim, the notice and the first mail were.
-    let (first, mails) = (notice(1), [mail(1), mail(1)]);
+    let first = notice(1);
+    let mails = [mail(1), mail(1)];
     let broken = MailedNotice { notice: &first, mails: &mails };
     assert!(store.notify_of_invoice(number, news, Some(broken)).await.is_err());
     assert_eq!(counts(&store).await, (1, 0, 0), "as if nothing had been tried");
@@ -74,7 +75,8 @@ async fn news_of_an_invoice_are_claimed_with_their_mails_or_not_at_all() {
     let rooms = store.notify_of_invoice(number, news, Some(whole)).await.unwrap();
     assert_eq!(rooms, Some(vec![MailStored::Found, MailStored::Found]));
     assert_eq!(counts(&store).await, (0, 1, 2));
-    let (second, mails) = (notice(2), [mail(3)]);
+    let second = notice(2);
+    let mails = [mail(3)];
     let again = MailedNotice { notice: &second, mails: &mails };
     assert_eq!(store.notify_of_invoice(number, news, Some(again)).await.unwrap(), None);
     assert_eq!(counts(&store).await, (0, 1, 2), "another program was faster");
@@ -91,7 +93,8 @@ async fn a_reminder_is_claimed_once_and_only_of_an_open_invoice() {
             .await
             .unwrap()
     };
-    let (first, mails) = (notice(1), [mail(1)]);
+    let first = notice(1);
+    let mails = [mail(1)];
     let told = MailedNotice { notice: &first, mails: &mails };
     assert_eq!(remind(0, 2, Some(told)).await, Some(vec![MailStored::Found]));
     assert_eq!(remind(0, 2, Some(told)).await, None);

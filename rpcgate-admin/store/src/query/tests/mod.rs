@@ -540,7 +540,8 @@ async fn rows_that_this_program_cannot_have_written_are_reported_as_unreadable()
 
 #[test]
 fn fresh_ids_rise_with_time() {
-    let (first, second) = (fresh_id(now()), fresh_id(now().plus(Duration::from_millis(1))));
+    let first = fresh_id(now());
+    let second = fresh_id(now().plus(Duration::from_millis(1)));
     assert!(first < second);
     assert_eq!(&TenantId(first).to_string()[14..15], "7");
 }

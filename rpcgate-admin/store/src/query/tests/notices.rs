@@ -90,7 +90,8 @@ async fn the_newest_thousand_notices_of_a_tenant_are_kept_for_400_days() {
 #[tokio::test]
 async fn choices_of_users_are_kept_until_they_choose_again() {
     let (_dir, store) = empty().await;
-    let (spike, invoice) = (NotificationKind::RateLimitedSpike, NotificationKind::Invoice);
+    let spike = NotificationKind::RateLimitedSpike;
+    let invoice = NotificationKind::Invoice;
     store.create_user(&User { confirmed_at: Some(now()), ..user(1, "a@b.example") }).await.unwrap();
     store.create_user(&User { confirmed_at: Some(now()), ..user(2, "c@d.example") }).await.unwrap();
     store.create_user(&user(3, "e@f.example")).await.unwrap();

@@ -42,7 +42,8 @@ async fn a_notification_keeps_the_user_and_time_of_its_first_reading() {
         store.create_user(user).await.unwrap();
     }
     let [one, other, unconfirmed] = [one, other, unconfirmed].map(|user| user.id);
-    let (first, second) = (NotificationId(1), NotificationId(2));
+    let first = NotificationId(1);
+    let second = NotificationId(2);
     assert_eq!(store.read_notification(one, first, later(1)).await.unwrap(), later(1));
     assert_eq!(store.read_notification(one, first, later(2)).await.unwrap(), later(1));
     assert_eq!(store.read_notification(one, second, later(3)).await.unwrap(), later(3));

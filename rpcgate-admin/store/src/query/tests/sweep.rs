@@ -20,7 +20,8 @@ async fn programs_that_sweep_at_once_remove_everything_once() {
         .unwrap();
     let late = later(400 * 86_400);
     let sweep = |store: Store| tokio::spawn(async move { store.sweep(late).await.unwrap().audit });
-    let (one, two) = (sweep(store.clone()), sweep(other));
+    let one = sweep(store.clone());
+    let two = sweep(other);
     assert_eq!(one.await.unwrap() + two.await.unwrap(), OLD);
     assert_eq!(store.sweep(late).await.unwrap(), Swept::default(), "nothing is left");
 }

@@ -60,7 +60,8 @@ async fn a_write_is_refused_after_a_concurrent_change_of_the_same_object() {
         Versioned::Chain("eth".into()),
     ];
     for of in &all {
-        let (first, second) = (expecting(&store, of).await, expecting(&store, of).await);
+        let first = expecting(&store, of).await;
+        let second = expecting(&store, of).await;
         for (store, is_first) in [(first, true), (second, false)] {
             let number = u64::from(is_first) + 1;
             let name = number.to_string();

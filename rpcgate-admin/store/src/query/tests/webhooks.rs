@@ -118,7 +118,8 @@ async fn pages_of_subscriptions_join_also_among_those_of_one_moment() {
     }
     made.sort_by_key(|one| (one.created_at, one.id));
     for limit in 1..7 {
-        let (mut all, mut after) = (Vec::new(), None);
+        let mut all = Vec::new();
+        let mut after = None;
         loop {
             let some = store.subscriptions(TENANT, WEBHOOK, after, limit).await.unwrap();
             assert!(some.len() as u64 <= limit);
@@ -284,7 +285,8 @@ async fn a_page_of_the_log_looks_at_a_bounded_number_of_entries() {
     let second = page(first.next).await;
     assert_eq!((second.events, second.next), (vec![oldest], None));
     let others = ChainEventFilter { chain: Some("eth".into()), ..ChainEventFilter::default() };
-    let (mut before, mut seen) = (None, BTreeSet::new());
+    let mut before = None;
+    let mut seen = BTreeSet::new();
     loop {
         let page = store.project_events(TENANT, PROJECT, &others, before, 1_000).await.unwrap();
         assert!(page.events.iter().all(|event| seen.insert(event.block_num)), "none is in two pages");

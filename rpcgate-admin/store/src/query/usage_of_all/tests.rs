@@ -167,7 +167,8 @@ async fn keys_are_read_of_the_tenants_whose_windows_are_in_question() {
 #[test]
 fn a_set_of_tenants_is_listed_if_it_or_its_rest_is_short() {
     let many = |count: usize| (0..count as u128).map(TenantId).collect::<Vec<_>>();
-    let (max, more) = (many(TenantSet::MAX), many(TenantSet::MAX + 1));
+    let max = many(TenantSet::MAX);
+    let more = many(TenantSet::MAX + 1);
     assert_eq!(TenantSet::of(max.clone(), more.clone()), TenantSet::Only(max.clone()));
     assert_eq!(TenantSet::of(more.clone(), max.clone()), TenantSet::Except(max));
     assert_eq!(TenantSet::of(more.clone(), more), TenantSet::All);

@@ -58,7 +58,8 @@ fn blocks_follow_each_other_and_spend_what_earlier_ones_made() {
         assert_eq!(pair[1]["ancestor"], pair[0]["id"]);
         assert!(pair[1]["slot"].as_u64() > pair[0]["slot"].as_u64());
     }
-    let (old, new) = (&blocks[10]["transactions"][0], &blocks[26]["transactions"][0]);
+    let old = &blocks[10]["transactions"][0];
+    let new = &blocks[26]["transactions"][0];
     for (index, spent) in new["inputs"].as_array().expect("inputs").iter().enumerate() {
         assert_eq!((&spent["transaction"]["id"], &spent["index"]), (&old["id"], &json!(index)));
     }

@@ -64,7 +64,8 @@ impl EventQuery {
             return Err("maximum query length exceeded".into());
         }
         let wrong = |rest: &str| format!("failed to parse query: parse error at \"{rest}\"");
-        let (mut conditions, mut rest) = (Vec::new(), text.trim());
+        let mut conditions = Vec::new();
+        let mut rest = text.trim();
         loop {
             let end = rest.find(|c: char| c.is_whitespace() || "=<>'".contains(c)).unwrap_or(rest.len());
             let (key, after) = rest.split_at(end);

@@ -46,7 +46,8 @@ fn a_block_is_the_same_over_rest_in_another_form() {
     let plain = rest(&mut client, &path);
     let block = result(&mut client, "block", json!({ "height": height }));
     assert_eq!(block["block_id"]["hash"], upper(&plain["block_id"]["hash"]));
-    let (ours, theirs) = (&block["block"]["header"], &plain["block"]["header"]);
+    let ours = &block["block"]["header"];
+    let theirs = &plain["block"]["header"];
     for name in ["height", "time", "chain_id"] {
         assert_eq!(ours[name], theirs[name], "{name}");
     }
@@ -124,7 +125,8 @@ fn transactions_are_pushed_to_subscriptions_with_matching_conditions() {
     subscribe(&mut client, 1, "tm.event='Tx'");
     let mut pushed = client.wait();
     let told = pushed.remove(0)["result"].clone();
-    let (sender, hash) = (&told["events"]["transfer.sender"][0], text(&told["events"]["tx.hash"][0]));
+    let sender = &told["events"]["transfer.sender"][0];
+    let hash = text(&told["events"]["tx.hash"][0]);
     let bytes = crate::cosmos::page::base64(hex::decode(hash).expect("hex"));
     let found = result(&mut client, "tx", json!({ "hash": bytes }));
     let shown = &told["data"]["value"]["TxResult"];

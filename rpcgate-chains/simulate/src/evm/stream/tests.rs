@@ -90,7 +90,8 @@ fn pending_transactions_are_pushed_before_they_are_in_a_block() {
     let whole = subscribe(&mut client, json!(["newPendingTransactions", true]));
     // A submission is reported to every client at once.
     let all: Value = serde_json::from_str(SIGNED).expect("a fixture");
-    let (raw, hash) = (&all["eth"]["dynamic"]["raw"], &all["eth"]["dynamic"]["hash"]);
+    let raw = &all["eth"]["dynamic"]["raw"];
+    let hash = &all["eth"]["dynamic"]["hash"];
     result(&mut *client.node, "eth_sendRawTransaction", json!([raw]), NOW);
     let pushed = client.wait();
     assert_eq!(client.now, NOW);
@@ -113,8 +114,8 @@ fn pending_transactions_are_pushed_before_they_are_in_a_block() {
 #[test]
 fn an_ended_subscription_pushes_nothing_more() {
     let mut client = Client::of("eth");
-    let (one, two) =
-        (subscribe(&mut client, json!(["newHeads"])), subscribe(&mut client, json!(["newHeads"])));
+    let one = subscribe(&mut client, json!(["newHeads"]));
+    let two = subscribe(&mut client, json!(["newHeads"]));
     assert_ne!(one, two);
     assert_eq!(client.wait().len(), 2);
     assert_eq!(client.ask(call("eth_unsubscribe", json!([one])))["result"], true);
@@ -180,7 +181,8 @@ fn a_stream_that_was_idle_for_long_pushes_only_the_newest_blocks() {
     subscribe(&mut client, json!(["newHeads"]));
     client.now = client.now.plus(Duration::from_secs(86_400));
     let head = number(&client.ask(call("eth_blockNumber", json!([])))["result"]);
-    let (mut heights, today) = (Vec::new(), client.now);
+    let mut heights = Vec::new();
+    let today = client.now;
     while client.now == today {
         heights.extend(client.wait().iter().map(|message| number(&message["params"]["result"]["number"])));
     }
@@ -192,7 +194,8 @@ fn a_rewound_stream_pushes_the_newest_block_again() {
     let mut client = Client::of("eth");
     subscribe(&mut client, json!(["newHeads"]));
     let pushed = client.wait();
-    let (id, now) = (client.id, client.now);
+    let id = client.id;
+    let now = client.now;
     let streams = client.node.streams().expect("streams");
     for _ in 0..3 {
         streams.rewind(id);

@@ -12,7 +12,8 @@ const USDT: &str = "41a614f803b6fd780986a42c78ec9c7f77e6ded13c";
 
 #[expect(clippy::needless_pass_by_value, reason = "callers write their parameters in place")]
 fn http(node: &mut TronNode, method: &str, params: Value, now: Time) -> Value {
-    let (path, body) = (format!("/wallet/{method}"), params.to_string());
+    let path = format!("/wallet/{method}");
+    let body = params.to_string();
     let request = SimulatedRequest { method: &http::Method::POST, path: &path, body: body.as_bytes() };
     serde_json::from_slice(&node.handle(&request, now).body).unwrap()
 }
@@ -100,7 +101,8 @@ fn every_read_shows_what_http_shows() {
     let busy = busy.expect("this seed has traffic");
     let block = http(&mut node, "getblockbynum", json!({ "num": busy }), NOW);
     let text = |value: &Value| value.as_str().unwrap().to_owned();
-    let (id, tx) = (text(&block["blockID"]), text(&block["transactions"][1]["txID"]));
+    let id = text(&block["blockID"]);
+    let tx = text(&block["transactions"][1]["txID"]);
     for (name, method, params) in [
         ("GetAccount", "getaccount", vec![("address", OWNER)]),
         ("GetAccount", "getaccount", vec![("address", USDT)]),

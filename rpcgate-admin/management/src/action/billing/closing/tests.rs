@@ -127,7 +127,8 @@ impl History {
 async fn three_months(seed: u8) {
     let site = site().await;
     let second = site.app.reload(site.app.settings.config.clone()).unwrap();
-    let (mut random, mut shipper) = (Random::new(seed), SampleShipper::new(seed.into()));
+    let mut random = Random::new(seed);
+    let mut shipper = SampleShipper::new(seed.into());
     let mut histories = BTreeMap::from([(OURS, History::default()), (THEIRS, History::default())]);
     let mut price = 1_000_000_000;
     let mut late = Vec::new();
@@ -328,7 +329,8 @@ async fn usage_that_arrives_after_its_month_was_closed_is_on_the_next_invoice() 
 #[tokio::test]
 async fn lines_name_the_tenants_plan_and_a_contract_price_is_owed_on_the_free_plan() {
     let site = site().await;
-    let (store, mut shipper) = (&site.app.store, SampleShipper::new(1));
+    let store = &site.app.store;
+    let mut shipper = SampleShipper::new(1);
     let ((first, _), (second, _), (third, length)) = (MONTHS[0], MONTHS[1], MONTHS[2]);
     let mut plan = CustomPlan {
         id: CustomPlanId(7),

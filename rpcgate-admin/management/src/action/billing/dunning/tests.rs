@@ -57,7 +57,8 @@ async fn owners_and_billing_members_are_notified_and_reminded_once_each_time() {
     let second = site.app.reload(site.app.settings.config.clone()).unwrap();
     let pass = async || {
         let (one, other) = tokio::join!(remind(&site.app), remind(&second));
-        let (one, other) = (one.unwrap(), other.unwrap());
+        let one = one.unwrap();
+        let other = other.unwrap();
         (one.announced + other.announced, one.reminded + other.reminded, one.suspended + other.suspended)
     };
     assert_eq!(pass().await, (1, 0, 0));
@@ -96,10 +97,8 @@ async fn members_who_read_bills_are_notified_of_each_step_and_mailed_as_they_wan
     let as_operator = Actor::of_page(Arc::new(site.operator().await.user), &client());
     site.clock.advance(DAY);
     operator::invoices::settle(&site.app, &as_operator, number, InvoiceStatus::Paid, None).await.unwrap();
-    let (suspended, active) = (
-        "Your organisation is suspended: calls with its keys are refused",
-        "Your organisation is active again: calls with its keys are served",
-    );
+    let suspended = "Your organisation is suspended: calls with its keys are refused";
+    let active = "Your organisation is active again: calls with its keys are served";
     let mut seen = notified(&site, &owner).await;
     // Rows of the same time have no order.
     seen[4..].sort_unstable();
@@ -187,7 +186,8 @@ async fn a_paid_or_cancelled_invoice_sends_no_reminder() {
 #[tokio::test]
 async fn a_tenant_that_does_not_pay_is_suspended_once_and_gateways_are_notified() {
     let site = Site::of("[billing]\nsuspend_after = \"10d\"\nreminders = []\n").await;
-    let (store, tenant) = (&site.app.store, site.member(Role::Owner).await.user.tenant.unwrap());
+    let store = &site.app.store;
+    let tenant = site.member(Role::Owner).await.user.tenant.unwrap();
     let number = issue(&site, tenant).await;
     site.clock.set(NOON.plus(14 * DAY));
     assert_eq!(remind(&site.app).await.unwrap().reminded, 1, "it is announced when the invoice is due");
@@ -221,11 +221,13 @@ async fn a_tenant_that_does_not_pay_is_suspended_once_and_gateways_are_notified(
 async fn a_payment_ends_the_suspension_and_so_does_a_cancellation_or_a_credit() {
     for way in ["paid", "void", "credited"] {
         let (site, tenant, number) = suspended_site().await;
-        let (store, now) = (&site.app.store, site.app.now());
+        let store = &site.app.store;
+        let now = site.app.now();
         let before = store.newest_change().await.unwrap();
         match way {
             "credited" => {
-                let (reason, user) = ("x".to_owned(), Some(UserId(1)));
+                let reason = "x".to_owned();
+                let user = Some(UserId(1));
                 let all = NewCreditNote {
                     invoice: number,
                     year: 2027,

@@ -205,7 +205,8 @@ pub(super) fn answer(
     unfollowed_projects: u64,
 ) -> WhatIfAnswer {
     let time = |hour: u64| Time::from_secs(hour.saturating_mul(SECONDS_OF_HOUR));
-    let (mut total, mut affected) = (UsageEffect::default(), AffectedTenants::default());
+    let mut total = UsageEffect::default();
+    let mut affected = AffectedTenants::default();
     for effect in effects.values() {
         total.add(effect);
         affected.count(effect);

@@ -71,7 +71,8 @@ async fn answer(
         BeforeAfter { before: config.plans.of_tenant(tenant.tier), after: config.plans.of_tenant(plan.tier) };
     let standing = TenantPlanStatus::between(&tenant, &custom_plans, figures, tiers);
     let hours = recent_days::hours(now);
-    let (from, to) = (begin_of(hours.start), begin_of(hours.end));
+    let from = begin_of(hours.start);
+    let to = begin_of(hours.end);
     let basis = Basis { hours, weights: Weights::new(), standings: [(id, standing)].into(), only: Some(id) };
     let (_, effects, unfollowed_projects) = effects(app, slot, basis).await?;
     Ok(PlanMove {

@@ -92,7 +92,8 @@ impl TenantPlanStatus {
         tiers: BeforeAfter<Plan>,
     ) -> Self {
         let own = custom_plans.iter().find(|plan| Some(plan.id) == tenant.custom_plan);
-        let (before, after) = (figures.before.plan(tiers.before), figures.after.plan(tiers.after));
+        let before = figures.before.plan(tiers.before);
+        let after = figures.after.plan(tiers.after);
         let windows = |plan: Plan| PlanWindows {
             per_minute: plan.per_minute,
             per_hour: plan.per_hour,

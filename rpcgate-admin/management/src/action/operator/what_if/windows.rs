@@ -34,7 +34,8 @@ impl WindowUse {
     /// in an hour or a day whose present window is full counts as requested. Other refused requests were refused by the
     /// minute or by another limit, and would be again.
     pub(super) fn refused(&self, present: &PlanWindows, then: &PlanWindows) -> u64 {
-        let (mut wanted_more, mut beyond_hours) = (0_u64, 0_u64);
+        let mut wanted_more = 0_u64;
+        let mut beyond_hours = 0_u64;
         for (admitted, refused) in &self.hours {
             let more = if *admitted >= present.of_hour() { *refused } else { 0 };
             wanted_more = wanted_more.saturating_add(more);
@@ -97,7 +98,8 @@ mod tests {
 
     /// Counts the requests that the windows of hour and day refuse, one after another.
     fn one_by_one(hours: &[u64], then: &PlanWindows) -> u64 {
-        let (mut of_day, mut refused) = (0, 0);
+        let mut of_day = 0;
+        let mut refused = 0;
         for requests in hours {
             let mut of_hour = 0;
             for _ in 0..*requests {
