@@ -104,7 +104,7 @@ mod tests {
     /// Returns the form-only addresses in the sources of the pages, with `*` for their parameters.
     fn declared() -> BTreeSet<String> {
         let mut found = BTreeSet::new();
-        let mut folders = vec![PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/src/management/page"))];
+        let mut folders = vec![PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/src"))];
         while let Some(folder) = folders.pop() {
             for entry in std::fs::read_dir(folder).unwrap() {
                 let path = entry.unwrap().path();

@@ -27,7 +27,7 @@ fn crate_folder(name: &str) -> PathBuf {
 /// Returns the paths of all pages that take a form, as the modules of pages declare them.
 fn form_paths() -> BTreeSet<String> {
     let mut paths = BTreeSet::new();
-    for file in files(&crate_folder("src/management/page"), "rs") {
+    for file in files(&crate_folder("src"), "rs") {
         let text = std::fs::read_to_string(file).unwrap().replace("RESET_PATH,", "\"/password/reset\",");
         for route in text.split(".route(").skip(1) {
             let (declared, _) = route.split_once(".route(").unwrap_or((route, ""));

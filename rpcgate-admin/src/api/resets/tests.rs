@@ -113,7 +113,7 @@ async fn a_password_that_was_changed_makes_links_worthless_and_unread_ones_are_s
     assert_eq!(changed.status, StatusCode::NO_CONTENT);
     assert_eq!(reset(&site, &links[0], PASSWORD).await.0, StatusCode::BAD_REQUEST);
     forgot(&site, EMAIL).await;
-    tokens(&site, 3).await;
+    tokens(&site, 4).await;
     site.clock.advance(RESET_LIFE);
     assert_eq!(site.app.store.sweep(site.app.now()).await.unwrap().mail_tokens, 1);
 }
