@@ -246,7 +246,7 @@ fn bearer(headers: &HeaderMap) -> Result<&str, ActionError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Answer, NOON, Site, Visitor};
+    use crate::testing::{ApiAnswer, NOON, Site, Visitor};
     use axum::body::Body;
     use axum::extract::ConnectInfo;
     use axum::routing::get;
@@ -262,7 +262,7 @@ mod tests {
         site.ask(Some(visitor), Method::GET, PATH, Body::empty()).await.status
     }
 
-    async fn with(site: &Site, headers: &[&str]) -> Answer {
+    async fn with(site: &Site, headers: &[&str]) -> ApiAnswer {
         let mut request = http::Request::get(PATH);
         for header in headers {
             request = request.header(AUTHORIZATION, HeaderValue::from_str(header).unwrap());

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
     use crate::testing::Site;
     use crate::tests::hostile::forged;
-    use crate::tests::{Page, answered, attributes, cookie, followed, site};
+    use crate::tests::{HtmlPage, answered, attributes, cookie, followed, site};
     use axum::body::Body;
     use http::StatusCode;
     use http::header::{ACCEPT, COOKIE};
@@ -151,7 +151,7 @@ mod tests {
     }
 
     /// Opens an address as a browser does.
-    async fn opened(site: &Site, path: &str, own: &str) -> Page {
+    async fn opened(site: &Site, path: &str, own: &str) -> HtmlPage {
         let request = http::Request::get(path).header(COOKIE, own).header(ACCEPT, "text/html");
         answered(site, request, Body::empty()).await
     }

@@ -222,7 +222,7 @@ mod tests {
     use super::super::background_request::UNATTENDED;
     use super::*;
     use crate::testing::Site;
-    use crate::tests::{Page, answered, cookie, get};
+    use crate::tests::{HtmlPage, answered, cookie, get};
     use axum::body::Body;
     use http::StatusCode;
     use http::header::{COOKIE, LOCATION};
@@ -231,7 +231,7 @@ mod tests {
     const QUARTER: Duration = Duration::from_secs(900);
 
     /// Sends the request that the script of a page that refreshes itself sends.
-    async fn refreshed(site: &Site, path: &str, own: &str) -> Page {
+    async fn refreshed(site: &Site, path: &str, own: &str) -> HtmlPage {
         let request = http::Request::get(path).header(COOKIE, own).header(UNATTENDED, "1");
         answered(site, request, Body::empty()).await
     }

@@ -2,7 +2,7 @@
 
 pub(crate) mod hostile;
 
-pub(crate) use crate::testing::browser::{Page, VISITOR, answered, cookie, form_token, get, post, sent};
+pub(crate) use crate::testing::browser::{HtmlPage, VISITOR, answered, cookie, form_token, get, post, sent};
 
 use super::frame::root_of;
 use super::outcome::Done;
@@ -48,13 +48,13 @@ pub(crate) async fn site() -> Site {
     Site::of("[admin]\nauth_per_minute = 1000\n[admin.challenge]\ndifficulty = 50\n").await
 }
 
-async fn register(site: &Site, name: &str, email: &str) -> Page {
+async fn register(site: &Site, name: &str, email: &str) -> HtmlPage {
     let challenge = solve(&site.app.challenges.issue(site.app.now()).unwrap()).unwrap();
     let fields = [("name", name), ("email", email), ("password", PASSWORD), ("challenge", &challenge)];
     post(site, "/register", "", &fields).await
 }
 
-async fn login(site: &Site) -> Page {
+async fn login(site: &Site) -> HtmlPage {
     post(site, "/login", "", &[("email", EMAIL), ("password", PASSWORD)]).await
 }
 
@@ -263,7 +263,7 @@ async fn the_registration_form_is_limited_as_the_api_is_for_anyone() {
 }
 
 /// Returns the token that the forms of a page must have. A visitor's token is for the cookie that came with the page.
-fn form_token_of(page: &Page, site: &Site, cookie: &str) -> String {
+fn form_token_of(page: &HtmlPage, site: &Site, cookie: &str) -> String {
     match page.cookie().strip_prefix("rpcgate-visitor=") {
         Some(visitor) => site.app.form_tokens.issue(FormHolder::Visitor(visitor)),
         None => form_token(site, cookie),
@@ -554,7 +554,7 @@ async fn user_input_is_text_and_never_markup() {
 }
 
 /// Returns the identifiers of the notifications on a page, in its order.
-fn unread(page: &Page) -> Vec<String> {
+fn unread(page: &HtmlPage) -> Vec<String> {
     let fields = page.text.split("name=\"id\" value=\"").skip(1);
     fields.map(|rest| rest.split('"').next().unwrap().to_owned()).collect()
 }
@@ -879,7 +879,7 @@ async fn tabs_opened_at_the_same_time_keep_their_session() {
     let site = site().await;
     let cookie = newcomer(&site).await;
     let tab = || get(&site, "/", &cookie);
-    let pages: [Page; 4] = tokio::join!(tab(), tab(), tab(), tab()).into();
+    let pages: [HtmlPage; 4] = tokio::join!(tab(), tab(), tab(), tab()).into();
     for page in pages {
         assert_eq!(page.status, StatusCode::OK);
         assert_eq!(get(&site, "/", &page.cookie()).await.status, StatusCode::OK);
@@ -1022,7 +1022,7 @@ async fn files_of_pages_are_kept_for_a_year_under_the_name_of_what_is_in_them() 
 }
 
 /// Returns the token of the pending log-in.
-fn pending(page: &Page) -> String {
+fn pending(page: &HtmlPage) -> String {
     let (_, rest) =
         page.text.split_once("name=\"token\" value=\"").unwrap_or_else(|| panic!("{}", page.text));
     rest.split('"').next().unwrap().to_owned()

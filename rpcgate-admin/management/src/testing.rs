@@ -57,7 +57,8 @@ impl SiteRoutes for NoRoutes {
 }
 
 /// A site without routes.
-pub type Site = TestSite<NoRoutes>;
+#[cfg(test)]
+pub(crate) type Site = TestSite<NoRoutes>;
 
 /// A test [`AppState`] with its own databases, whose clock shows [`NOON`], and with the routes of `R`.
 pub struct TestSite<R> {
@@ -90,7 +91,7 @@ pub struct Visitor {
 
 /// A response of the whole router. The body is parsed as JSON, or null if it is empty.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct ApiAnswer {
     /// The status.
     pub status: StatusCode,
     /// The headers.
@@ -202,7 +203,7 @@ impl<R: SiteRoutes> TestSite<R> {
         method: Method,
         path: &str,
         body: impl Into<Body>,
-    ) -> Answer {
+    ) -> ApiAnswer {
         let mut request = http::Request::builder().method(method).uri(path);
         if let Some(Visitor { token, .. }) = visitor {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
@@ -211,10 +212,10 @@ impl<R: SiteRoutes> TestSite<R> {
     }
 
     /// Sends a request whose answer is JSON or empty.
-    pub async fn send(&self, request: http::Request<Body>) -> Answer {
+    pub async fn send(&self, request: http::Request<Body>) -> ApiAnswer {
         let (head, body) = self.raw(request).await;
         let body = serde_json::from_slice(&body).unwrap_or_default();
-        Answer { status: head.status, headers: head.headers, body }
+        ApiAnswer { status: head.status, headers: head.headers, body }
     }
 
     /// Returns the recipient and the subject of each sent mail, oldest first.

@@ -1,5 +1,5 @@
 use crate::testing::fixtures::error_body;
-use crate::testing::{Answer, Site, Visitor};
+use crate::testing::{ApiAnswer, Site, Visitor};
 use axum::body::Body;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{Method, StatusCode};
@@ -8,7 +8,7 @@ use rpcgate_store::{AuditSubject, Role};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-async fn post(site: &Site, visitor: &Visitor, path: &str, key: &str, body: &Value) -> Answer {
+async fn post(site: &Site, visitor: &Visitor, path: &str, key: &str, body: &Value) -> ApiAnswer {
     let request = http::Request::post(format!("/api/v1{path}"))
         .header(AUTHORIZATION, format!("Bearer {}", visitor.token))
         .header("Idempotency-Key", key);

@@ -1,7 +1,7 @@
 //! Tests of the first page as a browser sees it.
 
 use crate::testing::{NOON, Site, Visitor};
-use crate::tests::{Page, cookie, get};
+use crate::tests::{HtmlPage, cookie, get};
 use http::StatusCode;
 use rpcgate_core::backend::usage_sink::Outcome;
 use rpcgate_core::caller::{KeyId, ProjectId};
@@ -29,7 +29,7 @@ impl Fixture {
         Fixture { site, owner, sender: SampleShipper::new(1) }
     }
 
-    async fn page(&self, path: &str) -> Page {
+    async fn page(&self, path: &str) -> HtmlPage {
         let page = get(&self.site, path, &cookie(&self.site, &self.owner)).await;
         assert_eq!(page.status, StatusCode::OK, "{}", page.text);
         page

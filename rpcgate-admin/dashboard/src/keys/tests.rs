@@ -2,7 +2,7 @@
 
 use crate::projects::tests::{HOSTILE, ProjectFixture, escaped, expect_sound};
 use crate::testing::NOON;
-use crate::tests::{Page, attributes, get, newcomer, post, site};
+use crate::tests::{HtmlPage, attributes, get, newcomer, post, site};
 use http::StatusCode;
 use http::header::CACHE_CONTROL;
 use rpcgate_core::caller::{KeyId, Scope};
@@ -20,13 +20,13 @@ impl ProjectFixture {
         self.keys().await.pop().unwrap()
     }
 
-    async fn make(&self, fields: &[(&str, &str)]) -> Page {
+    async fn make(&self, fields: &[(&str, &str)]) -> HtmlPage {
         self.site.clock.advance(Duration::from_millis(1));
         self.post(&format!("/projects/{}/keys", self.project), fields).await
     }
 }
 
-fn shown_keys(page: &Page) -> Vec<String> {
+fn shown_keys(page: &HtmlPage) -> Vec<String> {
     let words = page.text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     words.filter(|word| word.starts_with("rpcg_") && word.len() > 20).map(str::to_owned).collect()
 }

@@ -2,7 +2,7 @@
 //! that may open them, the fields that their forms need, and the escaping of stored texts.
 
 use crate::testing::{NOON, Site, Visitor};
-use crate::tests::{Page, attributes, cookie, get, post, sent};
+use crate::tests::{HtmlPage, attributes, cookie, get, post, sent};
 use http::StatusCode;
 use http::header::CACHE_CONTROL;
 use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
@@ -139,13 +139,13 @@ impl ProjectFixture {
     }
 
     /// Opens the page at `path`, which must exist.
-    pub(crate) async fn get(&self, path: &str) -> Page {
+    pub(crate) async fn get(&self, path: &str) -> HtmlPage {
         let page = get(&self.site, path, &self.cookie).await;
         assert_eq!(page.status, StatusCode::OK, "{path} {}", page.text);
         page
     }
 
-    pub(crate) async fn post(&self, path: &str, fields: &[(&str, &str)]) -> Page {
+    pub(crate) async fn post(&self, path: &str, fields: &[(&str, &str)]) -> HtmlPage {
         post(&self.site, path, &self.cookie, fields).await
     }
 
@@ -251,7 +251,7 @@ fn key_of(project: ProjectId, description: &str) -> Key {
 
 /// Checks the rules for every page: it loads nothing foreign, no cache stores it, its links stay below the root, its
 /// fields have labels, and each of its forms that posts has a token.
-pub(crate) fn expect_sound(page: &Page, path: &str) {
+pub(crate) fn expect_sound(page: &HtmlPage, path: &str) {
     let text = &page.text;
     assert_eq!(page.header(CACHE_CONTROL), "no-store", "{path}");
     for stray in [" style=", " onclick=", " onload=", "<style", "href=\"javascript:"] {

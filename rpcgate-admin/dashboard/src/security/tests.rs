@@ -287,7 +287,7 @@ async fn preferences_are_saved_together_and_mails_about_safety_stay() {
 mod with_passkeys {
     use super::*;
     use crate::testing::second_factors::{ORIGIN, SoftwareKey};
-    use crate::tests::Page;
+    use crate::tests::HtmlPage;
     use http::header::SET_COOKIE;
     use rpcgate_management::identity::password::Typed;
     use serde_json::Value;
@@ -311,7 +311,7 @@ mod with_passkeys {
         (begun["ceremony"].as_str().unwrap().to_owned(), begun["options"].take())
     }
 
-    async fn added(site: &Site, own: &str, key: &mut SoftwareKey, name: &str) -> Page {
+    async fn added(site: &Site, own: &str, key: &mut SoftwareKey, name: &str) -> HtmlPage {
         let (ceremony, options) = begun(site, "/account/security/passkeys/start", own, &[]).await;
         let credential = key.make(&options).await.to_string();
         let form = [("ceremony", ceremony.as_str()), ("credential", &credential), ("name", name)];

@@ -1,5 +1,5 @@
 use crate::testing::{Site, Visitor};
-use crate::tests::{Page, attributes, cookie, followed, form_token, get, sent, site};
+use crate::tests::{HtmlPage, attributes, cookie, followed, form_token, get, sent, site};
 use axum::body::Body;
 use http::header::{CONTENT_TYPE, COOKIE};
 use http::{Method, StatusCode};
@@ -43,14 +43,14 @@ fn form_paths() -> BTreeSet<String> {
 }
 
 /// Sends a form with the value `once`.
-async fn submit(site: &Site, path: &str, cookie: &str, once: &str, fields: &[(&str, &str)]) -> Page {
+async fn submit(site: &Site, path: &str, cookie: &str, once: &str, fields: &[(&str, &str)]) -> HtmlPage {
     let token = form_token(site, cookie);
     let own = [("csrf", token.as_str()), ("once", once)];
     sent(site, path, cookie, fields.iter().copied().chain(own)).await
 }
 
 /// Opens the page that another page redirects to.
-async fn follow(site: &Site, from: &str, page: &Page, cookie: &str) -> (String, Page) {
+async fn follow(site: &Site, from: &str, page: &HtmlPage, cookie: &str) -> (String, HtmlPage) {
     let (status, place) = page.leads_to();
     assert_eq!(status, StatusCode::SEE_OTHER, "{}", page.text);
     let (path, query) = place.split_once('?').unwrap_or((place, ""));

@@ -1,6 +1,6 @@
 //! Texts that would run a script if a page did not escape them, and the checks for every page with a form.
 
-use super::{Page, get, post};
+use super::{HtmlPage, get, post};
 use crate::testing::{Site, Visitor};
 use axum::body::Body;
 use http::StatusCode;
@@ -33,7 +33,7 @@ pub(crate) fn escaped(text: &str) -> String {
     safe
 }
 
-pub(crate) fn assert_shown(page: &Page, text: &str) {
+pub(crate) fn assert_shown(page: &HtmlPage, text: &str) {
     assert_eq!(page.status, StatusCode::OK, "{text}: {}", page.text);
     assert!(page.text.contains(&escaped(text)), "{text} is not shown: {}", page.text);
     for own in ["alert(1)</script>", "onerror=alert(1)>", "onload=alert(1)>", "href=\"javascript:"] {
@@ -42,13 +42,13 @@ pub(crate) fn assert_shown(page: &Page, text: &str) {
 }
 
 /// Sends a form with a wrong token, as another site would.
-pub(crate) async fn forged(site: &Site, path: &str, cookie: &str, fields: &[(&str, &str)]) -> Page {
+pub(crate) async fn forged(site: &Site, path: &str, cookie: &str, fields: &[(&str, &str)]) -> HtmlPage {
     let fields = fields.iter().chain(&[("csrf", "0123456789abcdef")]);
     let form = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
     let request = http::Request::post(path).header("sec-fetch-site", "same-origin").header(COOKIE, cookie);
     let request = request.header(CONTENT_TYPE, "application/x-www-form-urlencoded");
     let (head, body) = site.raw(request.body(Body::from(form)).unwrap()).await;
-    Page { status: head.status, headers: head.headers, text: String::from_utf8_lossy(&body).into_owned() }
+    HtmlPage { status: head.status, headers: head.headers, text: String::from_utf8_lossy(&body).into_owned() }
 }
 
 /// Checks that only the `admitted` visitors may open a page. Other members get 403, operators get 404, and visitors who
@@ -77,7 +77,7 @@ pub(crate) async fn assert_protected(site: &Site, path: &str, may: &str, may_not
 }
 
 /// Returns the identifier at the end of the address that an answer redirects to.
-pub(crate) fn led_id(page: &Page) -> String {
+pub(crate) fn led_id(page: &HtmlPage) -> String {
     let (status, place) = page.leads_to();
     assert_eq!(status, StatusCode::SEE_OTHER, "{}", page.text);
     let path = place.split('?').next().unwrap();

@@ -5,7 +5,7 @@ use crate::testing::{Site, Visitor};
 use crate::tests::hostile::{
     HOSTILE, assert_for, assert_protected, assert_shown, cookies, everybody, forged, led_id,
 };
-use crate::tests::{Page, cookie, form_token, get, post};
+use crate::tests::{HtmlPage, cookie, form_token, get, post};
 use axum::body::Body;
 use http::StatusCode;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, COOKIE};
@@ -22,7 +22,13 @@ async fn written(site: &Site, own: &str, subject: &str, text: &str) -> String {
 }
 
 /// Sends a file as a browser does.
-async fn attached(site: &Site, path: &str, own: &str, (name, content): (&str, &[u8]), token: &str) -> Page {
+async fn attached(
+    site: &Site,
+    path: &str,
+    own: &str,
+    (name, content): (&str, &[u8]),
+    token: &str,
+) -> HtmlPage {
     let mut body = format!(
         "--b7\r\nContent-Disposition: form-data; name=\"csrf\"\r\n\r\n{token}\r\n--b7\r\n\
          Content-Disposition: form-data; name=\"file\"; filename=\"{name}\"\r\nContent-Type: text/html\r\n\r\n"
@@ -34,7 +40,7 @@ async fn attached(site: &Site, path: &str, own: &str, (name, content): (&str, &[
     let request = request.header(CONTENT_TYPE, "multipart/form-data; boundary=b7");
     let (head, body) = site.raw(request.body(Body::from(body)).unwrap()).await;
     site.clock.advance(Duration::from_millis(1));
-    Page { status: head.status, headers: head.headers, text: String::from_utf8_lossy(&body).into_owned() }
+    HtmlPage { status: head.status, headers: head.headers, text: String::from_utf8_lossy(&body).into_owned() }
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Tests of the usage explorer as a browser sees it.
 
 use crate::testing::{NOON, Site, Visitor};
-use crate::tests::{Page, cookie, get};
+use crate::tests::{HtmlPage, cookie, get};
 use http::StatusCode;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use rpcgate_core::caller::ProjectId;
@@ -26,7 +26,7 @@ impl Fixture {
         Fixture { site, owner, sender: SampleShipper::new(1), project: project.id }
     }
 
-    async fn page(&self, path: &str) -> Page {
+    async fn page(&self, path: &str) -> HtmlPage {
         get(&self.site, path, &cookie(&self.site, &self.owner)).await
     }
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::projects::tests::ProjectFixture;
 use crate::testing::{NOON, Site};
-use crate::tests::{Page, attributes, cookie, get, post};
+use crate::tests::{HtmlPage, attributes, cookie, get, post};
 use http::StatusCode;
 use rpcgate_config::PlanChange;
 use rpcgate_core::caller::{CustomPlanId, ProjectId, ProjectQuota};
@@ -14,7 +14,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 /// Returns the version in a page's form for `action`.
-fn version_in(page: &Page, action: &str) -> String {
+fn version_in(page: &HtmlPage, action: &str) -> String {
     let is_it = |form: &&str| {
         attributes(form, "action").first().is_some_and(|to| to.ends_with(action.trim_start_matches('/')))
     };
@@ -39,7 +39,7 @@ struct OpenForm<'f> {
 }
 
 impl OpenForm<'_> {
-    async fn sent(&self, version: &str) -> Page {
+    async fn sent(&self, version: &str) -> HtmlPage {
         let fields = [self.fields, &[(VERSION, version)]].concat();
         post(self.site, self.action, self.own, &fields).await
     }

@@ -3,7 +3,7 @@
 use crate::projects::tests::{HOSTILE, ProjectFixture, expect_sound};
 use crate::submission_ids::SubmissionIds;
 use crate::testing::NOON;
-use crate::tests::Page;
+use crate::tests::HtmlPage;
 use http::StatusCode;
 use http::header::CACHE_CONTROL;
 use rpcgate_store::{DeliveryStatus, Webhook};
@@ -18,13 +18,13 @@ impl ProjectFixture {
         format!("/webhooks/{}{rest}", self.webhook.id)
     }
 
-    async fn save(&self, fields: &[(&str, &str)]) -> Page {
+    async fn save(&self, fields: &[(&str, &str)]) -> HtmlPage {
         self.post(&self.endpoint("/settings"), fields).await
     }
 }
 
 /// Returns the number of secrets that a page shows.
-fn shown_secrets(page: &Page) -> usize {
+fn shown_secrets(page: &HtmlPage) -> usize {
     let words = page.text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     words.filter(|word| word.starts_with("whsec_") && word.len() == 70).count()
 }

@@ -9,7 +9,7 @@ use rpcgate_store::SessionId;
 
 /// An answer for a browser.
 #[derive(Debug)]
-pub struct Page {
+pub struct HtmlPage {
     /// The status.
     pub status: StatusCode,
     /// The headers.
@@ -18,7 +18,7 @@ pub struct Page {
     pub text: String,
 }
 
-impl Page {
+impl HtmlPage {
     /// Returns a header, or an empty text.
     pub fn header(&self, name: http::HeaderName) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
@@ -49,13 +49,13 @@ pub async fn answered<R: SiteRoutes>(
     site: &TestSite<R>,
     request: http::request::Builder,
     body: impl Into<Body>,
-) -> Page {
+) -> HtmlPage {
     let (head, body) = site.raw(request.body(body.into()).unwrap()).await;
-    Page { status: head.status, headers: head.headers, text: String::from_utf8(body.to_vec()).unwrap() }
+    HtmlPage { status: head.status, headers: head.headers, text: String::from_utf8(body.to_vec()).unwrap() }
 }
 
 /// Opens a page with these cookies.
-pub async fn get<R: SiteRoutes>(site: &TestSite<R>, path: &str, cookie: &str) -> Page {
+pub async fn get<R: SiteRoutes>(site: &TestSite<R>, path: &str, cookie: &str) -> HtmlPage {
     answered(site, http::Request::get(path).header(COOKIE, cookie), Body::empty()).await
 }
 
@@ -77,7 +77,7 @@ pub async fn post<R: SiteRoutes>(
     path: &str,
     cookie: &str,
     fields: &[(&str, &str)],
-) -> Page {
+) -> HtmlPage {
     let token = form_token(site, cookie);
     let fields = fields.iter().copied().chain([("csrf", token.as_str())]);
     sent(site, path, cookie, fields).await
@@ -89,7 +89,7 @@ pub async fn sent<'f, R: SiteRoutes>(
     path: &str,
     cookie: &str,
     fields: impl IntoIterator<Item = (&'f str, &'f str)>,
-) -> Page {
+) -> HtmlPage {
     let form = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
     let cookies = format!("{cookie}; rpcgate-visitor={VISITOR}");
     let request = http::Request::post(path).header("sec-fetch-site", "same-origin").header(COOKIE, cookies);

@@ -73,10 +73,10 @@ pub async fn issue<R>(site: &TestSite<R>, tenant: TenantId) -> InvoiceNumber {
 /// Records 90 of the 100 requests of a tenant's day, and then 60 refused calls.
 pub async fn use_up<R>(site: &TestSite<R>, tenant: TenantId) {
     let later = Time::from_secs(NOON.secs() + 5);
-    let refused = SampleLine { cu: 0, status: 429, outcome: Outcome::Refused, calls: 60, ..item("eth_call") };
+    let refused = SampleLine { cu: 0, status: 429, outcome: Outcome::Refused, calls: 60, ..item("call") };
     let mut sender = SampleShipper::new(tenant.0);
     for deed in [
-        SampleRecord { tenant, windowed: 90, ..deed(1, NOON, vec![item("eth_call")]) },
+        SampleRecord { tenant, windowed: 90, ..deed(1, NOON, vec![item("call")]) },
         SampleRecord { tenant, windowed: 0, ..deed(1, later, vec![refused]) },
     ] {
         site.app.usage.ship_with_allowances(&sender.pack(&[deed]), &[(tenant, 100)].into()).await.unwrap();

@@ -1,6 +1,6 @@
 //! An authenticator app and a passkey in software.
 
-use super::{Answer, TestSite};
+use super::{ApiAnswer, TestSite};
 use async_trait::async_trait;
 use passkey::authenticator::{Authenticator as Device, UiHint, UserCheck, UserValidationMethod};
 use passkey::client::{Client, DefaultClientData, WebauthnError};
@@ -59,7 +59,7 @@ impl Authenticator {
     }
 
     /// Returns an app with the secret of an answer.
-    pub fn typed(answer: &Answer) -> Self {
+    pub fn typed(answer: &ApiAnswer) -> Self {
         Self::of(answer.body["secret"].as_str().unwrap())
     }
 

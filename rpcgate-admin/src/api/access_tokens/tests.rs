@@ -1,7 +1,7 @@
 use crate::api::accounts::tests::{EMAIL, PASSWORD, register_confirmed, tokens};
 use crate::testing::fixtures::error_body;
 use crate::testing::second_factors::Authenticator;
-use crate::testing::{Answer, Site, Visitor};
+use crate::testing::{ApiAnswer, Site, Visitor};
 use axum::body::Body;
 use http::header::AUTHORIZATION;
 use http::{Method, StatusCode};
@@ -13,14 +13,14 @@ use std::time::Duration;
 
 const TOKENS: &str = "/api/v1/auth/tokens";
 
-async fn ask(site: &Site, token: &str, method: Method, path: &str, body: &Value) -> Answer {
+async fn ask(site: &Site, token: &str, method: Method, path: &str, body: &Value) -> ApiAnswer {
     let request = http::Request::builder().method(method).uri(path);
     let request = request.header(AUTHORIZATION, format!("Bearer {token}"));
     let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
     site.send(request.body(body).unwrap()).await
 }
 
-async fn get(site: &Site, token: &str, path: &str) -> Answer {
+async fn get(site: &Site, token: &str, path: &str) -> ApiAnswer {
     ask(site, token, Method::GET, path, &Value::Null).await
 }
 

@@ -2,7 +2,7 @@
 
 mod hosted;
 
-use crate::testing::{Answer, NOON, Site};
+use crate::testing::{ApiAnswer, NOON, Site};
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use http::header::{AUTHORIZATION, RETRY_AFTER};
@@ -29,7 +29,7 @@ pub(crate) async fn ask(
     method: Method,
     path: &str,
     body: Option<Value>,
-) -> Answer {
+) -> ApiAnswer {
     let mut request = http::Request::builder().method(method).uri(format!("/api/v1{path}"));
     if let Some(token) = token {
         request = request.header(AUTHORIZATION, format!("Bearer {token}"));
@@ -38,7 +38,7 @@ pub(crate) async fn ask(
     site.send(request.body(body).unwrap()).await
 }
 
-pub(crate) async fn post(site: &Site, path: &str, body: Value) -> Answer {
+pub(crate) async fn post(site: &Site, path: &str, body: Value) -> ApiAnswer {
     ask(site, None, Method::POST, path, Some(body)).await
 }
 
@@ -48,13 +48,13 @@ async fn solution(site: &Site) -> String {
     solve(&serde_json::from_value(posed.body).unwrap()).unwrap()
 }
 
-pub(crate) async fn register(site: &Site, email: &str) -> Answer {
+pub(crate) async fn register(site: &Site, email: &str) -> ApiAnswer {
     let challenge = solution(site).await;
     let form = json!({"email": email, "password": PASSWORD, "name": "Ada", "challenge": challenge});
     post(site, "/auth/register", form).await
 }
 
-pub(crate) async fn login(site: &Site, email: &str, password: &str) -> Answer {
+pub(crate) async fn login(site: &Site, email: &str, password: &str) -> ApiAnswer {
     post(site, "/auth/login", json!({"email": email, "password": password})).await
 }
 
@@ -65,7 +65,7 @@ pub(crate) async fn tokens(site: &Site, email: &str) -> (String, String) {
     pair(&answer)
 }
 
-pub(crate) fn pair(answer: &Answer) -> (String, String) {
+pub(crate) fn pair(answer: &ApiAnswer) -> (String, String) {
     let text = |name| answer.body[name].as_str().unwrap().to_owned();
     (text("token"), text("refresh_token"))
 }
@@ -107,7 +107,7 @@ fn token(mail: &str) -> String {
     rest.lines().next().unwrap().to_owned()
 }
 
-fn reported(answer: &Answer) -> (StatusCode, &str) {
+fn reported(answer: &ApiAnswer) -> (StatusCode, &str) {
     (answer.status, answer.body["error"].as_str().unwrap_or_default())
 }
 
@@ -160,7 +160,7 @@ async fn a_taken_address_is_answered_like_a_free_one() {
         "challenge": challenge});
     let second = post(&site, "/auth/register", form).await;
     assert_eq!((second.status, &second.body), (first.status, &first.body));
-    let names = |answer: &Answer| answer.headers.keys().map(ToString::to_string).collect::<Vec<_>>();
+    let names = |answer: &ApiAnswer| answer.headers.keys().map(ToString::to_string).collect::<Vec<_>>();
     assert_eq!(names(&second), names(&first));
     assert_eq!((before, site.app.passwords.computed()), (1, 2), "a hash is computed for both");
     let mails = mails(&site);

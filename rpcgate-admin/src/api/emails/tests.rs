@@ -1,7 +1,7 @@
 use crate::api::accounts::tests::{
     EMAIL, PASSWORD, ask, login, mailed, mails, pair, post, register, register_confirmed, site,
 };
-use crate::testing::{Answer, Site};
+use crate::testing::{ApiAnswer, Site};
 use http::{Method, StatusCode};
 use rpcgate_management::action::emails::EMAIL_CHANGE_LIFE;
 use rpcgate_store::{AuditSubject, LOCK};
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 const NEW: &str = "countess@example.com";
 
-async fn change(site: &Site, access: &str, email: &str, password: &str) -> Answer {
+async fn change(site: &Site, access: &str, email: &str, password: &str) -> ApiAnswer {
     let form = json!({"email": email, "current_password": password});
     let answer = ask(site, Some(access), Method::PUT, "/auth/me/email", Some(form)).await;
     site.clock.advance(Duration::from_secs(1));

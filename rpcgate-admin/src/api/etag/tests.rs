@@ -1,5 +1,5 @@
 use crate::testing::fixtures::error_body;
-use crate::testing::{Answer, Site, Visitor};
+use crate::testing::{ApiAnswer, Site, Visitor};
 use axum::body::Body;
 use http::header::{AUTHORIZATION, ETAG, IF_MATCH};
 use http::{Method, StatusCode};
@@ -12,7 +12,7 @@ async fn ask(
     (method, path): (Method, &str),
     tag: Option<&str>,
     body: &Value,
-) -> Answer {
+) -> ApiAnswer {
     let request = http::Request::builder().method(method).uri(format!("/api/v1{path}"));
     let mut request = request.header(AUTHORIZATION, format!("Bearer {}", visitor.token));
     if let Some(tag) = tag {

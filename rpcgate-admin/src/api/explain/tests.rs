@@ -1,6 +1,6 @@
 use super::*;
 use crate::api::accounts::tests::ask;
-use crate::testing::{Answer, Site, Visitor};
+use crate::testing::{ApiAnswer, Site, Visitor};
 use http::{Method, StatusCode};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
@@ -67,7 +67,7 @@ async fn gateway(site: &Site, request: RequestId, owner: TenantId) -> tokio::tas
     })
 }
 
-async fn get(site: &Site, visitor: &Visitor, request: RequestId) -> Answer {
+async fn get(site: &Site, visitor: &Visitor, request: RequestId) -> ApiAnswer {
     ask(site, Some(&visitor.token), Method::GET, &format!("/explain/{request}"), None).await
 }
 

@@ -3,7 +3,7 @@
 use crate::api::accounts::tests::{EMAIL, ask, site};
 use crate::api::factors::tests::account_with_app;
 use crate::testing::second_factors::Authenticator;
-use crate::testing::{Answer, Site, Visitor};
+use crate::testing::{ApiAnswer, Site, Visitor};
 use http::{Method, StatusCode};
 use rpcgate_core::caller::TenantId;
 use rpcgate_store::{AuditSubject, Role};
@@ -16,15 +16,15 @@ const OPERATORS_NEED: (StatusCode, &str) = (
     "operators need a second factor to change anything: add one to your account first",
 );
 
-fn reported(answer: &Answer) -> (StatusCode, &str) {
+fn reported(answer: &ApiAnswer) -> (StatusCode, &str) {
     (answer.status, answer.body["error"].as_str().unwrap_or_default())
 }
 
-async fn get(site: &Site, token: &str, path: &str) -> Answer {
+async fn get(site: &Site, token: &str, path: &str) -> ApiAnswer {
     ask(site, Some(token), Method::GET, path, None).await
 }
 
-async fn policy(site: &Site, token: &str, tenant: TenantId, required: bool) -> Answer {
+async fn policy(site: &Site, token: &str, tenant: TenantId, required: bool) -> ApiAnswer {
     let form = json!({"required": required});
     ask(site, Some(token), Method::PUT, &format!("/tenants/{tenant}/mfa"), Some(form)).await
 }

@@ -4,7 +4,7 @@ use crate::api::accounts::tests::{
     EMAIL, PASSWORD, ask, login, mailed, mails, pair, post, register_confirmed, site, tokens,
 };
 use crate::testing::second_factors::{Authenticator, STEP};
-use crate::testing::{Answer, Site};
+use crate::testing::{ApiAnswer, Site};
 use http::{Method, StatusCode};
 use rpcgate_store::{AuditSubject, FACTOR_TRIES, LOCK, PENDING_LOG_IN_LIFE};
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ pub(crate) async fn account_with_app(site: &Site) -> (String, Authenticator, Vec
     (token, app, recovery_codes(&answer))
 }
 
-pub(crate) fn recovery_codes(answer: &Answer) -> Vec<String> {
+pub(crate) fn recovery_codes(answer: &ApiAnswer) -> Vec<String> {
     serde_json::from_value(answer.body["recovery_codes"].clone()).unwrap()
 }
 
@@ -44,11 +44,11 @@ pub(crate) async fn begun(site: &Site) -> String {
     answer.body["mfa_token"].as_str().unwrap().to_owned()
 }
 
-pub(crate) async fn verify(site: &Site, token: &str, factor: (&str, &str)) -> Answer {
+pub(crate) async fn verify(site: &Site, token: &str, factor: (&str, &str)) -> ApiAnswer {
     post(site, "/auth/mfa/verify", json!({"mfa_token": token, factor.0: factor.1})).await
 }
 
-fn reported(answer: &Answer) -> (StatusCode, &str) {
+fn reported(answer: &ApiAnswer) -> (StatusCode, &str) {
     (answer.status, answer.body["error"].as_str().unwrap_or_default())
 }
 

@@ -1,5 +1,5 @@
 use crate::api::accounts::tests::{PASSWORD, ask, login, post, register, register_confirmed, site, tokens};
-use crate::testing::{Answer, NOON, Site, Visitor};
+use crate::testing::{ApiAnswer, NOON, Site, Visitor};
 use http::header::RETRY_AFTER;
 use http::{Method, StatusCode};
 use rpcgate_management::action::invitations::LIFE;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const INVITED: &str = "guest@example.com";
 
-fn reported(answer: &Answer) -> (StatusCode, &str) {
+fn reported(answer: &ApiAnswer) -> (StatusCode, &str) {
     (answer.status, answer.body["error"].as_str().unwrap_or_default())
 }
 
@@ -18,7 +18,7 @@ fn path(host: &Visitor) -> String {
 }
 
 /// Invites as `host`. The clock advances so that mails and entries have an order.
-async fn invite(site: &Site, host: &Visitor, email: &str, role: &str) -> Answer {
+async fn invite(site: &Site, host: &Visitor, email: &str, role: &str) -> ApiAnswer {
     let body = json!({"email": email, "role": role});
     let answer = ask(site, Some(&host.token), Method::POST, &path(host), Some(body)).await;
     site.clock.advance(Duration::from_millis(1));
@@ -29,7 +29,7 @@ async fn open(site: &Site, host: &Visitor) -> Value {
     ask(site, Some(&host.token), Method::GET, &path(host), None).await.body
 }
 
-async fn accept(site: &Site, token: &str) -> Answer {
+async fn accept(site: &Site, token: &str) -> ApiAnswer {
     post(site, "/auth/invitation", json!({"token": token, "name": " Ada ", "password": PASSWORD})).await
 }
 
@@ -109,7 +109,7 @@ async fn an_address_with_an_account_is_answered_like_one_without() {
     assert!(!sent.contains("token="), "{sent}");
     let free = invite(&site, &host, "other@example.com", "viewer").await;
     assert_eq!((known.status, free.status), (StatusCode::CREATED, StatusCode::CREATED));
-    let names = |answer: &Answer| {
+    let names = |answer: &ApiAnswer| {
         let members = answer.body.as_object().unwrap().keys();
         let headers = answer.headers.keys().map(ToString::to_string);
         members.cloned().chain(headers).collect::<Vec<_>>()

@@ -1,5 +1,5 @@
 use crate::api::accounts::tests::{EMAIL, PASSWORD, ask, login, register, site, tokens};
-use crate::testing::{Answer, Site};
+use crate::testing::{ApiAnswer, Site};
 use axum::body::Body;
 use http::{Method, StatusCode};
 use rpcgate_store::{ATTEMPTS, AuditSubject, Role};
@@ -7,16 +7,16 @@ use serde_json::{Value, json};
 
 const NEW: &str = "an even better password";
 
-fn reported(answer: &Answer) -> (StatusCode, &str) {
+fn reported(answer: &ApiAnswer) -> (StatusCode, &str) {
     (answer.status, answer.body["error"].as_str().unwrap_or_default())
 }
 
-async fn change(site: &Site, token: &str, current: &str, new: &str) -> Answer {
+async fn change(site: &Site, token: &str, current: &str, new: &str) -> ApiAnswer {
     let form = json!({"current_password": current, "new_password": new});
     ask(site, Some(token), Method::POST, "/auth/me/password", Some(form)).await
 }
 
-async fn me(site: &Site, token: &str) -> Answer {
+async fn me(site: &Site, token: &str) -> ApiAnswer {
     ask(site, Some(token), Method::GET, "/auth/me", None).await
 }
 

@@ -5,7 +5,7 @@ use crate::api::accounts::tests::{
 };
 use crate::api::factors::tests::{begun, recovery_codes, verify};
 use crate::testing::second_factors::{Authenticator, ORIGIN, SoftwareKey};
-use crate::testing::{Answer, Site};
+use crate::testing::{ApiAnswer, Site};
 use http::{Method, StatusCode};
 use rpcgate_management::identity::passkey::CEREMONY_LIFE;
 use rpcgate_store::{AuditSubject, MAX_PASSKEYS, PasskeyId, StoredPasskey, User, fresh_id};
@@ -46,11 +46,11 @@ fn is_mailed(site: &Site, text: &str) -> bool {
     mails(site).iter().any(|mail| mail.contains(text))
 }
 
-async fn call(site: &Site, token: Option<&str>, path: &str, body: Value) -> Answer {
+async fn call(site: &Site, token: Option<&str>, path: &str, body: Value) -> ApiAnswer {
     ask(site, token, Method::POST, &format!("/auth/passkeys/{path}"), Some(body)).await
 }
 
-fn reported(answer: &Answer) -> (StatusCode, &str) {
+fn reported(answer: &ApiAnswer) -> (StatusCode, &str) {
     (answer.status, answer.body["error"].as_str().unwrap_or_default())
 }
 
@@ -59,7 +59,7 @@ async fn me(site: &Site, token: &str) -> StatusCode {
 }
 
 /// Registers `key`, starting with `factor`, and returns the last answer.
-async fn register_key(site: &Site, token: &str, key: &mut SoftwareKey, factor: Value) -> Answer {
+async fn register_key(site: &Site, token: &str, key: &mut SoftwareKey, factor: Value) -> ApiAnswer {
     let started = call(site, Some(token), "register/start", factor).await;
     assert_eq!(started.status, StatusCode::OK, "{}", started.body);
     let credential = key.make(&started.body["options"]).await;
@@ -83,11 +83,11 @@ async fn started(site: &Site) -> (Value, Value) {
     (started.body["ceremony"].clone(), started.body["options"].clone())
 }
 
-async fn finish(site: &Site, ceremony: &Value, credential: &Value) -> Answer {
+async fn finish(site: &Site, ceremony: &Value, credential: &Value) -> ApiAnswer {
     call(site, None, "login/finish", json!({"ceremony": ceremony, "credential": credential})).await
 }
 
-async fn log_in(site: &Site, key: &mut SoftwareKey) -> Answer {
+async fn log_in(site: &Site, key: &mut SoftwareKey) -> ApiAnswer {
     let (ceremony, options) = started(site).await;
     let credential = key.use_here(&options).await;
     finish(site, &ceremony, &credential).await

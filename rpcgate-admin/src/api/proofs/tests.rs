@@ -3,7 +3,7 @@ use crate::api::accounts::tests::{
 };
 use crate::api::factors::tests::{begun, recovery_codes};
 use crate::testing::second_factors::Authenticator;
-use crate::testing::{Answer, Site};
+use crate::testing::{ApiAnswer, Site};
 use http::{Method, StatusCode};
 use rpcgate_management::access::RECENT;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use std::time::Duration;
 const NEW: &str = "another horse, another staple";
 const DAY: Duration = Duration::from_secs(86_400);
 
-async fn call(site: &Site, token: &str, path: &str, body: Value) -> Answer {
+async fn call(site: &Site, token: &str, path: &str, body: Value) -> ApiAnswer {
     ask(site, Some(token), Method::POST, &format!("/auth/{path}"), Some(body)).await
 }
 
@@ -20,7 +20,7 @@ fn password() -> Value {
     json!({"current_password": PASSWORD})
 }
 
-fn is_refused(answer: &Answer) -> bool {
+fn is_refused(answer: &ApiAnswer) -> bool {
     (answer.status, &answer.body["code"]) == (StatusCode::UNAUTHORIZED, &json!("proof_required"))
 }
 
@@ -97,7 +97,7 @@ async fn wrong_proofs_lock_like_wrong_passwords() {
 }
 
 /// Resets the password by a mail, once `count` mails exist.
-async fn reset(site: &Site, count: usize, more: Value) -> Answer {
+async fn reset(site: &Site, count: usize, more: Value) -> ApiAnswer {
     post(site, "/auth/password/forgot", json!({"email": EMAIL})).await;
     let link = mailed(site, count, "/reset?token=").await.pop().unwrap();
     let mut form = json!({"token": link, "password": NEW});

@@ -1,6 +1,6 @@
 use crate::api::accounts::tests::{EMAIL, PASSWORD, ask, login, pair, post, register, site, tokens};
 use crate::testing::fixtures::error_body;
-use crate::testing::{Answer, NOON, Site};
+use crate::testing::{ApiAnswer, NOON, Site};
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use http::header::{AUTHORIZATION, RETRY_AFTER, USER_AGENT};
@@ -20,11 +20,11 @@ async fn me(site: &Site, token: &str) -> StatusCode {
     ask(site, Some(token), Method::GET, "/auth/me", None).await.status
 }
 
-async fn refresh(site: &Site, token: &str) -> Answer {
+async fn refresh(site: &Site, token: &str) -> ApiAnswer {
     post(site, "/auth/refresh", json!({"refresh_token": token})).await
 }
 
-fn reported(answer: &Answer) -> (StatusCode, &str) {
+fn reported(answer: &ApiAnswer) -> (StatusCode, &str) {
     (answer.status, answer.body["error"].as_str().unwrap_or_default())
 }
 

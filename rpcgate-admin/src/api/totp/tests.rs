@@ -3,11 +3,11 @@ use crate::api::accounts::tests::{
 };
 use crate::api::factors::tests::{account_with_app, begun, verify};
 use crate::testing::second_factors::Authenticator;
-use crate::testing::{Answer, Site};
+use crate::testing::{ApiAnswer, Site};
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-async fn call(site: &Site, token: &str, path: &str, body: Option<Value>) -> Answer {
+async fn call(site: &Site, token: &str, path: &str, body: Option<Value>) -> ApiAnswer {
     ask(site, Some(token), Method::POST, &format!("/auth/mfa/totp/{path}"), body).await
 }
 
@@ -15,7 +15,7 @@ fn proof() -> Option<Value> {
     Some(json!({"current_password": PASSWORD}))
 }
 
-fn reported(answer: &Answer) -> (StatusCode, &str) {
+fn reported(answer: &ApiAnswer) -> (StatusCode, &str) {
     (answer.status, answer.body["error"].as_str().unwrap_or_default())
 }
 

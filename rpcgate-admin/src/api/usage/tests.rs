@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::{Answer, NOON, Site, Visitor};
+use crate::testing::{ApiAnswer, NOON, Site, Visitor};
 use axum::body::Body;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use http::{Method, Request, StatusCode};
@@ -76,11 +76,11 @@ impl UsageFixture {
         self.site.app.usage.ship(&self.sender.pack(deeds)).await.unwrap();
     }
 
-    async fn ask(&self, path: &str) -> Answer {
+    async fn ask(&self, path: &str) -> ApiAnswer {
         self.ask_as(&self.visitor, path).await
     }
 
-    async fn ask_as(&self, visitor: &Visitor, path: &str) -> Answer {
+    async fn ask_as(&self, visitor: &Visitor, path: &str) -> ApiAnswer {
         self.site.ask(Some(visitor), Method::GET, &format!("/api/v1{path}"), Body::empty()).await
     }
 

@@ -5,7 +5,7 @@ use crate::api::accounts::tests::{
     EMAIL, PASSWORD, ask, login, mails, post as call, register_confirmed, site, tokens,
 };
 use crate::testing::browser::{cookie, post};
-use crate::testing::{Answer, Site, Visitor};
+use crate::testing::{ApiAnswer, Site, Visitor};
 use http::{Method, StatusCode};
 use rpcgate_core::caller::TenantId;
 use rpcgate_management::access::RECENT;
@@ -86,7 +86,7 @@ impl Team {
         .collect()
     }
 
-    async fn carry_out(&self, change: &EntryChange) -> Answer {
+    async fn carry_out(&self, change: &EntryChange) -> ApiAnswer {
         let caller = if change.by_operator { &self.operator } else { &self.owner };
         ask(&self.site, Some(&caller.token), change.method.clone(), &change.path, change.body.clone()).await
     }

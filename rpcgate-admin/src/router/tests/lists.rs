@@ -1,7 +1,7 @@
 //! Lists in pages.
 
 use crate::testing::fixtures::{event, issue, webhook};
-use crate::testing::{Answer, Site, Visitor};
+use crate::testing::{ApiAnswer, Site, Visitor};
 use axum::body::Body;
 use http::header::LINK;
 use http::{Method, StatusCode};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 /// Returns the query of the next page from the `Link` header.
-fn next(answer: &Answer) -> Option<String> {
+fn next(answer: &ApiAnswer) -> Option<String> {
     let link = answer.headers.get(LINK)?.to_str().unwrap();
     Some(link.strip_prefix("<?").unwrap().strip_suffix(">; rel=\"next\"").unwrap().to_owned())
 }

@@ -3,7 +3,7 @@
 use crate::api::accounts::tests::{
     EMAIL, PASSWORD, ask, login, mailed, post, register, register_confirmed, site, tokens,
 };
-use crate::testing::{Answer, Site};
+use crate::testing::{ApiAnswer, Site};
 use axum::body::Body;
 use http::header::COOKIE;
 use http::{Method, StatusCode};
@@ -39,13 +39,13 @@ const PLACES: [TokenHolder; 8] = [
 ];
 
 impl TokenHolder {
-    async fn take(self, site: &Site, token: &str) -> Answer {
+    async fn take(self, site: &Site, token: &str) -> ApiAnswer {
         let (path, form) = match self {
             TokenHolder::Api => return ask(site, Some(token), Method::GET, "/auth/me", None).await,
             TokenHolder::Page => {
                 let request = http::Request::get("/").header(COOKIE, format!("rpcgate={token}"));
                 let (head, _) = site.raw(request.body(Body::empty()).unwrap()).await;
-                return Answer { status: head.status, headers: head.headers, body: json!(null) };
+                return ApiAnswer { status: head.status, headers: head.headers, body: json!(null) };
             }
             TokenHolder::Refresh => ("/auth/refresh", json!({"refresh_token": token})),
             TokenHolder::Confirmation => ("/auth/confirm", json!({"token": token, "password": NEW_PASSWORD})),

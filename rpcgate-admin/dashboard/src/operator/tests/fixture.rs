@@ -3,7 +3,7 @@
 use crate::testing::fixtures::{limit_request, ticket};
 use crate::testing::{NOON, Site, Visitor};
 use crate::tests::hostile::forged;
-use crate::tests::{Page, cookie, get, post};
+use crate::tests::{HtmlPage, cookie, get, post};
 use http::StatusCode;
 use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_core::usage::sample::{SampleLine, SampleRecord, SampleShipper, deed, item};
@@ -33,12 +33,12 @@ impl OperatorFixture {
         OperatorFixture { own, tenant, project: project.id, site, operator, owner }
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Page {
+    pub(crate) async fn get(&self, path: &str) -> HtmlPage {
         get(&self.site, path, &self.own).await
     }
 
     /// Sends a form as the operator, then advances the clock, because rows of the same time have no order.
-    pub(crate) async fn post(&self, path: &str, fields: &[(&str, &str)]) -> Page {
+    pub(crate) async fn post(&self, path: &str, fields: &[(&str, &str)]) -> HtmlPage {
         let page = post(&self.site, path, &self.own, fields).await;
         self.site.clock.advance(Duration::from_millis(1));
         page

@@ -2,7 +2,7 @@
 
 use super::super::tests::fixture::OperatorFixture;
 use crate::tests::hostile::{HOSTILE, assert_shown};
-use crate::tests::{Page, cookie, form_token, get};
+use crate::tests::{HtmlPage, cookie, form_token, get};
 use axum::body::Body;
 use http::StatusCode;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, COOKIE};
@@ -87,7 +87,7 @@ async fn only_operators_see_the_ticket_page_and_no_text_is_markup() {
 }
 
 /// Sends a file as a browser does.
-async fn attached(fixture: &OperatorFixture, path: &str, name: &str, token: &str) -> Page {
+async fn attached(fixture: &OperatorFixture, path: &str, name: &str, token: &str) -> HtmlPage {
     let body = format!(
         "--b7\r\nContent-Disposition: form-data; name=\"csrf\"\r\n\r\n{token}\r\n--b7\r\n\
          Content-Disposition: form-data; name=\"file\"; filename=\"{name}\"\r\nContent-Type: text/html\r\n\r\n\
@@ -97,7 +97,7 @@ async fn attached(fixture: &OperatorFixture, path: &str, name: &str, token: &str
         http::Request::post(path).header("sec-fetch-site", "same-origin").header(COOKIE, &fixture.own);
     let request = request.header(CONTENT_TYPE, "multipart/form-data; boundary=b7");
     let (head, body) = fixture.site.raw(request.body(Body::from(body)).unwrap()).await;
-    Page { status: head.status, headers: head.headers, text: String::from_utf8_lossy(&body).into_owned() }
+    HtmlPage { status: head.status, headers: head.headers, text: String::from_utf8_lossy(&body).into_owned() }
 }
 
 // Shows (Dashboard).

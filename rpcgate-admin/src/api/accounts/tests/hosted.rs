@@ -2,7 +2,7 @@
 
 use super::{ask, mails, post};
 use crate::testing::service::{json as reply, service};
-use crate::testing::{Answer, Site};
+use crate::testing::{ApiAnswer, Site};
 use http::Method;
 use http::header::RETRY_AFTER;
 use serde_json::json;
@@ -15,7 +15,7 @@ async fn site(kind: &str, url: &str) -> Site {
     Site::of(&text).await
 }
 
-async fn register(site: &Site, email: &str, token: &str) -> Answer {
+async fn register(site: &Site, email: &str, token: &str) -> ApiAnswer {
     let form = json!({"email": email, "password": "correct horse battery staple", "challenge": token});
     post(site, "/auth/register", form).await
 }

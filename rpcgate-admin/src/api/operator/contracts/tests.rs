@@ -1,4 +1,4 @@
-use crate::testing::{Answer, NOON, Site, Visitor};
+use crate::testing::{ApiAnswer, NOON, Site, Visitor};
 use axum::body::Body;
 use http::header::{AUTHORIZATION, ETAG, IF_MATCH};
 use http::{Method, StatusCode};
@@ -7,7 +7,7 @@ use rpcgate_store::{AuditSubject, Project, Role, fresh_id};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-async fn ask(site: &Site, visitor: &Visitor, method: Method, path: &str, body: &Value) -> Answer {
+async fn ask(site: &Site, visitor: &Visitor, method: Method, path: &str, body: &Value) -> ApiAnswer {
     let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
     site.ask(Some(visitor), method, &format!("/api/v1{path}"), body).await
 }

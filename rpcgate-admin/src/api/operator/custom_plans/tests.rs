@@ -1,4 +1,4 @@
-use crate::testing::{Answer, Site, Visitor};
+use crate::testing::{ApiAnswer, Site, Visitor};
 use axum::body::Body;
 use http::header::{AUTHORIZATION, ETAG, IF_MATCH};
 use http::{Method, StatusCode};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 const PLANS: &str = "/operator/custom-plans";
 
-async fn ask(site: &Site, visitor: &Visitor, method: Method, path: &str, body: &Value) -> Answer {
+async fn ask(site: &Site, visitor: &Visitor, method: Method, path: &str, body: &Value) -> ApiAnswer {
     let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
     site.ask(Some(visitor), method, &format!("/api/v1{path}"), body).await
 }

@@ -2,13 +2,13 @@ use crate::api::accounts::tests::{
     EMAIL, PASSWORD, ask, login, mailed, mails, pair, post, register_confirmed, site,
 };
 use crate::api::factors::tests::{account_with_app, begun, verify};
-use crate::testing::{Answer, Site, Visitor};
+use crate::testing::{ApiAnswer, Site, Visitor};
 use http::{Method, StatusCode};
 use rpcgate_store::{AuditSubject, Role};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-async fn operate(site: &Site, operator: &Visitor, method: Method, path: &str) -> Answer {
+async fn operate(site: &Site, operator: &Visitor, method: Method, path: &str) -> ApiAnswer {
     let answer = ask(site, Some(&operator.token), method, &format!("/operator/users{path}"), None).await;
     // Entries and mails of the same time have no order.
     site.clock.advance(Duration::from_secs(1));
