@@ -47,7 +47,7 @@ pub struct NotifiedTenants {
 
 impl PriceNotice {
     fn text(&self) -> String {
-        format!("What calls cost changes on {}: {}", self.day, self.changes.join("; "))
+        format!("Call prices change on {}: {}", self.day, self.changes.join("; "))
     }
 
     /// Sets the time at which the change takes effect.
@@ -121,13 +121,14 @@ pub async fn prepare(app: &AppState, actor: &Actor, question: &WhatIf) -> Result
     let mut changes = dearer(app, question).await?;
     let tenants = if changes.is_empty() { Vec::new() } else { what_if::payers(app, actor, question).await? };
     if tenants.len() > MAX_TOLD {
-        let text = format!("more than {MAX_TOLD} tenants would pay more: too many to be told from here");
+        let text =
+            format!("more than {MAX_TOLD} tenants would pay more, which is too many to notify at once");
         return Err(ActionError::field("notify", text));
     }
     if changes.len() > MAX_NAMED {
         let others = changes.len() - MAX_NAMED;
         changes.truncate(MAX_NAMED);
-        changes.push(format!("{others} more cost more as well"));
+        changes.push(format!("further price increases: {others}"));
     }
     let at = app.now();
     Ok(PriceNotice { tenants, changes, day: day(at), at })
@@ -225,7 +226,7 @@ mod tests {
             assert_eq!(done, NotifiedTenants { told: 2, left: 0 });
         }
         let text =
-            "What calls cost changes on 2026-12-31: eth_getLogs on eth costs 90 Compute Units instead of 75";
+            "Call prices change on 2026-12-31: eth_getLogs on eth costs 90 Compute Units instead of 75";
         for id in [1, 2] {
             let found = told(&site, id).await;
             let [one] = &found[..] else { panic!("{found:?}") };
@@ -236,7 +237,7 @@ mod tests {
         assert!(told(&site, 3).await.is_empty(), "it pays the same");
         let mails = site.handed_over_mails().await;
         assert_eq!(mails.len(), 2, "one for each owner: {mails:?}");
-        assert!(mails.iter().all(|(_, subject)| subject == "What calls cost changes on 2026-12-31"));
+        assert!(mails.iter().all(|(_, subject)| subject == "Call prices change on 2026-12-31"));
         // Another change is notified too, and so is the same one on another day.
         let other =
             prepare(&site.app, &operator(), &question(vec![weight("eth_getLogs", 100)])).await.unwrap();
@@ -285,7 +286,7 @@ mod tests {
         let weights = (0..=MAX_NAMED).map(|number| weight(&format!("m{number}"), 7)).collect();
         let notice = prepare(&site.app, &operator(), &question(weights)).await.unwrap();
         assert_eq!((notice.changes.len(), notice.tenants.len()), (MAX_NAMED + 1, 0));
-        assert_eq!(notice.changes[MAX_NAMED], "1 more cost more as well");
+        assert_eq!(notice.changes[MAX_NAMED], "further price increases: 1");
     }
 
     // Shows (Plans, bills and payments).
