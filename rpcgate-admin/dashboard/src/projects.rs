@@ -236,7 +236,7 @@ impl Confirmed for ProjectDeletion {
                 grouped(endpoints as u128)
             ),
         })
-        .consequence("Its usage stays, and is billed.")
+        .consequence("Its usage is kept and billed.")
         .consequence("A deleted project cannot be brought back.")
         .typed_if(self.usable_keys > 0 || self.recent.is_none_or(|recent| recent.month > 0), name)
         .version(&self.version)

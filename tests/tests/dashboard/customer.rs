@@ -123,7 +123,7 @@ pub(crate) async fn add_webhook(dashboard: &Dashboard, reader: &PageReader, is_l
     let secret = reader.find(".secret code").await.text().await.unwrap();
     assert!(secret.starts_with("whsec_"), "a secret is shown");
     reader.press_named("I have stored the secret").await;
-    reader.sees("It hears nothing yet").await;
+    reader.sees("No subscriptions yet").await;
     reader.choose("event_type", "new_block").await;
     reader.choose("chain", "eth").await;
     reader.press_named("Add the subscription").await;

@@ -199,9 +199,9 @@ async fn invoices_are_read_while_usage_cannot_be() {
     let bill = get(&site, "/billing", &own).await;
     assert_eq!(bill.status, StatusCode::OK, "{}", bill.text);
     for text in [
-        "Usage cannot be read at the moment, so what this month has cost so far is missing.",
+        "Usage cannot be read at the moment, so the cost of this month so far is not shown.",
         &format!("href=\"invoices/{number}\""),
-        "<dt>Fee of the plan</dt>",
+        "<dt>Plan fee</dt>",
         "$11.90",
     ] {
         assert!(bill.text.contains(text), "{text}: {}", bill.text);

@@ -196,7 +196,7 @@ async fn a_month_of_very_much_usage_is_shown_in_sums() {
     for text in [
         "<p class=\"hero\"><b>4</b></p>",
         "<dt>Compute Units</dt><dd>20</dd>",
-        "There are too many calls in this time to tell their methods apart.",
+        "There are too many calls in this period to list them by method.",
         "<figcaption><h2>Requests</h2></figcaption>",
     ] {
         assert!(page.text.contains(text), "{text}: {}", page.text);

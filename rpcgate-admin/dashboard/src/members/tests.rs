@@ -36,7 +36,7 @@ async fn a_member_is_invited_changed_and_removed_by_its_name() {
     let (_, rest) = rest.split_once("team/invitations/").unwrap_or(("", rest));
     let withdraw = format!("/team/invitations/{}", rest.split('"').next().unwrap());
     let hidden = get(&site, "/team", of("developer")).await;
-    for secret in ["new@example.com", "Invite somebody", "Require it of everybody", "Save the name"] {
+    for secret in ["new@example.com", "Invite a member", "Require it for everyone", "Save the name"] {
         assert!(!hidden.text.contains(secret), "a developer does not see: {secret}");
     }
     let outsider = cookie(&site, &site.member(Role::Owner).await);

@@ -150,7 +150,7 @@ fn chart(found: &TenantProfile) -> Option<Plot> {
     let axis = axis_of(days);
     let stack = Stack::of(series.collect(), axis.starts.len());
     let plot = bars(&stack, &axis, "Compute Units", "CU", Some("project"));
-    Some(plot.or_empty("No call cost Compute Units in this time."))
+    Some(plot.or_empty("No call cost Compute Units in this period."))
 }
 
 async fn tenant_page(app: &AppState, page: &PageContext, id: TenantId) -> Result<TenantPage, ActionError> {

@@ -81,7 +81,11 @@ async fn a_weight_is_asked_about_saved_and_reset() {
     }
     assert!(site.app.store.overlay().await.unwrap().weights.is_empty(), "asking saves nothing");
     let none = post(&site, path, &operator, &[("cu-eth_getLogs", "75"), ("do", "ask")]).await;
-    assert!(none.text.contains("No tenant would pay or be refused more or less."), "{}", none.text);
+    assert!(
+        none.text.contains("No tenant would pay more or less, or have more or fewer refusals."),
+        "{}",
+        none.text
+    );
     for (fields, wrong) in [
         ([("cu-eth_getLogs", "many"), ("do", "save")], "whole number from 0"),
         ([("method", "eth_getLogs"), ("do", "save")], "This method is in the list"),
@@ -432,7 +436,7 @@ async fn nodes_are_listed_by_chain_with_problems_first() {
         "<dt>Faults</dt><dd class=\"big\">1,234</dd>",
         "<td class=\"num p2\">4,000,000 of 30,000,000 <small>50 a second, cost 10.00</small></td>",
         "<td class=\"num p2\">–</td>",
-        "A fault is a try at a node that failed through the node or the network to it",
+        "A fault is a call that failed because of the node or the network to it",
         "Behind: 7 blocks behind; 3 are allowed.",
     ] {
         assert!(shown.contains(part), "{part}: {shown}");

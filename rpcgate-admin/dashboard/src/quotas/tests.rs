@@ -13,8 +13,8 @@ async fn quota_and_windows_are_shown_with_what_is_used() {
     let page = fixture.get(&path).await;
     for part in [
         "<b>0</b> of 100,000",
-        "It is that of your contract or your plan",
-        "no limit of its own",
+        "It comes from your contract or your plan",
+        "no separate limit",
         "Keys that are slowed down",
     ] {
         assert_eq!(page.text.contains(part), part != "Keys that are slowed down", "{part}: {}", page.text);
@@ -88,7 +88,7 @@ async fn lists_of_methods_are_saved_while_usage_cannot_be_read() {
     fixture.site.app.usage.close().await;
     let page = fixture.get(&path).await;
     for part in [
-        "Usage cannot be read at the moment, so what is used of the quota is missing.",
+        "Usage cannot be read at the moment, so the used part of the quota is not shown.",
         "<dt>Compute Units in 24 hours</dt><dd>250</dd>",
         "<dt>Compute Units a month</dt><dd>no limit</dd>",
         "Requests a minute",

@@ -133,7 +133,7 @@ async fn a_secret_is_replaced_with_an_overlap() {
     assert!(settings.text.contains("Two secrets sign until <time"), "{}", settings.text);
     assert_eq!(shown_secrets(&settings), 0);
     let alone = fixture.post(&path, &[("overlap_hours", "0")]).await;
-    assert!(alone.text.contains("It signs alone from now on."), "{}", alone.text);
+    assert!(alone.text.contains("Only the new secret signs from now on."), "{}", alone.text);
     assert_eq!(fixture.endpoints().await[0].next_secret, None);
 }
 
