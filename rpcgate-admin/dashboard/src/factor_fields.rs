@@ -73,7 +73,7 @@ pub(super) fn of_form(fields: &FieldList, name: &'static str) -> Result<GivenFac
         let answer = Box::new(PasskeyAnswer::read(credential(fields)?)?);
         return Ok(GivenFactor::Passkey { ceremony: ceremony.to_owned(), answer });
     }
-    let given = fields.filled(name).ok_or_else(|| ActionError::field(name, "give a code"))?;
+    let given = fields.filled(name).ok_or_else(|| ActionError::field(name, "enter a code"))?;
     Ok(code(given))
 }
 

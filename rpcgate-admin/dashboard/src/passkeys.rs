@@ -120,7 +120,7 @@ impl Confirmed for PasskeyRemoval {
     fn question(&self, page: &PageContext) -> ConfirmQuestion {
         let question = format!("Remove {}?", self.passkey.name);
         ConfirmQuestion::of_factors(page, self.choice, question, "Remove the passkey")
-            .consequence("It logs you in no more. Delete it on the device as well.")
+            .consequence("You can no longer log in with it. Delete it on the device as well.")
             .consequence("All your other sessions end.")
             .consequence(LAST_FACTOR)
     }

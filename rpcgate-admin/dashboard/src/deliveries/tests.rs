@@ -124,7 +124,7 @@ async fn a_delivery_shows_what_was_sent_and_what_was_answered() {
     let page = fixture.get(&format!("/deliveries/{}", fixture.delivery)).await;
     for part in [
         "<span class=\"badge bad\">Parked</span>",
-        "It is sent again only when you ask for it.",
+        "It is sent again only at your request.",
         "Attempt 1 <span>503 Service Unavailable</span>",
         "took 250 ms",
         "<li class=\"wait\">waited 2.7 s</li>",

@@ -36,7 +36,7 @@ impl Alert {
             Attention::Suspended { is_overdue } => {
                 let bills = is_overdue.then_some(("See your bills", "billing"));
                 let support = if frame.may(Permission::ManageTickets) {
-                    ("Write to the support", "support/new")
+                    ("Contact support", "support/new")
                 } else {
                     ("See the tickets", "support")
                 };

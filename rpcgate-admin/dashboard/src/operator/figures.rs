@@ -16,7 +16,7 @@ const OTHERS: Labels = &[
     ("from", "the begin"),
     ("until", "the end"),
     ("note", "the note"),
-    ("notify", "whom to tell"),
+    ("notify", "the notification"),
 ];
 
 /// The figures by name, together with the other fields of their forms, as sentences name them.
@@ -93,14 +93,14 @@ pub(super) fn typed(fields: &FieldList) -> Result<Figures, ActionError> {
         let value = match fields.filled(name) {
             None => continue,
             Some(text) if unit == FigureUnit::Price => {
-                let no_price = || ActionError::field(name, "give a price, such as 0.0005");
+                let no_price = || ActionError::field(name, "enter a price, such as 0.0005");
                 let usd = text.trim_start_matches('$').parse().map_err(|_| no_price())?;
                 plans::price(usd)?.0
             }
             Some(_) => fields.number::<u64>(name)?.unwrap_or_default(),
         };
         if !figures.set(name, value) {
-            return Err(ActionError::field(name, "this cannot be as large as that"));
+            return Err(ActionError::field(name, "this value is too large"));
         }
     }
     Ok(figures)
@@ -113,7 +113,7 @@ pub(super) fn typed(fields: &FieldList) -> Result<Figures, ActionError> {
 pub(super) fn refuse_emptied(fields: &FieldList, present: &Figures) -> Result<(), ActionError> {
     let is_emptied = |name| fields.has(name) && fields.filled(name).is_none();
     match present.list().into_iter().find(|figure| figure.value.is_some() && is_emptied(figure.of.name)) {
-        Some(figure) => Err(ActionError::field(figure.of.name, "this cannot be emptied: give a number")),
+        Some(figure) => Err(ActionError::field(figure.of.name, "this cannot be empty: enter a number")),
         None => Ok(()),
     }
 }

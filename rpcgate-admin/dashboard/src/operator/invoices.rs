@@ -101,11 +101,11 @@ async fn list(
     let rest = query.query_without(&[cursor::BEFORE, cursor::AFTER, "done"]);
     let place = |name: &str| {
         let place = query.filled(name).map(str::parse::<InvoiceNumber>).transpose();
-        place.map_err(|_| ActionError::invalid("this is no place in this list"))
+        place.map_err(|_| ActionError::invalid("this is not a position in this list"))
     };
     let found = async {
         let tenant = query.filled("tenant").map(str::parse::<TenantId>).transpose();
-        let tenant = tenant.map_err(|_| ActionError::field("tenant", "give the identifier of a tenant"))?;
+        let tenant = tenant.map_err(|_| ActionError::field("tenant", "enter the identifier of a tenant"))?;
         // Waiting invoices are listed oldest first, others newest first.
         let is_waiting = state == Some(InvoiceState::Overdue) && tenant.is_none();
         let found = if is_waiting {

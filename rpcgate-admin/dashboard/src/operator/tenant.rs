@@ -286,7 +286,7 @@ async fn change_plan(
             Ok(tier) => TenantChange { tier: Some(tier), ..TenantChange::default() },
             Err(_) => {
                 let custom =
-                    value.parse().map_err(|_| ActionError::field("plan", "choose a plan of the list"))?;
+                    value.parse().map_err(|_| ActionError::field("plan", "choose a plan from the list"))?;
                 TenantChange { custom_plan: Some(custom), ..TenantChange::default() }
             }
         };

@@ -133,7 +133,7 @@ async fn weights_are_saved_while_usage_cannot_be_read() {
     assert_eq!(saved.leads_to().1, "../../operator/weights/eth?done=weights-saved");
     let question = get(&site, "/operator/weights/eth/reset?method=eth_getLogs", &operator).await;
     assert!(
-        question.text.contains("How often it was called cannot be read at the moment."),
+        question.text.contains("The number of its calls cannot be read at the moment."),
         "{}",
         question.text
     );

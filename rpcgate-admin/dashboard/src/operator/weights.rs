@@ -24,8 +24,12 @@ use rpcgate_management::routing::{get, post};
 use rpcgate_store::Versioned;
 use std::sync::Arc;
 
-const LABELS: Labels =
-    &[("method", "the method"), ("cu", "the weight"), ("weights", "the weights"), ("notify", "whom to tell")];
+const LABELS: Labels = &[
+    ("method", "the method"),
+    ("cu", "the weight"),
+    ("weights", "the weights"),
+    ("notify", "the notification"),
+];
 
 pub(super) fn routes() -> Router<Arc<AppState>> {
     Router::new()
@@ -254,13 +258,13 @@ impl Confirmed for WeightReset {
         .target(format!("{back}/reset"))
         .hidden("method", method)
         .consequence(format!(
-            "A call costs {} CU again, and {} CU no longer.",
+            "A call costs {} CU again instead of {} CU.",
             grouped((*deployed).into()),
             grouped((*cu).into())
         ))
         .consequence(match calls {
             Some(calls) => format!("It was called {} times in the last 30 days.", grouped((*calls).into())),
-            None => "How often it was called cannot be read at the moment.".to_owned(),
+            None => "The number of its calls cannot be read at the moment.".to_owned(),
         })
         .consequence("Every gateway applies it within a second.")
         .version(&self.version)

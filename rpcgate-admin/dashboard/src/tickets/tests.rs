@@ -46,7 +46,7 @@ async fn a_ticket_is_written_answered_closed_rated_and_reopened() {
     let id = written(&site, &own, "Null receipts", "First line\nsecond line\n\nNext").await;
     let path = format!("/support/{id}");
     let page = get(&site, &format!("{path}?done=ticket-written"), &own).await;
-    assert!(page.text.contains("Your ticket is with us."), "{}", page.text);
+    assert!(page.text.contains("We have received your ticket."), "{}", page.text);
     assert!(page.text.contains("<p>First line<br>second line</p>") && page.text.contains("Waiting for us"));
 
     let comment = post(&site, &format!("{path}/comments"), &own, &[("text", "More")]).await;

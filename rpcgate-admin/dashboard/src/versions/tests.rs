@@ -197,7 +197,7 @@ async fn a_form_of_an_operator_notices_a_concurrent_change() {
 
     let path = format!("/operator/plans/{}", plan.id);
     let fields = [("name", "mine"), ("visibility", "visible"), ("do", "save")];
-    let beside = [("theirs", "mine"), ("Those that you move to it", "All tenants")];
+    let beside = [("theirs", "mine"), ("Only tenants that you move to it", "All tenants")];
     form(&path, &path, &fields, rename_plan("theirs"), &beside).await;
     let path = format!("{path}/delete");
     form(&path, &path, &[], rename_plan("again"), &[]).await;

@@ -206,7 +206,7 @@ async fn an_endpoint_in_use_is_deleted_by_its_name() {
     for part in [
         "<h1>Delete hooks.example/in?</h1>",
         "This endpoint is in use: 0 of 1 deliveries of the last 24 hours have arrived.",
-        "No delivery waits.",
+        "No deliveries are waiting.",
         "Type <b>hooks.example/in</b> to confirm",
     ] {
         assert!(question.text.contains(part), "{part}: {}", question.text);

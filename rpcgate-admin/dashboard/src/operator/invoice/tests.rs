@@ -113,7 +113,7 @@ async fn an_invoice_is_credited_and_cancelled() {
     let act = format!("{path}/do");
     let credit = [("act", "credit"), ("amount", "1.90"), ("reason", "A bad day")];
     let asked = fixture.post(&ask, &credit).await.text;
-    assert!(asked.contains("Credit $1.90 of") && asked.contains("$10.00 in place of $11.90"), "{asked}");
+    assert!(asked.contains("Credit $1.90 of") && asked.contains("$10.00 instead of $11.90"), "{asked}");
     for (amount, reason, field) in [("x", "why", "amount"), ("0", "why", "amount"), ("1", " ", "reason")] {
         let wrong = [("act", "credit"), ("amount", amount), ("reason", reason)];
         fixture.post(&ask, &wrong).await.assert_wrong(field, "Not done: ");

@@ -85,7 +85,7 @@ async fn a_limit_request_is_shown_with_what_the_plan_would_have_cost() {
         "<th scope=\"row\">Fee of a month</th>",
         "<th scope=\"row\">Compute Units</th><td class=\"num\">30</td><td class=\"num\">30</td>",
         "<th scope=\"row\">Amount for them</th><td class=\"num\">$0.00</td><td class=\"num\">$0.015</td>",
-        "Requests that windows refuse, at the least",
+        "Requests refused by windows, at least",
     ] {
         assert!(page.contains(part), "{part}: {page}");
     }

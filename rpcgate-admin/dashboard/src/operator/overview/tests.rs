@@ -44,7 +44,7 @@ async fn the_first_page_of_an_operator_shows_the_overall_health() {
     for part in [
         "<b>1,204</b>",
         "<dd>2,408</dd>",
-        "A node is not well.",
+        "A node is unhealthy.",
         "7 blocks behind; 3 are allowed",
         "Limit request",
         "Null receipts",

@@ -204,7 +204,7 @@ async fn a_tenant_is_suspended_while_its_use_cannot_be_read() {
     let asked = fixture.get(&path).await;
     assert_eq!(asked.status, StatusCode::OK, "{}", asked.text);
     assert!(
-        asked.text.contains("How much this tenant uses cannot be read at the moment.")
+        asked.text.contains("The usage of this tenant cannot be read at the moment.")
             && asked.text.contains("name=\"confirm\""),
         "{}",
         asked.text
