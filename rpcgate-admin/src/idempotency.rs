@@ -185,7 +185,7 @@ async fn settle(app: &AppState, run: &Run, answer: Response) -> Result<Response,
 /// Logs that an answer could not be stored. The request was carried out, so its client gets the answer.
 fn warn(kept: Result<(), ActionError>) {
     if let Err(error) = kept {
-        tracing::warn!(%error, "the answer to a request with an idempotency key could not be kept");
+        tracing::warn!(%error, "the answer to a request with an idempotency key could not be stored");
     }
 }
 

@@ -178,7 +178,7 @@ impl AuthSession {
         }
         let before = Time::from_micros(now.micros().saturating_sub(SEEN_INTERVAL.as_micros() as u64));
         if let Err(error) = app.store.touch_session(self.id, &address, before, now).await {
-            tracing::debug!(%error, "the use of a session could not be noted");
+            tracing::debug!(%error, "the use of a session could not be recorded");
         }
     }
 

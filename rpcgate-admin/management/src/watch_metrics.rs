@@ -47,7 +47,7 @@ impl WatchMetrics {
         let help = "Reorganisations that reached below every known block";
         r.register("lost_reorganisations", help, self.lost.clone());
         r.register("skipped_blocks", "Blocks that were skipped after an outage", self.skipped.clone());
-        let help = "Blocks that were told without their events, which no node showed";
+        let help = "Blocks that were reported without their events, which no node showed";
         r.register("unread_blocks", help, self.unread.clone());
     }
 

@@ -204,7 +204,7 @@ async fn report_unmatched(app: &AppState, payment: &UnmatchedPayment) {
     let amount = payment.amount();
     let why = &payment.reason;
     let session = &payment.session;
-    tracing::error!(session, amount, why, "a payment fits nothing that is to be paid");
+    tracing::error!(session, amount, why, "a payment matches nothing that is due");
     let Some(tenant) = payment.tenant else { return };
     let about = payment.invoice.map_or_else(String::new, |number| format!(" for invoice {number}"));
     let text = format!("A payment of {amount}{about} could not be booked: {why}");

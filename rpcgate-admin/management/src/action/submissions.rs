@@ -112,14 +112,14 @@ pub async fn keep(app: &AppState, run: &Run, status: StatusCode, redirection: &R
         Ok::<_, ActionError>(app.store.keep_answer(run, status.as_u16(), Some(sealed)).await?)
     };
     if let Err(error) = kept.await {
-        tracing::warn!(%error, "where a form led could not be kept");
+        tracing::warn!(%error, "the redirect of a form could not be stored");
     }
 }
 
 /// Deletes a submission without a redirect, so that it can be sent again, unless it failed after it had an effect.
 pub async fn let_go(app: &AppState, run: &Run, status: StatusCode) {
     if let Err(error) = forget(app, run, status).await {
-        tracing::warn!(%error, "a form that led nowhere could not be forgotten");
+        tracing::warn!(%error, "a form without a redirect could not be deleted");
     }
 }
 

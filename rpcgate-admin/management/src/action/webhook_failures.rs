@@ -52,7 +52,7 @@ pub async fn take_turns(
             && (has_given_up || is_left_alone(webhook))
             && let Some((tenant, url)) = app.store.disable_webhook(webhook, since, now).await?
         {
-            tracing::info!(%webhook, "an endpoint is switched off: nothing was delivered to it for long");
+            tracing::info!(%webhook, "an endpoint is switched off: no delivery has succeeded for too long");
             let text = format!(
                 "The webhook {} was switched off, because its deliveries failed for too long. Switch it on again when \
                  it works: deliveries wait for it for a day.",
@@ -91,7 +91,7 @@ pub async fn notify_of_withheld(app: &AppState) -> Result<(), ActionError> {
     let now = app.now();
     for webhook in app.store.withheld_webhooks(PAUSE, STEP).await? {
         if let Some((tenant, url)) = app.store.notify_of_withheld(webhook, PAUSE, now).await? {
-            tracing::info!(%webhook, "events are withheld from an endpoint: too many of its deliveries wait");
+            tracing::info!(%webhook, "events are withheld from an endpoint: too many deliveries are waiting");
             let text = format!(
                 "Too many deliveries wait for the webhook {}. Events from about {} on are kept in the log of events and \
                  are not sent by themselves: replay that time when the webhook works again.",

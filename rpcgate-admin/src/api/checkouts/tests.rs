@@ -324,7 +324,7 @@ async fn a_payment_of_too_little_or_of_a_settled_invoice_pays_nothing() {
     report(&site, COMPLETED, &id, "paid", 1_189).await;
     drop(guard);
     let text = lines.text();
-    let reported = "a payment fits nothing that is to be paid";
+    let reported = "a payment matches nothing that is due";
     assert!(text.lines().any(|line| line.contains("ERROR") && line.contains(reported)), "{text}");
     assert_eq!(status(&site, tenant, number).await, InvoiceStatus::Open);
     assert_eq!(begin(&site, &owner, invoice).await.0, 201, "it can be paid on another page");

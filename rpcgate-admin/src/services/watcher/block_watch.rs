@@ -207,7 +207,7 @@ impl<'w> BlockWatch<'w> {
                     chain,
                     known,
                     height = block.height,
-                    "none of the blocks that are known is part of the chain any more: following goes on here, and nothing is taken back"
+                    "no known block is part of the chain any more: following continues here, and no events are reverted"
                 );
                 self.chain.metrics.lost(chain);
                 let outcome = self.chain.store.forget_followed(&self.chain.lease(), self.chain.now()).await?;
@@ -266,7 +266,7 @@ impl<'w> BlockWatch<'w> {
                     chain,
                     height,
                     error,
-                    "the events of a block cannot be read: it is told without them, and they are lost"
+                    "the events of a block cannot be read: it is reported without them, and they are lost"
                 );
                 self.chain.metrics.unread(chain);
                 Ok(Finding::Next(next))
@@ -445,7 +445,12 @@ impl<'w> BlockWatch<'w> {
         let chain = self.chain.name;
         let depth = gone.len();
         let highest = gone.first().map(|block| block.height);
-        tracing::warn!(chain, depth, highest, "blocks are no longer part of the chain: they are taken back");
+        tracing::warn!(
+            chain,
+            depth,
+            highest,
+            "blocks are no longer part of the chain: their events are reverted"
+        );
         let unfinished = progress.unfinished.take();
         for block in unfinished.iter().chain(&gone) {
             if self.take_back(block).await? == WatchOutcome::LeaseLost {

@@ -34,7 +34,7 @@ impl WatchedChain {
                 () = probes => {}
                 () = signals => {}
                 () = blocks => tracing::warn!(chain = self.name, "another watcher follows the chain"),
-                () = health => tracing::warn!(chain = self.name, "another watcher tells of its health"),
+                () = health => tracing::warn!(chain = self.name, "another watcher reports its health"),
             }
             self.metrics.forget(self.name);
         })
