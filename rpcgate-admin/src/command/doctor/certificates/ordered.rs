@@ -31,7 +31,7 @@ pub(super) fn look(key: &str, config: &Config, urls: &[(&'static str, &Url)], no
                 "an order runs now, or its program has ended while it ran".to_owned()
             }
             1 => format!("an order has failed: {}", last.why),
-            failures => format!("{failures} orders have failed one after the other: {}", last.why),
+            failures => format!("{failures} orders have failed in a row: {}", last.why),
         };
         let paused =
             due.as_ref().and_then(|due| pause(&state, acme.directory_url(), &acme.domains, due, now));
@@ -155,7 +155,7 @@ mod tests {
         let findings = found(Some((2024, 2028)), &state);
         assert_eq!(findings[0].0, Verdict::Warning);
         let text = &findings[0].1;
-        assert!(text.contains("3 orders have failed one after the other: refused it"), "{text}");
+        assert!(text.contains("3 orders have failed in a row: refused it"), "{text}");
         assert!(text.contains("the next one begins at 2026-12-31T13:00:00Z"), "{text}");
     }
 
