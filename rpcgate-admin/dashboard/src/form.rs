@@ -20,7 +20,7 @@ pub(crate) const TOKEN: &str = "csrf";
 pub(crate) const TYPED: &str = "confirm";
 
 const FOREIGN: ActionError = ActionError::Forbidden(
-    "this form is not from a page of yours, or you logged in or out meanwhile: load the page again",
+    "this form does not belong to your session, or you have logged in or out: load the page again",
 );
 
 const NO_TEXT: &str = "the form is not text";

@@ -1114,7 +1114,7 @@ async fn a_form_without_the_token_of_its_browser_does_nothing() {
         for fields in forged {
             let page = sent(&site, path, &own, fields.iter().copied()).await;
             assert_eq!(page.status, StatusCode::FORBIDDEN, "{path} {fields:?}");
-            assert!(page.text.contains("not from a page of yours"), "{}", page.text);
+            assert!(page.text.contains("does not belong to your session"), "{}", page.text);
         }
     }
     assert_eq!(get(&site, "/", &own).await.status, StatusCode::OK, "the session has not ended");

@@ -112,7 +112,7 @@ async fn the_end_of_a_key_is_chosen() {
         ("date", "", "Give a date, such as 2027-01-31."),
         ("date", "soon", "Give a date, such as 2027-01-31."),
         ("forever", "", "Give a date, such as 2027-01-31."),
-        ("date", "2026-12-31", "The date must lie in the future."),
+        ("date", "2026-12-31", "The date must be in the future."),
     ] {
         let fields =
             [("description", "<kept>"), ("chains", "btc"), ("expires_in", choice), ("expires_at", date)];
@@ -131,7 +131,7 @@ async fn the_end_of_a_key_is_chosen() {
     }
     let wrong = fixture.make(&[("description", "x"), ("chains", "nosuchchain")]).await;
     assert!(
-        wrong.text.contains("<a href=\"#chains\">The list of chains holds an unknown chain at place 1.</a>"),
+        wrong.text.contains("<a href=\"#chains\">The list of chains has an unknown chain at position 1.</a>"),
         "{}",
         wrong.text
     );

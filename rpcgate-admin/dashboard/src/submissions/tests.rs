@@ -158,7 +158,7 @@ async fn every_form_of_the_router_is_looked_at_before_it_is_carried_out() {
             submit(&site, &path, &cookie, &strange, &[]).await
         };
         assert_eq!(page.status, StatusCode::BAD_REQUEST, "{path}: {}", page.text);
-        assert!(page.text.contains("not from a page of ours"), "{path}: {}", page.text);
+        assert!(page.text.contains("not from one of our pages"), "{path}: {}", page.text);
     }
 }
 

@@ -62,7 +62,7 @@ pub async fn begin(
     request: RequestParts<'_>,
 ) -> Result<FormRun, ActionError> {
     if value.is_empty() || value.len() > MAX_VALUE || !value.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(ActionError::invalid("this form is not from a page of ours: load the page again"));
+        return Err(ActionError::invalid("this form is not from one of our pages: load the page again"));
     }
     let request = request.digest(owner);
     let key = Digest::of(&format!("form {value} {}", hex::encode(request.0)));

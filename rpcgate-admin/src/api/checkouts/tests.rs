@@ -141,7 +141,7 @@ async fn a_visible_custom_plan_with_a_price_is_bought_by_name_or_identifier() {
         ("secret", unknown),
         (&*CustomPlanId(4).to_string(), unknown),
         (&*CustomPlanId(9).to_string(), unknown),
-        ("gift", "`tier` must be a plan that is paid for"),
+        ("gift", "`tier` must be a paid plan"),
     ] {
         assert_eq!(
             begin(&site, &owner, json!({"tier": wish})).await,
@@ -269,7 +269,7 @@ async fn a_payment_is_booked_or_reported_and_one_that_does_not_fit_completes_not
         let told =
             site.ask(Some(&owner), Method::GET, path, axum::body::Body::empty()).await.body.to_string();
         assert_eq!(
-            told.contains(&format!("could not be booked: {reason}")),
+            told.contains(&format!("could not be assigned: {reason}")),
             names_checkout,
             "{name}: {told}"
         );
@@ -400,7 +400,7 @@ async fn an_unpayable_object_is_refused_with_the_reason() {
             "exactly one of `tier` and `invoice` must be given",
         ),
         (json!({"invoice": "5"}), 400, "`invoice` must be the number of an invoice"),
-        (json!({"tier": "free"}), 400, "`tier` must be a plan that is paid for"),
+        (json!({"tier": "free"}), 400, "`tier` must be a paid plan"),
         (json!({"invoice": foreign.to_string()}), 404, "invoice not found"),
         (json!({"invoice": "2026-999999"}), 404, "invoice not found"),
     ] {
