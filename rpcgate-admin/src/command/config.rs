@@ -219,7 +219,7 @@ async fn diff(console: &mut Console<'_>, args: &ConfigDiffArgs) -> Result<(), Co
             let before = console.app.store.config_version_before(&version).await;
             let before = before.map_err(rpcgate_management::error::ActionError::from)?;
             let before = before.ok_or_else(|| {
-                CommandError::not_found(format!("version {} is the first one that is kept", version.number))
+                CommandError::not_found(format!("version {} is the first one that is stored", version.number))
             })?;
             (Side::Version(before), Side::Version(version))
         }

@@ -95,7 +95,7 @@ pub(super) fn done(saved: Done, told: Option<NotifiedTenants>) -> Done {
 pub(super) fn unanswered(error: &ActionError) -> Option<&'static str> {
     match error {
         ActionError::Unavailable(why) if why == TOO_SLOW => Some(
-            "The answer would have taken longer than 30 seconds, so it was given up, and nothing is changed. Ask about less at \
+            "The answer was aborted because it took longer than 30 seconds. Nothing is changed. Ask about less at \
              a time: the weights of fewer methods, or the price of a plan apart from its windows.",
         ),
         ActionError::Unavailable(_) => {

@@ -54,7 +54,7 @@ async fn lists_are_a_method_on_each_line_and_are_refused_at_their_field() {
     }
     let many: Vec<_> = (0..201).map(|number| format!("m{number}")).collect();
     let wrong = fixture.post(&path, &[("allowed_methods", &many.join("\n"))]).await;
-    assert!(wrong.text.contains("The allowed methods must hold at most 200 methods."), "{}", wrong.text);
+    assert!(wrong.text.contains("The allowed methods must have at most 200 methods."), "{}", wrong.text);
 }
 
 #[tokio::test]

@@ -141,7 +141,7 @@ fn exposure(file: &Path) -> std::io::Result<Result<&'static str, &'static str>> 
     let mode = fs::metadata(file)?.permissions().mode();
     Ok(match mode {
         mode if mode & 0o022 != 0 => Err("others than its owner may change it"),
-        mode if mode & 0o004 != 0 => Err("everybody on this machine may read it"),
+        mode if mode & 0o004 != 0 => Err("all users of this machine may read it"),
         mode if mode & 0o040 != 0 => Ok("only its owner and its group may read it"),
         _ => Ok("only its owner may read it"),
     })
@@ -189,7 +189,7 @@ mod tests {
             (0o640, Verdict::Ok, group),
             (0o400, Verdict::Ok, alone),
             (0o440, Verdict::Ok, group),
-            (0o644, Verdict::Failure, "everybody on this machine may read it"),
+            (0o644, Verdict::Failure, "all users of this machine may read it"),
             (0o660, Verdict::Failure, "others than its owner may change it"),
             (0o602, Verdict::Failure, "others than its owner may change it"),
         ] {

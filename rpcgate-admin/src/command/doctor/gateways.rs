@@ -17,7 +17,7 @@ const REMEMBERED: Duration = Duration::from_secs(86_400);
 
 pub(super) async fn check(examination: &Examination, store: Option<&Store>) -> Vec<Finding> {
     let Some(store) = store else {
-        let advice = "see what is said about databases";
+        let advice = "see the findings about databases";
         return vec![Finding::warning(CHECK, "gateways", "unknown: the database cannot be read", advice)];
     };
     let now = examination.clock.now();
@@ -30,7 +30,7 @@ pub(super) async fn check(examination: &Examination, store: Option<&Store>) -> V
         }
         Ok(reports) => reports.iter().map(|report| judge(report, now)).collect(),
         Err(error) => {
-            let advice = "see what is said about databases";
+            let advice = "see the findings about databases";
             vec![Finding::failure(CHECK, "gateways", error.to_string(), advice)]
         }
     }

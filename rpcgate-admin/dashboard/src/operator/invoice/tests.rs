@@ -124,7 +124,7 @@ async fn an_invoice_is_credited_and_cancelled() {
     assert!(done.leads_to().1.ends_with("?done=invoice-credited"), "{}", done.text);
     let again = fixture.post(&act, &sent).await;
     assert_eq!(again.status, StatusCode::CONFLICT, "{}", again.text);
-    assert!(again.text.contains("was credited after you were asked"), "{}", again.text);
+    assert!(again.text.contains("was credited in the meantime"), "{}", again.text);
     assert!(fixture.get(&path).await.text.contains("To be paid in USD"));
     let more = fixture.post(&act, &[("act", "credit"), ("amount", "100"), ("reason", "Too much")]).await;
     assert_eq!(more.status, StatusCode::CONFLICT, "{}", more.text);
