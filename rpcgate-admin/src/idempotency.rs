@@ -173,12 +173,12 @@ async fn settle(app: &AppState, run: &Run, answer: Response) -> Result<Response,
     let body = to_bytes(body, usize::MAX).await;
     let body = body.map_err(|error| ActionError::Broken(format!("an answer broke off: {error}")))?;
     let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let kept = KeptAnswer {
+    let stored = KeptAnswer {
         status,
         content_type: content_type.map(str::to_owned),
         body: String::from_utf8_lossy(&body).into_owned(),
     };
-    warn(keep(app, run, &kept).await);
+    warn(keep(app, run, &stored).await);
     Ok(Response::from_parts(head, Body::from(body)))
 }
 

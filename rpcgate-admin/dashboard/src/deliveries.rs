@@ -191,7 +191,7 @@ async fn list(
     let next = some.last().filter(|_| has_more).map(|last| (last.created_at, last.id));
     let health = webhooks::health(&app, &page.actor, id).await?;
     let (made, failed_attempts) = sums(&health);
-    let told = subscriptions::list(&app, &page.actor, id, None, SUBSCRIPTIONS).await?;
+    let listed = subscriptions::list(&app, &page.actor, id, None, SUBSCRIPTIONS).await?;
     let path = format!("webhooks/{id}");
     let ended = health.delivered + health.failed;
     let took: Duration = health.hours.iter().map(|hour| hour.took).sum();
@@ -213,7 +213,7 @@ async fn list(
         is_filtered: filter != DeliveryFilter::default(),
         deliveries: some.into_iter().map(DeliveryLine::from).collect(),
         links: cursor_links(&query, &path, next),
-        subscriptions: told.into_iter().map(SubscriptionLine::from).collect(),
+        subscriptions: listed.into_iter().map(SubscriptionLine::from).collect(),
         snippet: verifying::snippet(),
         health,
         webhook,

@@ -504,8 +504,8 @@ mod tests {
         let tenant = owner.user.tenant.unwrap();
         let now = site.app.now();
         let request = RequestId::new(now);
-        let asked = site.app.store.ask_explanation(request, Some(tenant), now).await.unwrap();
-        site.app.store.answer_explanation_request(asked, tenant, explanation).await.unwrap();
+        let question = site.app.store.ask_explanation(request, Some(tenant), now).await.unwrap();
+        site.app.store.answer_explanation_request(question, tenant, explanation).await.unwrap();
         request
     }
 

@@ -127,8 +127,8 @@ impl FieldList {
 
     /// Encodes the fields as a query string, except those in `without`.
     pub(crate) fn query_without(&self, without: &[&str]) -> String {
-        let kept = self.0.iter().filter(|(name, _)| !without.contains(&name.as_str()));
-        form_urlencoded::Serializer::new(String::new()).extend_pairs(kept).finish()
+        let remaining = self.0.iter().filter(|(name, _)| !without.contains(&name.as_str()));
+        form_urlencoded::Serializer::new(String::new()).extend_pairs(remaining).finish()
     }
 }
 

@@ -60,8 +60,8 @@ fn begun(started: Result<StartedCeremony, ActionError>) -> Response {
             Json(json!({"ceremony": token, "options": options})).into_response()
         }
         Err(error) => {
-            let told = json!({"error": sentence(&error.to_string())});
-            (error.status(), Json(told)).into_response()
+            let body = json!({"error": sentence(&error.to_string())});
+            (error.status(), Json(body)).into_response()
         }
     }
 }

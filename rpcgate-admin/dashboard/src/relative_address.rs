@@ -5,9 +5,9 @@ use axum::response::{IntoResponse, Redirect, Response};
 /// Redirects to the page at `to` below the root; `root` is the relative path to it. The address stays relative.
 pub(super) fn redirect(root: &str, to: &str) -> Response {
     let start = if root.is_empty() { "./" } else { root };
-    let place =
+    let address =
         if to.is_empty() || to.starts_with('?') { format!("{start}{to}") } else { format!("{root}{to}") };
-    Redirect::to(&place).into_response()
+    Redirect::to(&address).into_response()
 }
 
 /// Returns an address below the root that a browser has sent, or the root itself for one that leads elsewhere.

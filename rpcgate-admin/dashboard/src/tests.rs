@@ -706,8 +706,8 @@ async fn a_form_that_is_sent_without_a_session_leads_back_to_its_page() {
     ] {
         let request = http::Request::post("/team/invitations").header("sec-fetch-site", "same-origin");
         let sent = answered(&site, request.header("referer", sender), Body::empty()).await;
-        let place = format!("../login?next={next}&done=session-over");
-        assert_eq!(sent.leads_to(), (StatusCode::SEE_OTHER, place.as_str()));
+        let target = format!("../login?next={next}&done=session-over");
+        assert_eq!(sent.leads_to(), (StatusCode::SEE_OTHER, target.as_str()));
     }
     let log_in = get(&site, "/login?next=team&done=session-over", "").await;
     for part in ["Your session has ended, and nothing was sent.", "name=\"next\" value=\"team\""] {
@@ -977,15 +977,15 @@ async fn files_of_pages_are_kept_for_a_year_under_the_name_of_what_is_in_them() 
         assert_eq!((file.status, file.header(CONTENT_TYPE)), (StatusCode::OK, kind), "{path}");
         assert_eq!(file.header(X_CONTENT_TYPE_OPTIONS), "nosniff");
         assert_eq!(file.header(CACHE_CONTROL), "public, max-age=31536000, immutable");
-        let asked = async |tag: &str| {
+        let conditional = async |tag: &str| {
             let request = http::Request::get(&path).header(IF_NONE_MATCH, tag);
             let answer = answered(&site, request, Body::empty()).await;
             (answer.status, answer.text.is_empty())
         };
         let tag = file.header(ETAG);
-        assert_eq!(asked(tag).await, (StatusCode::NOT_MODIFIED, true));
-        assert_eq!(asked(&format!("\"x\", W/{tag}")).await, (StatusCode::NOT_MODIFIED, true));
-        assert_eq!(asked("\"x\"").await, (StatusCode::OK, false));
+        assert_eq!(conditional(tag).await, (StatusCode::NOT_MODIFIED, true));
+        assert_eq!(conditional(&format!("\"x\", W/{tag}")).await, (StatusCode::NOT_MODIFIED, true));
+        assert_eq!(conditional("\"x\"").await, (StatusCode::OK, false));
         let request = http::Request::get(&path).header(ACCEPT_ENCODING, "gzip").body(Body::empty()).unwrap();
         let (head, body) = site.raw(request).await;
         assert_eq!(head.headers[CONTENT_ENCODING], "gzip");
@@ -1152,9 +1152,9 @@ async fn the_page_of_a_mail_link_is_sent_even_if_the_session_was_not_read_on_ope
 async fn a_log_in_leads_to_the_page_that_was_asked_for_and_to_no_other_site() {
     let site = site().await;
     newcomer(&site).await;
-    let asked = get(&site, "/email?x=1", "").await;
-    assert_eq!(asked.leads_to(), (StatusCode::SEE_OTHER, "login?next=email%3Fx%3D1"));
-    let form = get(&site, &format!("/{}", asked.header(LOCATION)), "").await;
+    let answer = get(&site, "/email?x=1", "").await;
+    assert_eq!(answer.leads_to(), (StatusCode::SEE_OTHER, "login?next=email%3Fx%3D1"));
+    let form = get(&site, &format!("/{}", answer.header(LOCATION)), "").await;
     assert!(form.text.contains("name=\"next\" value=\"email?x=1\""), "{}", form.text);
     for (next, place) in [
         ("email?x=1", "email?x=1"),

@@ -376,9 +376,9 @@ mod tests {
         let mut config = site.app.settings.config.clone();
         config.plans.free.per_minute = per_minute;
         config.admin.jwt.secret = Some(rpcgate_config::Secret::new(secret));
-        let place = "web-1: /etc/rpcgate.toml".to_owned();
-        let scope = ConfigScope::Management(place.clone());
-        let accepted = AcceptedConfig::new(&config, scope, ("web-1".into(), place), true, NOON);
+        let location = "web-1: /etc/rpcgate.toml".to_owned();
+        let scope = ConfigScope::Management(location.clone());
+        let accepted = AcceptedConfig::new(&config, scope, ("web-1".into(), location), true, NOON);
         site.app.store.record_config(&accepted, NOON).await.unwrap()
     }
 

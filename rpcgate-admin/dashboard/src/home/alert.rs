@@ -79,9 +79,9 @@ impl Alert {
                     .links(vec![("Inspect them", format!("webhooks/{webhook}"))])
             }
             Attention::TicketAnswered { ticket, subject } => {
-                let told = bad("Support has answered ", subject, ".".to_owned());
+                let alert = bad("Support has answered ", subject, ".".to_owned());
                 let links = vec![("Read the answer", format!("support/{ticket}"))];
-                Alert { tone: "", icon: "chat", links, ..told }
+                Alert { tone: "", icon: "chat", links, ..alert }
             }
         }
     }

@@ -252,11 +252,11 @@ mod tests {
         assert!(compared.contains(change), "{compared}");
         assert_eq!(get(&site, "/operator/config/3?from=x", &operator).await.status, StatusCode::BAD_REQUEST);
         assert_eq!(get(&site, "/operator/config/3?from=99", &operator).await.status, StatusCode::NOT_FOUND);
-        let asked = get(&site, "/operator/config/2/rollback", &operator).await.text;
+        let page = get(&site, "/operator/config/2/rollback", &operator).await.text;
         assert!(
-            asked.contains("weights.eth.eth_call: 9 -&#62; 7")
-                || asked.contains("weights.eth.eth_call: 9 -&gt; 7"),
-            "{asked}"
+            page.contains("weights.eth.eth_call: 9 -&#62; 7")
+                || page.contains("weights.eth.eth_call: 9 -&gt; 7"),
+            "{page}"
         );
         let done = post(&site, "/operator/config/2/rollback", &operator, &[]).await;
         assert_eq!(done.status, StatusCode::SEE_OTHER, "{}", done.text);

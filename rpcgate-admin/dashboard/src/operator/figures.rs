@@ -166,10 +166,10 @@ mod tests {
     #[test]
     fn only_what_differs_is_a_change() {
         let present = Figures::from(Plan::of(Tier::Standard).figures(1_900));
-        let mut asked = present;
-        asked.set("per_hour", 7);
-        let changes = changed(&asked, &present);
-        assert_eq!((difference(&asked, &present), difference(&changes, &Figures::default())), (1, 1));
+        let mut entered = present;
+        entered.set("per_hour", 7);
+        let changes = changed(&entered, &present);
+        assert_eq!((difference(&entered, &present), difference(&changes, &Figures::default())), (1, 1));
         assert_eq!(words(&changes), "Requests an hour 7");
         assert!(changed(&present, &present).is_empty());
         let of_hour = |figures: &Figures| {
@@ -177,7 +177,7 @@ mod tests {
             let one = all.iter().find(|field| field.name == "per_hour").unwrap();
             (all.len(), one.value.clone(), one.hint.clone())
         };
-        assert_eq!(of_hour(&asked), (PlanFigure::COUNT, "7".into(), "Was 2,500".into()));
+        assert_eq!(of_hour(&entered), (PlanFigure::COUNT, "7".into(), "Was 2,500".into()));
         assert_eq!(of_hour(&Figures::default()), (PlanFigure::COUNT, String::new(), "Was 2,500".into()));
     }
 }

@@ -167,7 +167,7 @@ impl Confirmed for TenantDeletion {
     }
 
     fn question(&self, page: &PageContext) -> ConfirmQuestion {
-        let asked = self
+        let question = self
             .state
             .question(page, "Delete", "Delete the tenant")
             .consequence(format!(
@@ -178,9 +178,9 @@ impl Confirmed for TenantDeletion {
             .consequence("Its usage and its audit entries expire as usual. Its invoices are kept.")
             .typed_if(true, &self.state.tenant.name);
         if !self.owes {
-            return asked;
+            return question;
         }
-        asked.consequence(
+        question.consequence(
             "It owes something. A tenant is deleted only when its invoices are settled and its months are closed: until then, \
              suspend it and move it to a plan without a fee.",
         )

@@ -175,7 +175,7 @@ async fn ask_factors(
         let error = ActionError::field("reason", "give a reason: it is sent to the user");
         return refused(&app, &page, id, "", error).await;
     };
-    let asked = question(&page, &account, "Remove the second factors of", "Remove the second factors")
+    let confirmation = question(&page, &account, "Remove the second factors of", "Remove the second factors")
         .consequence(
             "The authenticator app, all passkeys and the recovery codes are removed, and all sessions end.",
         )
@@ -184,7 +184,7 @@ async fn ask_factors(
         .hidden("reason", reason)
         .target(format!("operator/users/{id}/remove-factors"))
         .keep("Keep them");
-    Ok(ok(&asked))
+    Ok(ok(&confirmation))
 }
 
 async fn remove_factors(

@@ -138,7 +138,7 @@ async fn show(
 
 /// Returns the weights that differ from those in force.
 fn changed(shown: &WeightsPage, fields: &FieldList) -> Result<Vec<AskedWeight>, ActionError> {
-    let mut asked = Vec::new();
+    let mut changes = Vec::new();
     let weight = |method: &str, text: &str| {
         let cu = text.replace([',', ' '], "").parse().map_err(|_| {
             let most = grouped(u32::MAX.into());
@@ -152,18 +152,18 @@ fn changed(shown: &WeightsPage, fields: &FieldList) -> Result<Vec<AskedWeight>, 
     for row in shown.rows.iter().filter(|row| row.is_changed()) {
         let one = weight(&row.weight.method, &row.value)?;
         if one.cu != row.weight.cu {
-            asked.push(one);
+            changes.push(one);
         }
     }
     if let Some(method) = fields.filled("method") {
-        if asked.iter().any(|one| one.method == method)
+        if changes.iter().any(|one| one.method == method)
             || shown.rows.iter().any(|row| row.weight.method == method)
         {
             return Err(ActionError::field("method", "this method is in the list: change its weight there"));
         }
-        asked.push(weight(method, fields.one("cu"))?);
+        changes.push(weight(method, fields.one("cu"))?);
     }
-    Ok(asked)
+    Ok(changes)
 }
 
 async fn ask_or_save(
@@ -174,7 +174,7 @@ async fn ask_or_save(
 ) -> PageResult {
     let chain = weights::path(&chain)?;
     let shown = page(&app, &context, chain, Some(&fields)).await?;
-    let asked = async {
+    let outcome = async {
         let weights = changed(&shown, &fields)?;
         let question = WhatIf { weights, plans: Vec::new() };
         if fields.one("do") != "save" {
@@ -193,7 +193,7 @@ async fn ask_or_save(
             None => None,
         }))
     };
-    match asked.await {
+    match outcome.await {
         Ok(WhatIfOutcome::Saved(told)) => {
             Ok(context.done(&format!("operator/weights/{chain}"), done(Done::WeightsSaved, told)))
         }

@@ -344,8 +344,8 @@ async fn forms_of_others_change_nothing() {
         );
         let nobody = post(site, &path, "", &fields).await;
         assert_eq!(nobody.status, StatusCode::SEE_OTHER, "{path}");
-        let place = nobody.leads_to().1;
-        assert!(place.contains("login?next=") && place.ends_with("&done=session-over"), "{path}: {place}");
+        let target = nobody.leads_to().1;
+        assert!(target.contains("login?next=") && target.ends_with("&done=session-over"), "{path}: {target}");
     }
     fixture.expect_unchanged().await;
 }

@@ -228,9 +228,10 @@ async fn a_new_key_is_shown_once_after_a_redirect_and_only_to_its_maker() {
     assert!(!links.iter().any(|link| link.starts_with("../..")), "{links:?}");
     let (_, again) = follow(&site, &path, &first, &cookie).await;
     assert_eq!(again.leads_to(), (StatusCode::SEE_OTHER, format!("../projects/{project}/keys").as_str()));
-    let kept = site.app.store.stored_answers().await.unwrap();
-    let is_plain = |kept: &Vec<u8>| kept.windows(key.prefix.len()).any(|part| part == key.prefix.as_bytes());
-    assert!(!kept.iter().any(is_plain), "what is kept is encrypted");
+    let stored = site.app.store.stored_answers().await.unwrap();
+    let is_plain =
+        |stored: &Vec<u8>| stored.windows(key.prefix.len()).any(|part| part == key.prefix.as_bytes());
+    assert!(!stored.iter().any(is_plain), "what is kept is encrypted");
 }
 
 // Shows (Dashboard).

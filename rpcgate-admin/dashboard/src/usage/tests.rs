@@ -138,8 +138,8 @@ async fn a_refused_query_explains_the_reason_at_its_field_and_keeps_the_choice()
         assert!(page.text.contains(text), "{query}: {}", page.text);
         assert!(page.text.contains("<title>Not shown: Usage"), "{query}: {}", page.text);
     }
-    let kept = fixture.page("/usage?transport=smoke&chain=eth").await;
-    assert!(kept.text.contains("<option value=\"eth\" selected>"), "{}", kept.text);
+    let filtered = fixture.page("/usage?transport=smoke&chain=eth").await;
+    assert!(filtered.text.contains("<option value=\"eth\" selected>"), "{}", filtered.text);
     let foreign = fixture.page("/usage?project_id=0190163d-8694-739b-aea5-966c26f8ad91").await;
     assert_eq!(foreign.status, StatusCode::NOT_FOUND);
 }

@@ -55,8 +55,8 @@ async fn an_endpoint_is_added_and_its_secret_is_shown_once() {
     assert_eq!(again.status, StatusCode::OK);
     let reloaded =
         crate::tests::get(&fixture.site, &format!("/webhooks/{}/secret", stored.id), &fixture.cookie).await;
-    let place = format!("../../webhooks/{}/settings", stored.id);
-    assert_eq!(reloaded.leads_to(), (StatusCode::SEE_OTHER, place.as_str()));
+    let target = format!("../../webhooks/{}/settings", stored.id);
+    assert_eq!(reloaded.leads_to(), (StatusCode::SEE_OTHER, target.as_str()));
 }
 
 #[tokio::test]
@@ -88,8 +88,8 @@ async fn settings_are_changed_where_they_differ() {
     let fixture = ProjectFixture::new().await;
     let url = fixture.webhook.url.clone();
     let saved = fixture.save(&[("url", &url), ("active", "yes"), ("standard_headers", "yes")]).await;
-    let place = format!("../../webhooks/{}/settings?done=webhook-saved", fixture.webhook.id);
-    assert_eq!(saved.leads_to(), (StatusCode::SEE_OTHER, place.as_str()));
+    let target = format!("../../webhooks/{}/settings?done=webhook-saved", fixture.webhook.id);
+    assert_eq!(saved.leads_to(), (StatusCode::SEE_OTHER, target.as_str()));
     let stored = &fixture.endpoints().await[0];
     assert!(stored.active && stored.standard_headers);
     let audit = rpcgate_store::AuditSubject::Tenant(fixture.tenant());
@@ -185,8 +185,8 @@ async fn a_range_is_replayed_and_an_empty_one_is_reported() {
         assert!(empty.text.contains("Nothing was sent to this endpoint in that time."), "{}", empty.text);
     }
     let done = replay("2026-12-31T12:00", "2026-12-31T12:01").await;
-    let place = format!("../../webhooks/{}?done=replay-begun", fixture.webhook.id);
-    assert_eq!(done.leads_to(), (StatusCode::SEE_OTHER, place.as_str()));
+    let target = format!("../../webhooks/{}?done=replay-begun", fixture.webhook.id);
+    assert_eq!(done.leads_to(), (StatusCode::SEE_OTHER, target.as_str()));
     fixture.site.app.store.make_all_replays(fixture.site.app.now()).await;
     let all =
         fixture.site.app.store.deliveries(fixture.tenant(), fixture.webhook.id, None, None, 9).await.unwrap();

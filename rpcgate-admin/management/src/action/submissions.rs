@@ -105,13 +105,13 @@ fn open(app: &AppState, run: u128, sealed: &[u8]) -> Result<Redirection, ActionE
 
 /// Stores the redirect of a submission. The submission was carried out, so an error is only logged.
 pub async fn keep(app: &AppState, run: &Run, status: StatusCode, redirection: &Redirection) {
-    let kept = async {
+    let stored = async {
         let bytes =
             serde_json::to_vec(redirection).map_err(|error| ActionError::Broken(error.to_string()))?;
         let sealed = app.sealing.seal(SealedFor { table: TABLE, row: run.id }, &bytes)?;
         Ok::<_, ActionError>(app.store.keep_answer(run, status.as_u16(), Some(sealed)).await?)
     };
-    if let Err(error) = kept.await {
+    if let Err(error) = stored.await {
         tracing::warn!(%error, "the redirect of a form could not be stored");
     }
 }

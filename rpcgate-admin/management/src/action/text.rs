@@ -163,14 +163,14 @@ pub fn methods(field: &'static str, names: Vec<String>) -> Result<Vec<String>, A
     if names.len() > MAX_METHODS {
         return invalid(field, format!("must have at most {MAX_METHODS} methods"));
     }
-    let mut kept = Vec::with_capacity(names.len());
+    let mut distinct = Vec::with_capacity(names.len());
     for name in names {
         method(field, &name)?;
-        if !kept.contains(&name) {
-            kept.push(name);
+        if !distinct.contains(&name) {
+            distinct.push(name);
         }
     }
-    Ok(kept)
+    Ok(distinct)
 }
 
 #[cfg(test)]

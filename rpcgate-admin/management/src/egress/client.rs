@@ -119,17 +119,17 @@ impl EgressClient {
             () = &mut over => return Err(EgressError::Late(limit)),
         };
         let (head, mut body) = answer.into_parts();
-        let mut kept = Vec::new();
+        let mut buffer = Vec::new();
         let is_complete = tokio::select! {
             biased;
-            is_complete = read(&mut body, &mut kept) => is_complete,
+            is_complete = read(&mut body, &mut buffer) => is_complete,
             () = &mut over => false,
         };
         if is_complete {
             self.shared.idle.put_back(&target.origin, connection, self.shared.clock.elapsed());
         }
         let retry_after = head.headers.get(RETRY_AFTER).cloned();
-        Ok(EgressAnswer { status: head.status, beginning: kept.into(), retry_after })
+        Ok(EgressAnswer { status: head.status, beginning: buffer.into(), retry_after })
     }
 
     fn request(

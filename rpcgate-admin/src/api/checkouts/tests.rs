@@ -108,8 +108,8 @@ async fn a_plan_starts_when_the_provider_reports_it_and_a_repeated_report_change
     report(&site, COMPLETED, &id, "no_payment_required", 0).await;
     assert_eq!(tier().await, Tier::Free);
     let changes = site.app.store.tier_changes(tenant, crate::testing::NOON).await.unwrap();
-    let told: Vec<_> = changes.iter().map(|change| (change.before.tier, change.after.tier)).collect();
-    assert_eq!(told, [(Tier::Free, Tier::Premium), (Tier::Premium, Tier::Free)], "fees follow the plan");
+    let moves: Vec<_> = changes.iter().map(|change| (change.before.tier, change.after.tier)).collect();
+    assert_eq!(moves, [(Tier::Free, Tier::Premium), (Tier::Premium, Tier::Free)], "fees follow the plan");
 }
 
 // Shows (Plans, bills and payments): Members buy visible custom plans, or request them in tickets, by name or
@@ -266,12 +266,12 @@ async fn a_payment_is_booked_or_reported_and_one_that_does_not_fit_completes_not
         let names_checkout = !reason.contains("no checkout");
         assert_eq!(recorded, usize::from(names_checkout), "{name}");
         let path = "/api/v1/notifications";
-        let told =
+        let message =
             site.ask(Some(&owner), Method::GET, path, axum::body::Body::empty()).await.body.to_string();
         assert_eq!(
-            told.contains(&format!("could not be assigned: {reason}")),
+            message.contains(&format!("could not be assigned: {reason}")),
             names_checkout,
-            "{name}: {told}"
+            "{name}: {message}"
         );
         // A later event about the checkout's own session with the right amount still counts.
         report(&site, "checkout.session.async_payment_succeeded", &id, "paid", 1_190).await;

@@ -134,8 +134,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("rpcgate.db");
         for (migrate, verdict) in [("true", Verdict::Warning), ("false", Verdict::Failure)] {
-            let asked = configured(&url_of(&file), &format!("migrate = {migrate}\n"));
-            let (findings, store) = check(&asked).await;
+            let examination = configured(&url_of(&file), &format!("migrate = {migrate}\n"));
+            let (findings, store) = check(&examination).await;
             assert_eq!((only(&findings).verdict, store.is_none()), (verdict, true), "{findings:?}");
         }
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);

@@ -28,8 +28,8 @@ pub(super) fn check(examination: &Examination) -> Vec<Finding> {
     }
     if config.gateway.tls.acme || config.admin.tls.acme {
         let folder = AcmeFolder::new(&config.acme.dir);
-        let kept = [folder.certificate(), folder.account_file()];
-        findings.extend(kept.iter().filter(|file| file.exists()).map(|file| secret("acme.dir", file)));
+        let secrets = [folder.certificate(), folder.account_file()];
+        findings.extend(secrets.iter().filter(|file| file.exists()).map(|file| secret("acme.dir", file)));
     }
     if let Ok(Some(files)) = files_of(config.database.url()) {
         findings.extend(files.iter().filter(|file| file.exists()).map(|file| secret("database.url", file)));

@@ -73,9 +73,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(&url_of(&dir.path().join("rpcgate.db")), true).await.unwrap();
         let clock = Arc::new(ManualClock::at(Time::from_secs(1_798_718_400)));
-        let asked = Examination { clock: clock.clone(), ..examination("") };
+        let examined = Examination { clock: clock.clone(), ..examination("") };
         let at = clock.now();
-        assert_eq!(only(&check(&asked, Some(&store)).await).text, "none has reported within a day");
+        assert_eq!(only(&check(&examined, Some(&store)).await).text, "none has reported within a day");
         let node = |standing: &str| NodeState { standing: standing.into(), ..NodeState::default() };
         let report = GatewayReport {
             id: fresh_id(at),
@@ -84,16 +84,16 @@ mod tests {
         };
         store.put_report(&report, &[]).await.unwrap();
         clock.advance(Duration::from_secs(59));
-        let findings = check(&asked, Some(&store)).await;
+        let findings = check(&examined, Some(&store)).await;
         assert_eq!(
             only(&findings).text,
             "reported 59 s ago, 1 of its 3 nodes are well, 1 doubtful, 1 behind"
         );
         assert_eq!(only(&findings).verdict, Verdict::Ok);
         clock.advance(Duration::from_secs(120));
-        let findings = check(&asked, Some(&store)).await;
+        let findings = check(&examined, Some(&store)).await;
         assert_eq!(only(&findings).text, "has not reported for 2 minutes");
         assert_eq!(only(&findings).verdict, Verdict::Warning);
-        assert_eq!(only(&check(&asked, None).await).verdict, Verdict::Warning);
+        assert_eq!(only(&check(&examined, None).await).verdict, Verdict::Warning);
     }
 }

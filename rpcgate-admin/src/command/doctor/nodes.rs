@@ -83,8 +83,8 @@ fn judge(facts: &Facts, looks: &[NodeLook], max_lag: u64) -> Vec<Finding> {
 fn reference(looks: &[NodeLook]) -> Option<u64> {
     let mut heights: Vec<_> = heights(looks).collect();
     heights.sort_unstable_by(|a, b| b.cmp(a));
-    let place = usize::from(looks.len() > 2 && heights.len() > 1);
-    heights.get(place).copied()
+    let index = usize::from(looks.len() > 2 && heights.len() > 1);
+    heights.get(index).copied()
 }
 
 fn heights(looks: &[NodeLook]) -> impl Iterator<Item = u64> {

@@ -224,8 +224,8 @@ impl<'w> BlockWatch<'w> {
     /// Asks the nodes for news. If no node shows the events of a block within the patience, the block is stored without
     /// them: a sender's data in it, or a node without an index, must not block all later ones.
     async fn look(&mut self, follower: &mut Follower) -> Result<Finding, ReadError> {
-        let wanted = self.chain.index.filter(self.chain.name);
-        let found = self.round(follower, &wanted).await;
+        let filter = self.chain.index.filter(self.chain.name);
+        let found = self.round(follower, &filter).await;
         let is_stuck = match &found {
             Ok(Finding::Nothing) => follower.is_held_up(),
             Ok(Finding::Next(_)) => {
@@ -239,11 +239,11 @@ impl<'w> BlockWatch<'w> {
         };
         let is_bare = [EventType::AddressActivity, EventType::TokenTransfer, EventType::ContractEvent]
             .into_iter()
-            .all(|kind| !wanted.wants(kind));
+            .all(|kind| !filter.wants(kind));
         if !is_stuck || is_bare {
             self.patience.forget();
             if is_stuck {
-                return self.go_beyond(follower, found, &wanted).await;
+                return self.go_beyond(follower, found, &filter).await;
             }
             self.absence.forget();
             return found;
@@ -252,7 +252,7 @@ impl<'w> BlockWatch<'w> {
             // A lost stream is reopened.
             self.chain.nodes.reset();
         }
-        let bare = EventFilter::new(wanted.wants(EventType::NewBlock).then_some(EventType::NewBlock));
+        let bare = EventFilter::new(filter.wants(EventType::NewBlock).then_some(EventType::NewBlock));
         match self.round(follower, &bare).await {
             Ok(Finding::Next(next)) => {
                 self.absence.forget();
@@ -273,7 +273,7 @@ impl<'w> BlockWatch<'w> {
             }
             Ok(Finding::Nothing) | Err(_) => {
                 self.patience.forget();
-                self.go_beyond(follower, found, &wanted).await
+                self.go_beyond(follower, found, &filter).await
             }
             // A different branch is visible without events.
             other => other,

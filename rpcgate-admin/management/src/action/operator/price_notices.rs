@@ -94,17 +94,17 @@ async fn prices(
     config: &Config,
     AskedPlan { plan, figures }: &AskedPlan,
 ) -> Result<Option<(String, Price, Price)>, ActionError> {
-    let asked = figures.plan.price;
+    let price = figures.plan.price;
     if let Ok(tier) = plan.parse::<Tier>() {
         let before = config.plans.of(tier).price;
-        return Ok(Some((tier.name().to_owned(), before, asked.unwrap_or(before))));
+        return Ok(Some((tier.name().to_owned(), before, price.unwrap_or(before))));
     }
     let id = plan.parse::<CustomPlanId>().ok();
     let all = app.store.custom_plans().await?;
     let found = all.into_iter().find(|custom| custom.name == *plan || Some(custom.id) == id);
     Ok(found.map(|custom| {
         let base = config.plans.of(custom.base).price;
-        (custom.name, custom.figures.plan.price.unwrap_or(base), asked.unwrap_or(base))
+        (custom.name, custom.figures.plan.price.unwrap_or(base), price.unwrap_or(base))
     }))
 }
 
@@ -165,10 +165,13 @@ async fn notify_tenant(
     let text = notice.text();
     let named = format!("{}, {} changes", notice.day, notice.changes.len());
     let entry = actor.entry(Some(tenant), ("prices.told", id, named), notice.at);
-    let told = AccountNotice { id, tenant, user: None, kind: NotificationKind::Prices, text, at: notice.at };
+    let account_notice =
+        AccountNotice { id, tenant, user: None, kind: NotificationKind::Prices, text, at: notice.at };
     let dash_url = &app.settings.dash_url;
-    raise_once(app, entry, told, |_, to| Mail::prices_changed(to, &notice.day, &notice.changes, dash_url))
-        .await
+    raise_once(app, entry, account_notice, |_, to| {
+        Mail::prices_changed(to, &notice.day, &notice.changes, dash_url)
+    })
+    .await
 }
 
 #[cfg(test)]
@@ -217,9 +220,9 @@ mod tests {
     #[tokio::test]
     async fn tenants_who_would_have_paid_more_are_notified_once_with_both_weights() {
         let site = used_site().await;
-        let asked =
+        let request =
             question(vec![weight("eth_getLogs", 90), weight("eth_call", 15), weight("eth_chainId", 0)]);
-        let notice = prepare(&site.app, &operator(), &asked).await.unwrap();
+        let notice = prepare(&site.app, &operator(), &request).await.unwrap();
         assert_eq!(notice.tenants, [TenantId(1), TenantId(2)]);
         for _ in 0..2 {
             let done = notify(&site.app, &operator(), &notice).await;
@@ -243,7 +246,7 @@ mod tests {
             prepare(&site.app, &operator(), &question(vec![weight("eth_getLogs", 100)])).await.unwrap();
         assert_eq!(notify(&site.app, &operator(), &other).await.told, 2);
         site.clock.advance(Duration::from_secs(86_400));
-        let later = prepare(&site.app, &operator(), &asked).await.unwrap();
+        let later = prepare(&site.app, &operator(), &request).await.unwrap();
         assert_eq!(notify(&site.app, &operator(), &later).await.told, 2);
         assert_eq!(told(&site, 1).await.len(), 3);
     }
@@ -275,8 +278,8 @@ mod tests {
             plan("startup", &[("price_per_cu", 2_000_000_000)]),
             plan("premium", &[("price_per_cu", 1)]),
         ];
-        let asked = WhatIf { weights: Vec::new(), plans };
-        let notice = prepare(&site.app, &operator(), &asked).await.unwrap();
+        let request = WhatIf { weights: Vec::new(), plans };
+        let notice = prepare(&site.app, &operator(), &request).await.unwrap();
         assert_eq!(notice.tenants.len(), 3);
         let expected = [
             "a Compute Unit on the plan standard costs 0.0015 USD instead of 0.001",
@@ -299,19 +302,19 @@ mod tests {
         }
         let made: Vec<_> = (1..=many).map(|id| calls(id * 100 + 10, 1, "eth_getLogs", 1, 75)).collect();
         ship(&site, &made).await;
-        let asked = question(vec![weight("eth_getLogs", 90)]);
-        let refused = prepare(&site.app, &operator(), &asked).await.unwrap_err();
+        let request = question(vec![weight("eth_getLogs", 90)]);
+        let refused = prepare(&site.app, &operator(), &request).await.unwrap_err();
         assert!(refused.wrong_field() == Some("notify"), "{refused}");
         site.app.store.delete_tenant(TenantId(many), NOON).await.unwrap();
-        assert_eq!(prepare(&site.app, &operator(), &asked).await.unwrap().tenants.len(), MAX_TOLD);
+        assert_eq!(prepare(&site.app, &operator(), &request).await.unwrap().tenants.len(), MAX_TOLD);
     }
 
     // Shows (Plans, bills and payments).
     #[tokio::test]
     async fn unreachable_tenants_are_counted_and_a_database_outage_is_not_retried_for_each() {
         let site = used_site().await;
-        let asked = question(vec![weight("eth_getLogs", 90)]);
-        let notice = prepare(&site.app, &operator(), &asked).await.unwrap();
+        let request = question(vec![weight("eth_getLogs", 90)]);
+        let notice = prepare(&site.app, &operator(), &request).await.unwrap();
         let notice = PriceNotice { tenants: (1..=9).map(TenantId).collect(), ..notice };
         site.app.store.close().await;
         assert_eq!(notify(&site.app, &operator(), &notice).await, NotifiedTenants { told: 0, left: 9 });

@@ -70,9 +70,9 @@ async fn roll_service_back(
     let mut outcome = RolledBack::default();
     for tier in Tier::ALL {
         let of = |settings: &ServiceSettings| settings.overlay.plans.get(&tier).copied().unwrap_or_default();
-        let wanted = of(&target);
-        if of(&current) != wanted {
-            let done = plans::replace(app, actor, tier, wanted).await;
+        let target_change = of(&target);
+        if of(&current) != target_change {
+            let done = plans::replace(app, actor, tier, target_change).await;
             outcome.take(format!("plan {tier}"), done)?;
         }
     }
@@ -256,7 +256,7 @@ mod tests {
         };
         plans::update(app, &actor, "free", plan(Some(20)), None).await.unwrap();
         weights::put(app, &actor, "eth", "eth_call", 30).await.unwrap();
-        let kept = custom_plans::create(app, &actor, new("kept")).await.unwrap();
+        let remaining = custom_plans::create(app, &actor, new("kept")).await.unwrap();
         let gone = custom_plans::create(app, &actor, new("gone")).await.unwrap();
         chains::switch(app, &actor, "btc", false).await.unwrap();
         let good = newest(&site).await;
@@ -271,7 +271,7 @@ mod tests {
         chains::switch(app, &actor, "btc", true).await.unwrap();
         chains::switch(app, &actor, "ltc", false).await.unwrap();
         let change = CustomPlanChange { figures: Some(figures(1)), ..CustomPlanChange::default() };
-        custom_plans::update(app, &actor, kept.id, change).await.unwrap();
+        custom_plans::update(app, &actor, remaining.id, change).await.unwrap();
         custom_plans::delete(app, &actor, gone.id).await.unwrap();
         custom_plans::create(app, &actor, new("wrong")).await.unwrap();
 
@@ -310,7 +310,8 @@ mod tests {
             until,
             note: "2027-1".into(),
         };
-        let kept = contracts::create(app, &actor, tenant, new(1, Some(NOON.plus(9 * day)))).await.unwrap();
+        let remaining =
+            contracts::create(app, &actor, tenant, new(1, Some(NOON.plus(9 * day)))).await.unwrap();
         let ended = contracts::create(app, &actor, tenant, new(2, None)).await.unwrap();
         let short = contracts::create(app, &actor, tenant, new(3, Some(NOON.plus(day)))).await.unwrap();
         let quota = QuotaChange { cu_per_day: Some(5), ..QuotaChange::default() };
@@ -319,7 +320,7 @@ mod tests {
         contracts::create(app, &actor, other, new(9, None)).await.unwrap();
 
         site.clock.advance(2 * day);
-        contracts::update(app, &actor, tenant, kept.id, Some(NOON.plus(5 * day))).await.unwrap();
+        contracts::update(app, &actor, tenant, remaining.id, Some(NOON.plus(5 * day))).await.unwrap();
         contracts::end(app, &actor, tenant, ended.id).await.unwrap();
         let wrong = contracts::create(app, &actor, tenant, new(4, None)).await.unwrap();
         quotas::delete(app, &actor, project.id).await.unwrap();
@@ -332,7 +333,7 @@ mod tests {
         let rolled = roll_back(app, &actor, good.number).await.unwrap();
         assert!(rolled.left.is_empty(), "{rolled:?}");
         let agreements = app.store.tenant_agreements(tenant, app.now()).await.unwrap();
-        assert_eq!(agreements.contracts[&kept.id], kept);
+        assert_eq!(agreements.contracts[&remaining.id], remaining);
         assert!(
             !agreements.contracts.contains_key(&wrong.id) && !agreements.contracts.contains_key(&short.id)
         );

@@ -149,13 +149,13 @@ async fn basis(app: &AppState, slot: &Arc<WhatIfSlot>, question: &WhatIf) -> Res
     let config = app.config_in_force().await?;
     let weights = changed_weights(&config, &question.weights)?;
     let custom_plans = app.store.custom_plans().await?;
-    let asked = AskedPlans::of(&question.plans, &custom_plans)?;
-    let asked_config = asked.over(&config);
+    let asked_plans = AskedPlans::of(&question.plans, &custom_plans)?;
+    let asked_config = asked_plans.over(&config);
     let terms = app.store.terms_of_all(now).await?;
     let stand = move || {
         let standing = |(tenant, terms): &(Tenant, Terms)| {
             let configs = (&config, &asked_config);
-            (tenant.id, TenantPlanStatus::of(tenant, terms, configs, &custom_plans, &asked, now))
+            (tenant.id, TenantPlanStatus::of(tenant, terms, configs, &custom_plans, &asked_plans, now))
         };
         terms.iter().map(standing).collect()
     };

@@ -50,8 +50,8 @@ pub(super) fn look(key: &str, config: &Config, urls: &[(&'static str, &Url)], no
         Err(why) => {
             let advice = "start the program that uses it, which orders one and refuses TLS handshakes until then; if it \
                           runs, look at its log for orders that fail";
-            let place = format!("{}: ", folder.certificate().display());
-            let why = why.strip_prefix(&place).unwrap_or(&why);
+            let prefix = format!("{}: ", folder.certificate().display());
+            let why = why.strip_prefix(&prefix).unwrap_or(&why);
             findings.push(Finding::failure(CHECK, subject, why, advice));
             return findings;
         }

@@ -44,8 +44,8 @@ impl WindowUse {
         }
         let Some((admitted, refused)) = self.day else { return beyond_hours };
         let more = if admitted >= present.per_day { refused } else { wanted_more };
-        let wanted = admitted.saturating_add(more);
-        beyond_hours.saturating_add(wanted.saturating_sub(beyond_hours).saturating_sub(then.per_day))
+        let requested = admitted.saturating_add(more);
+        beyond_hours.saturating_add(requested.saturating_sub(beyond_hours).saturating_sub(then.per_day))
     }
 }
 
