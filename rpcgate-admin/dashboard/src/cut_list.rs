@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_list_is_whole_and_a_long_one_has_links_to_its_parts() {
+    fn a_short_list_is_complete_and_a_long_one_has_links_to_its_pages() {
         assert_eq!(shown(0, ""), (None, 0, PageLinks::default()));
         assert_eq!(shown(100, "page=7"), (Some(0), 100, PageLinks::default()));
         let (first, entries, links) = shown(1_250, "show=ended&page=2&done=x");

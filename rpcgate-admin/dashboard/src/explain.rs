@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_page_shows_what_decided_and_hides_the_addresses_of_nodes() {
+    async fn the_page_shows_the_decision_and_hides_the_addresses_of_nodes() {
         let site = Site::new().await;
         let owner = site.member(Role::Viewer).await;
         let request = answered(&site, &owner, &explanation(&owner)).await;

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_form_asks_for_what_the_user_has() {
+    fn a_form_asks_for_the_factors_of_the_user() {
         let choice = |app, recovery_code| FactorChoice { app, recovery_code, passkey: true };
         assert!(choice(true, false).code() && choice(false, true).code() && !choice(false, false).code());
         assert!(

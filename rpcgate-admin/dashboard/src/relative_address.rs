@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_way_that_a_browser_sends_stays_below_the_root() {
+    fn a_path_that_a_browser_sends_stays_below_the_root() {
         for good in ["", "projects/7", "usage?period=7d&group=chain", "?period=7d", "explain?id=a:b"] {
             assert_eq!(below_root(good), good);
         }

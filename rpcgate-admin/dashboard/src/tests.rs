@@ -238,7 +238,7 @@ async fn pages_without_usage_open_while_the_usage_database_is_unreachable() {
 }
 
 #[tokio::test]
-async fn the_registration_form_is_limited_as_the_api_is_for_anyone() {
+async fn the_registration_form_has_the_rate_limit_of_the_api() {
     let site = Site::new().await;
     let mut status = StatusCode::OK;
     for _ in 0..100 {

@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_rollback_asks_shows_what_changes_and_does_it() {
+    async fn a_rollback_shows_the_changes_asks_and_applies_them() {
         let site = Site::new().await;
         run(&site, None, "plan set free --per-minute 20").await;
         run(&site, None, "plan set free --per-minute 30").await;

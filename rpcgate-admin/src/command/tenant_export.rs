@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_that_exists_is_kept() {
+    async fn an_existing_file_is_not_overwritten() {
         let site = Site::new().await;
         let tenant = site.tenant().await;
         let dir = tempfile::tempdir().unwrap();

@@ -361,7 +361,7 @@ mod tests {
     use rpcgate_core::usage::Group;
 
     #[test]
-    fn a_change_is_a_share_of_what_was_before() {
+    fn a_change_is_relative_to_the_previous_value() {
         for (now, before, text) in [
             (106, 100, Some("▲ 6 %")),
             (100, 100, Some("▲ 0 %")),

@@ -138,7 +138,7 @@ async fn the_overview_has_figures_charts_and_their_tables() {
 }
 
 #[tokio::test]
-async fn those_who_may_read_no_bills_see_no_cost() {
+async fn roles_without_access_to_bills_see_no_cost() {
     let mut fixture = Fixture::new().await;
     let project = fixture.project("Checkout").await;
     fixture.call(project, 2, vec![item("a")]).await;

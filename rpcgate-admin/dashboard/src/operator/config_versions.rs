@@ -231,7 +231,7 @@ mod tests {
     use rpcgate_store::{AcceptedConfig, ConfigScope, Role};
 
     #[tokio::test]
-    async fn operators_see_what_changed_and_return_to_a_version() {
+    async fn operators_see_the_changes_and_return_to_a_version() {
         let site = Site::new().await;
         let operator = cookie(&site, &site.operator().await);
         let empty = get(&site, "/operator/config", &operator).await.text;
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_configuration_of_a_program_has_no_way_back_here() {
+    async fn the_configuration_of_a_program_cannot_be_rolled_back_here() {
         let site = Site::new().await;
         let operator = cookie(&site, &site.operator().await);
         let scope = ConfigScope::Gateway("one".into());

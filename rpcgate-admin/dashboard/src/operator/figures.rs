@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_differs_is_a_change() {
+    fn only_differences_are_changes() {
         let present = Figures::from(Plan::of(Tier::Standard).figures(1_900));
         let mut entered = present;
         entered.set("per_hour", 7);

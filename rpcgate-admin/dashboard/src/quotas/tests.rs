@@ -7,7 +7,7 @@ use rpcgate_core::safeguard::CoolDown;
 use std::time::Duration;
 
 #[tokio::test]
-async fn quota_and_windows_are_shown_with_what_is_used() {
+async fn quota_and_windows_are_shown_with_their_usage() {
     let fixture = ProjectFixture::new().await;
     let path = format!("/projects/{}/limits", fixture.project);
     let page = fixture.get(&path).await;

@@ -153,7 +153,7 @@ mod tests {
     use std::sync::mpsc;
 
     #[test]
-    fn a_zone_is_what_one_owner_has() {
+    fn a_zone_belongs_to_one_owner() {
         for (name, expected) in [
             ("a.b.evil.example", "evil.example"),
             ("evil.example", "evil.example"),

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn the_links_in_a_mail_are_whole() {
+    fn the_links_in_a_mail_are_complete() {
         let to = address("ada@example.com").unwrap();
         let token = format!("rpcgc_{}", "x".repeat(43));
         for dash_url in ["http://127.0.0.1:8081", "https://dash.rpcgate.example/some/deeper/path/"] {

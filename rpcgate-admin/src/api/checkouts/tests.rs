@@ -362,7 +362,7 @@ async fn a_page_that_has_ended_is_not_returned_again_and_neither_is_an_old_one()
 }
 
 #[tokio::test]
-async fn an_unreachable_provider_is_asked_again_for_the_same_payment() {
+async fn an_unreachable_provider_is_retried_with_the_same_payment() {
     let (site, stand_in) = site().await;
     let owner = site.member(Role::Owner).await;
     let number = issue(&site, owner.user.tenant.unwrap()).await;

@@ -81,7 +81,7 @@ async fn each_user_has_preferences_for_the_kinds_of_its_role() {
 }
 
 #[tokio::test]
-async fn a_choice_is_kept_with_another_role_even_if_it_was_the_default() {
+async fn a_preference_survives_a_change_of_role_even_if_it_was_the_default() {
     let site = Site::new().await;
     let owner = site.member(Role::Owner).await;
     let tenant = owner.user.tenant.unwrap();

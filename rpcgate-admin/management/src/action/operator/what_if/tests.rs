@@ -373,7 +373,7 @@ async fn questions_that_make_no_sense_are_refused() {
 }
 
 #[tokio::test]
-async fn those_who_would_pay_more_are_known_by_name() {
+async fn tenants_that_would_pay_more_are_named() {
     let site = Site::new().await;
     for (id, tier) in [(1, Tier::Standard), (2, Tier::Standard), (3, Tier::Free), (4, Tier::Standard)] {
         tenant(&site, id, tier, None).await;
