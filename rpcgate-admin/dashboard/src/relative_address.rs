@@ -214,14 +214,14 @@ mod tests {
 
     #[test]
     fn a_redirect_stays_relative() {
-        for (root, to, place) in [
+        for (root, to, target) in [
             ("", "", "./"),
             ("", "login", "login"),
             ("../", "", "../"),
             ("../", "projects/7?done=x", "../projects/7?done=x"),
             ("", "?done=x", "./?done=x"),
         ] {
-            assert_eq!(redirect(root, to).headers()[http::header::LOCATION], place);
+            assert_eq!(redirect(root, to).headers()[http::header::LOCATION], target);
         }
     }
 }

@@ -691,13 +691,13 @@ async fn the_frame_counts_unread_notifications_to_99() {
 #[tokio::test]
 async fn a_form_that_is_sent_without_a_session_leads_back_to_its_page() {
     let site = site().await;
-    for (path, place) in [
+    for (path, location) in [
         ("/team/name", "../login?next=team&done=session-over"),
         ("/projects", "login?next=projects&done=session-over"),
         ("/logout", "login"),
     ] {
         let sent = post(&site, path, "", &[("name", "Acme")]).await;
-        assert_eq!(sent.leads_to(), (StatusCode::SEE_OTHER, place));
+        assert_eq!(sent.leads_to(), (StatusCode::SEE_OTHER, location));
     }
     for (sender, next) in [
         ("http://127.0.0.1:8081/team?a=b", "team%3Fa%3Db"),
@@ -1064,8 +1064,8 @@ async fn an_app_is_added_on_the_pages_and_a_required_factor_closes_the_others_un
     site.app.store.set_requires_factor(tenant, true).await.unwrap();
     for path in ["/", "/email"] {
         let status = StatusCode::SEE_OTHER;
-        let place = "account/security";
-        assert_eq!(get(&site, path, &own).await.leads_to(), (status, place), "{path}");
+        let target = "account/security";
+        assert_eq!(get(&site, path, &own).await.leads_to(), (status, target), "{path}");
     }
     let read = post(&site, "/read-notification", &own, &[("id", "x")]).await;
     assert_eq!(read.leads_to(), (StatusCode::SEE_OTHER, "account/security"));
@@ -1156,7 +1156,7 @@ async fn a_log_in_leads_to_the_page_that_was_asked_for_and_to_no_other_site() {
     assert_eq!(answer.leads_to(), (StatusCode::SEE_OTHER, "login?next=email%3Fx%3D1"));
     let form = get(&site, &format!("/{}", answer.header(LOCATION)), "").await;
     assert!(form.text.contains("name=\"next\" value=\"email?x=1\""), "{}", form.text);
-    for (next, place) in [
+    for (next, target) in [
         ("email?x=1", "email?x=1"),
         ("", "./"),
         ("//evil.example", "./"),
@@ -1166,7 +1166,7 @@ async fn a_log_in_leads_to_the_page_that_was_asked_for_and_to_no_other_site() {
     ] {
         let fields = [("email", EMAIL), ("password", PASSWORD), ("next", next)];
         let page = post(&site, "/login", "", &fields).await;
-        assert_eq!(page.leads_to(), (StatusCode::SEE_OTHER, place), "{next}");
+        assert_eq!(page.leads_to(), (StatusCode::SEE_OTHER, target), "{next}");
     }
 }
 

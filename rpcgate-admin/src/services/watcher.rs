@@ -189,10 +189,10 @@ impl Watches {
     async fn claim(
         &mut self,
         app: &AppState,
-        wanted: &[(Arc<dyn Adapter>, WatchSettings)],
+        subscribed: &[(Arc<dyn Adapter>, WatchSettings)],
         names: Vec<&'static str>,
     ) -> Result<(), StoreError> {
-        let usable: Vec<_> = wanted.iter().filter_map(|one| self.usable(app, one)).collect();
+        let usable: Vec<_> = subscribed.iter().filter_map(|one| self.usable(app, one)).collect();
         let held = match usable[..] {
             [] => Vec::new(),
             _ => {
@@ -206,7 +206,7 @@ impl Watches {
             self.end(name).await;
         }
         let mut is_new = false;
-        for (adapter, settings) in wanted {
+        for (adapter, settings) in subscribed {
             let name = adapter.facts().name.as_str();
             if held.contains(&name) && !self.running.contains_key(name) {
                 is_new |= self.begin(app, adapter, settings);

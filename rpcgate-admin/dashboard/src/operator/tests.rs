@@ -506,8 +506,8 @@ async fn a_later_change_of_a_plan_is_listed_on_its_page_and_withdrawn_there() {
     let waiting = site.app.store.scheduled_plan_changes(Tier::Standard, NOON).await.unwrap();
     let withdraw = format!("{path}/changes/{}/withdraw", waiting[0].id);
     let withdrawn = post(&site, &withdraw, &operator, &[]).await;
-    let (_, place) = withdrawn.leads_to();
-    assert!(place.ends_with("operator/plans/standard?done=change-withdrawn"), "{place}");
+    let (_, target) = withdrawn.leads_to();
+    assert!(target.ends_with("operator/plans/standard?done=change-withdrawn"), "{target}");
     assert!(!get(&site, path, &operator).await.text.contains("Later changes"));
     let past = [&figures[..], &[("from", "2026-01-31T12:00"), ("do", "save")]].concat();
     let refused = post(&site, path, &operator, &past).await;

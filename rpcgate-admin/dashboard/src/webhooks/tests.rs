@@ -141,9 +141,9 @@ async fn a_secret_is_replaced_with_an_overlap() {
 async fn a_test_event_leads_to_its_delivery() {
     let fixture = ProjectFixture::new().await;
     let sent = fixture.post(&fixture.endpoint("/test"), &[]).await;
-    let (status, place) = sent.leads_to();
+    let (status, target) = sent.leads_to();
     assert_eq!(status, StatusCode::SEE_OTHER, "{}", sent.text);
-    let path = place.trim_start_matches("../").to_owned();
+    let path = target.trim_start_matches("../").to_owned();
     assert!(path.starts_with("deliveries/") && path.ends_with("?done=test-event-sent"), "{path}");
     let page = fixture.get(&format!("/{path}")).await;
     for part in

@@ -191,8 +191,8 @@ async fn a_page_that_was_left_open_changes_no_owner_and_no_admin() {
     ] {
         let page = post(&team.site, &path, who, &fields).await;
         assert_eq!(page.status, StatusCode::SEE_OTHER, "{path}: {}", page.text);
-        let (_, place) = page.leads_to();
-        assert!(place.contains(&format!("step-up?next={next}")), "{path} leads to {place}");
+        let (_, target) = page.leads_to();
+        assert!(target.contains(&format!("step-up?next={next}")), "{path} leads to {target}");
     }
     assert_eq!(team.stored().await, before);
     let lesser = [("email", "guest@example.com"), ("role", "viewer")];

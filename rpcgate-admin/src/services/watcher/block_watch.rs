@@ -286,7 +286,7 @@ impl<'w> BlockWatch<'w> {
         &mut self,
         follower: &Follower,
         found: Result<Finding, ReadError>,
-        wanted: &EventFilter,
+        filter: &EventFilter,
     ) -> Result<Finding, ReadError> {
         let head = self.chain.nodes.head();
         let newest = follower.newest().filter(|newest| head.is_some_and(|head| head > newest.height));
@@ -310,7 +310,7 @@ impl<'w> BlockWatch<'w> {
             return follower.cut_off().map_or(found, |head| Ok(Finding::AllGone(head.clone())));
         };
         let below = BlockRef::new(block.height - 1, "", "", 0);
-        let next = self.reader.after(&BoundedCalls::new(&*node.calls), &below, wanted).await;
+        let next = self.reader.after(&BoundedCalls::new(&*node.calls), &below, filter).await;
         let next = next.ok().flatten().filter(|next| next.block.hash == block.hash);
         Ok(Finding::Pruned(next.unwrap_or_else(|| {
             self.chain.metrics.unread(self.chain.name);
@@ -318,13 +318,13 @@ impl<'w> BlockWatch<'w> {
         })))
     }
 
-    async fn round(&self, follower: &mut Follower, wanted: &EventFilter) -> Result<Finding, ReadError> {
+    async fn round(&self, follower: &mut Follower, filter: &EventFilter) -> Result<Finding, ReadError> {
         let usable = self.chain.nodes.usable();
         let nodes: Vec<_> = usable
             .iter()
             .map(|node| ReadNode { index: node.index, height: node.height, calls: &*node.calls })
             .collect();
-        follower.round(self.reader, &nodes, wanted).await
+        follower.round(self.reader, &nodes, filter).await
     }
 
     /// Skips blocks that are too far behind the head. While the watcher catches up, the chain may be twice as far

@@ -79,7 +79,7 @@ async fn roll_service_back(
     for (chain, methods) in &current.overlay.weights {
         for method in methods.keys() {
             let is_wanted =
-                target.overlay.weights.get(chain).is_some_and(|wanted| wanted.contains_key(method));
+                target.overlay.weights.get(chain).is_some_and(|desired| desired.contains_key(method));
             if !is_wanted {
                 let done = weights::delete(app, actor, chain, method).await;
                 outcome.take(format!("weight {chain}/{method}: as configured"), done)?;
@@ -119,31 +119,31 @@ async fn roll_plans_back(
     let same = |plan: &CustomPlan, other: &CustomPlan| {
         plan.id == other.id || (plan.name == other.name && plan.base == other.base)
     };
-    let present = |wanted: &CustomPlan| current.custom_plans.values().find(|plan| same(plan, wanted));
+    let present = |desired: &CustomPlan| current.custom_plans.values().find(|plan| same(plan, desired));
     for plan in current.custom_plans.values() {
-        if !target.custom_plans.values().any(|wanted| same(plan, wanted)) {
+        if !target.custom_plans.values().any(|desired| same(plan, desired)) {
             let done = custom_plans::delete(app, actor, plan.id).await;
             outcome.take(format!("custom plan {}: deleted", plan.name), done)?;
         }
     }
-    for wanted in target.custom_plans.values() {
-        match present(wanted) {
+    for desired in target.custom_plans.values() {
+        match present(desired) {
             Some(plan) => {
                 let change = CustomPlanChange {
-                    name: (plan.name != wanted.name).then(|| wanted.name.clone()),
-                    is_visible: (plan.is_visible != wanted.is_visible).then_some(wanted.is_visible),
-                    figures: (plan.figures != wanted.figures).then_some(wanted.figures),
+                    name: (plan.name != desired.name).then(|| desired.name.clone()),
+                    is_visible: (plan.is_visible != desired.is_visible).then_some(desired.is_visible),
+                    figures: (plan.figures != desired.figures).then_some(desired.figures),
                 };
                 if change != CustomPlanChange::default() {
                     let done = custom_plans::update(app, actor, plan.id, change).await;
-                    outcome.take(format!("custom plan {}: changed", wanted.name), done)?;
+                    outcome.take(format!("custom plan {}: changed", desired.name), done)?;
                 }
             }
             None => {
-                let CustomPlan { name, base, is_visible, figures, .. } = wanted.clone();
+                let CustomPlan { name, base, is_visible, figures, .. } = desired.clone();
                 let new = custom_plans::NewCustomPlan { name, base, is_visible, figures };
                 let done = custom_plans::create(app, actor, new).await;
-                outcome.take(format!("custom plan {}: made again", wanted.name), done)?;
+                outcome.take(format!("custom plan {}: made again", desired.name), done)?;
             }
         }
     }
@@ -164,20 +164,20 @@ async fn roll_tenant_back(
         let done = contracts::end(app, actor, tenant, *id).await;
         outcome.take(format!("contract {id}: ended"), done)?;
     }
-    for (id, wanted) in &target.contracts {
+    for (id, desired) in &target.contracts {
         match current.contracts.get(id) {
-            Some(contract) if contract.until == wanted.until => {}
+            Some(contract) if contract.until == desired.until => {}
             Some(_) => {
-                let done = contracts::update(app, actor, tenant, *id, wanted.until).await;
+                let done = contracts::update(app, actor, tenant, *id, desired.until).await;
                 outcome.take(format!("contract {id}: its end"), done)?;
             }
             // It would have ended already.
-            None if wanted.has_ended(now) => {}
+            None if desired.has_ended(now) => {}
             None => {
-                let figures = wanted.figures;
-                let note = wanted.note.clone();
+                let figures = desired.figures;
+                let note = desired.note.clone();
                 let new =
-                    contracts::NewContract { figures, from: Some(wanted.from), until: wanted.until, note };
+                    contracts::NewContract { figures, from: Some(desired.from), until: desired.until, note };
                 let done = contracts::create(app, actor, tenant, new).await;
                 outcome.take(format!("contract {id}: made again"), done)?;
             }

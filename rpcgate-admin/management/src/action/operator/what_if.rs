@@ -81,13 +81,13 @@ pub(super) fn chain_of(name: &str) -> Result<Arc<dyn Adapter>, ActionError> {
 
 type Weights = BTreeMap<(String, String), u32>;
 
-fn changed_weights(config: &Config, asked: &[AskedWeight]) -> Result<Weights, ActionError> {
-    if asked.len() > MAX_WEIGHTS {
+fn changed_weights(config: &Config, weights: &[AskedWeight]) -> Result<Weights, ActionError> {
+    if weights.len() > MAX_WEIGHTS {
         return Err(ActionError::named("weights", format!("must be at most {MAX_WEIGHTS}")));
     }
     let mut seen = Weights::new();
     let mut changed = Weights::new();
-    for AskedWeight { chain, method, cu } in asked {
+    for AskedWeight { chain, method, cu } in weights {
         let adapter = chain_of(chain)?;
         text::method("weights", method)?;
         let name = adapter.facts().name.as_str();
