@@ -27,8 +27,7 @@ pub async fn execute(args: &HealthArgs) -> Result<(), Failure> {
     }
     // Without a client certificate no request is answered, but the handshake is.
     if args.ready {
-        let why =
-            "it asks for a certificate; leave --ready away, or set admin.tls.client_auth to \"optional\"";
+        let why = "it asks for a certificate; omit --ready, or set admin.tls.client_auth to \"optional\"";
         return Err(Failure::Refused(format!("{addr}{}: {why}", args.path())));
     }
     match timeout(ANSWER_WITHIN, connected).await {

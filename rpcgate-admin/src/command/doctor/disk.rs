@@ -38,7 +38,8 @@ fn free_space(key: &str, folder: &Path) -> Option<Finding> {
     }
     let free = free(ancestor)?;
     let text = format!("{} MiB are free", free >> 20);
-    let advice = "make room, or move the folder to a larger disk; a full disk loses no usage, but nothing is stored then";
+    let advice = "free space, or move the folder to a larger disk; a full disk loses no usage, but \
+                  nothing is stored then";
     Some(match free {
         0..LITTLE => Finding::failure(CHECK, subject, text, advice),
         LITTLE..SOME => Finding::warning(CHECK, subject, text, advice),

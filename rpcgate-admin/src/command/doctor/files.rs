@@ -140,7 +140,7 @@ fn exposure(file: &Path) -> std::io::Result<Result<&'static str, &'static str>> 
     fs::File::open(file)?;
     let mode = fs::metadata(file)?.permissions().mode();
     Ok(match mode {
-        mode if mode & 0o022 != 0 => Err("others than its owner may change it"),
+        mode if mode & 0o022 != 0 => Err("users other than its owner may change it"),
         mode if mode & 0o004 != 0 => Err("all users of this machine may read it"),
         mode if mode & 0o040 != 0 => Ok("only its owner and its group may read it"),
         _ => Ok("only its owner may read it"),
@@ -190,8 +190,8 @@ mod tests {
             (0o400, Verdict::Ok, alone),
             (0o440, Verdict::Ok, group),
             (0o644, Verdict::Failure, "all users of this machine may read it"),
-            (0o660, Verdict::Failure, "others than its owner may change it"),
-            (0o602, Verdict::Failure, "others than its owner may change it"),
+            (0o660, Verdict::Failure, "users other than its owner may change it"),
+            (0o602, Verdict::Failure, "users other than its owner may change it"),
         ] {
             let findings = found("", 0o600, mode);
             assert_eq!(findings[1].0, verdict, "{mode:o} {findings:?}");

@@ -41,13 +41,14 @@ fn judge(report: &GatewayReport, now: Time) -> Finding {
     let ago = now.since(report.at);
     if ago > LATELY {
         let text = format!("has not reported for {} minutes", ago.as_secs() / 60);
-        let advice = "look at its log and its /readyz if it should run; one that is gone for good is forgotten after a day";
+        let advice =
+            "look at its log and its /readyz if it should run; one that was removed is forgotten after a day";
         return Finding::warning(CHECK, subject, text, advice);
     }
     let nodes = report.nodes.len();
     let of = |name: &str| report.nodes.iter().filter(|node| node.standing == name).count();
     let well = of(NodeHealth::Well.name());
-    let mut text = format!("reported {} s ago, {well} of its {nodes} nodes are well", ago.as_secs());
+    let mut text = format!("reported {} s ago, {well} of its {nodes} nodes are healthy", ago.as_secs());
     for name in
         NodeHealth::ALL.iter().filter(|health| **health != NodeHealth::Well).map(|health| health.name())
     {

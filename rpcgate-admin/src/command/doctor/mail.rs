@@ -21,7 +21,7 @@ pub(super) async fn check(examination: &Examination) -> Vec<Finding> {
         Err(error) => Err(error),
     };
     findings.push(match greeted {
-        Ok(()) => Finding::ok(CHECK, subject, "would take a mail; none was sent"),
+        Ok(()) => Finding::ok(CHECK, subject, "accepts mails; none was sent"),
         Err(error @ (MailError::Unavailable(_) | MailError::Rejected(_))) => {
             let advice = "start the mail server, or correct admin.mail.smtp with its user and password; mails wait for a day";
             Finding::failure(CHECK, subject, error.to_string(), advice)

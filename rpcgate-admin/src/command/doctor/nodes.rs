@@ -136,15 +136,14 @@ fn node(facts: &Facts, look: &NodeLook, reference: u64, max_lag: u64) -> Finding
             CHECK,
             subject,
             text,
-            "wait; until then it gets calls only if no other is fit",
+            "wait; until then it gets calls only if no other is healthy",
         );
     }
     let behind = reference.saturating_sub(height);
     if behind > max_lag {
         let text =
             format!("{behind} blocks behind the other nodes, at height {height}; {max_lag} are allowed");
-        let advice =
-            "look at the node's log and its peers; until it is back it gets calls only if no other is fit";
+        let advice = "look at the node's log and its peers; until it is back it gets calls only if no other is healthy";
         return Finding::warning(CHECK, subject, text, advice);
     }
     let took = look.took.as_millis();
@@ -175,7 +174,7 @@ fn summary(facts: &Facts, looks: &[NodeLook], fit: usize) -> Finding {
         (Some(least), Some(most)) => format!(", heights {least} to {most}, {} apart", most - least),
         _ => String::new(),
     };
-    let text = format!("{fit} of {} nodes are fit{spread}", looks.len());
+    let text = format!("{fit} of {} nodes are healthy{spread}", looks.len());
     if fit == 0 {
         let advice = "repair one of its nodes: until then calls go to the least bad one, or fail";
         return Finding::failure(CHECK, subject, text, advice);

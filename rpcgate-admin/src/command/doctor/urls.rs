@@ -33,7 +33,7 @@ fn dashboard(admin: &Admin) -> Vec<Finding> {
     let host = host(url);
     if url.scheme() != "https" && !is_local(&host) {
         let text =
-            format!("is {}: passwords travel unencrypted, and browsers make no passkeys", url.masked());
+            format!("is {}: passwords travel unencrypted, and browsers create no passkeys", url.masked());
         findings.push(Finding::warning(
             CHECK,
             key,

@@ -40,7 +40,7 @@ pub(super) fn look(key: &str, config: &Config, urls: &[(&'static str, &Url)], no
             None => "the next one begins when a program runs".to_owned(),
         };
         let advice = format!(
-            "mend what it says; {next}, or at once if {} is removed",
+            "fix the reported problem; {next}, or at once if {} is removed",
             folder.path().join("state.json").display()
         );
         findings.push(Finding::warning(CHECK, subject.clone(), text, advice));
@@ -73,8 +73,8 @@ pub(super) fn look(key: &str, config: &Config, urls: &[(&'static str, &Url)], no
             let text = format!("expires in {days} days, and another one should be there: {due}");
             let advice = match due {
                 OrderReason::OtherNames(_) | OrderReason::OtherAuthority(_) => {
-                    "restart all programs that use it, which read [acme] at their start alone; if their settings are these, look \
-                     at their logs for orders that fail"
+                    "restart all programs that use it, which read [acme] only at start; if they have these settings, \
+                     look at their logs for orders that fail"
                 }
                 _ => advice,
             };
