@@ -22,7 +22,7 @@ use rpcgate_process::{CheckArgs, CompletionArgs, ConfigFile, HealthArgs, ManualA
 
 /// The end of the `--help` text.
 const AFTER_HELP: &str = "\
-Exit codes: 0 done; 1 an error that is none of the others; 2 the configuration or an argument cannot be used, or a name \
+Exit codes: 0 done; 1 any other error; 2 the configuration or an argument cannot be used, or a name \
 belongs to several; 3 not found; 4 refused by a rule; 5 the database cannot be reached now; 6 a check of doctor has failed.
 
 No argument takes a secret: the configuration names the file or the variable of each.";
@@ -39,7 +39,7 @@ pub struct AdminCli {
 /// The commands.
 #[derive(Clone, PartialEq, Eq, Debug, Subcommand)]
 pub enum AdminCommand {
-    /// Read and check the configuration, and print the effective one with its secrets masked; or compare it with what runs
+    /// Check the configuration and print the effective one with its secrets masked; or compare it with the running one
     Check(CheckArgs),
     /// Check everything that the service depends on, and say what to do; changes nothing
     #[command(after_help = AFTER_HELP)]
@@ -54,7 +54,7 @@ pub enum AdminCommand {
         #[command(subcommand)]
         command: OperatorCommand,
     },
-    /// Ask the management API of this host whether it is well; exit code 1 if not
+    /// Check the health of the management API on this host; exit code 1 if it is unhealthy
     Health(HealthArgs),
     /// Print completions for a shell
     Completions(CompletionArgs),
@@ -120,7 +120,7 @@ pub enum ManagedCommand {
         #[command(subcommand)]
         command: custom_plan::CustomPlanCommand,
     },
-    /// Manage contracts: figures that replace those of a tenant's plan
+    /// Manage contracts: figures that override those of a tenant's plan
     #[command(after_help = AFTER_HELP)]
     Contract {
         /// The command

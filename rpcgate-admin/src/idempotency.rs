@@ -173,19 +173,19 @@ async fn settle(app: &AppState, run: &Run, answer: Response) -> Result<Response,
     let body = to_bytes(body, usize::MAX).await;
     let body = body.map_err(|error| ActionError::Broken(format!("an answer broke off: {error}")))?;
     let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let kept = KeptAnswer {
+    let stored = KeptAnswer {
         status,
         content_type: content_type.map(str::to_owned),
         body: String::from_utf8_lossy(&body).into_owned(),
     };
-    warn(keep(app, run, &kept).await);
+    warn(keep(app, run, &stored).await);
     Ok(Response::from_parts(head, Body::from(body)))
 }
 
 /// Logs that an answer could not be stored. The request was carried out, so its client gets the answer.
 fn warn(kept: Result<(), ActionError>) {
     if let Err(error) = kept {
-        tracing::warn!(%error, "the answer to a request with an idempotency key could not be kept");
+        tracing::warn!(%error, "the answer to a request with an idempotency key could not be stored");
     }
 }
 

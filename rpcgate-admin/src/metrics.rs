@@ -51,8 +51,8 @@ pub(crate) fn router(app: &AppState, certificate: Option<Arc<Certificate>>) -> R
     app.watch_metrics.register(registry);
     let database = Gauge::default();
     registry.register("database_up", "Whether the management database answers", database.clone());
-    registry.register("mails", "Mails by outcome of a try", app.mails.counts().family());
-    let help = "Times that old rows of a kind could not be removed";
+    registry.register("mails", "Mails by the outcome of an attempt", app.mails.counts().family());
+    let help = "Failed removals of old rows of a kind";
     registry.register("cleanup_failures", help, app.cleanup_failures.family());
     let waiting_mails = Gauge::default();
     registry.register("waiting_mails", "Mails that wait to be sent", waiting_mails.clone());
@@ -60,10 +60,10 @@ pub(crate) fn router(app: &AppState, certificate: Option<Arc<Certificate>>) -> R
     let help = "Attempts at deliveries that are being made";
     registry.register("deliveries_in_flight", help, app.deliveries.in_flight());
     let oldest_due_delivery = Gauge::default();
-    let help = "How long the delivery that waits longest has been due";
+    let help = "The time since the longest-waiting delivery has been due";
     registry.register_with_unit("oldest_due_delivery", help, Unit::Seconds, oldest_due_delivery.clone());
     let unmatched_payments = Gauge::default();
-    let help = "Payments of the last seven days that fit nothing that is to be paid";
+    let help = "Payments of the last seven days that match nothing that is due";
     registry.register("unmatched_payments", help, unmatched_payments.clone());
     if let Some(certificate) = certificate {
         registry.register_collector(Box::new(CertificateMetrics(certificate)));

@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_route_for_anyone_has_no_session() {
+    async fn a_public_route_has_no_session() {
         let site = Site::new().await;
         let open = RouteGuard::new(&site.app).anyone(routes());
         let access = open.1.paths["/x"].get.clone().unwrap().extensions.unwrap()[LEAST_ROLE].clone();

@@ -22,13 +22,13 @@ pub struct ServerCli {
 pub enum ServerCommand {
     /// Serve the configuration until SIGTERM or Ctrl-C; SIGHUP reads it again
     Run(ConfigFile),
-    /// Read and check the configuration, and print the effective one with its secrets masked; or compare it with what runs
+    /// Check the configuration and print the effective one with its secrets masked; or compare it with the running one
     Check(CheckArgs),
     /// Convert another gateway's configuration: eRPC, proxyd, dshackle or Kong
     Import(ImportArgs),
     /// Try it: a gateway with a simulated node for every chain, a key, and lines to paste
     Demo(DemoArgs),
-    /// Ask the gateway of this host whether it is well; exit code 1 if not
+    /// Check the health of the gateway on this host; exit code 1 if it is unhealthy
     Health(HealthArgs),
     /// Print completions for a shell
     Completions(CompletionArgs),

@@ -76,7 +76,7 @@ impl Counting {
         if let Counting::Together(counters) = self
             && tokio::time::timeout(CLOSE, counters.close()).await.is_err()
         {
-            tracing::warn!("redis did not take unused reservations back in time");
+            tracing::warn!("redis: unused reservations were not released in time");
         }
     }
 }

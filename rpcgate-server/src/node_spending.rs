@@ -60,7 +60,7 @@ impl NodeSpendingStore {
     ) -> Self {
         let restored = file.as_ref().map(SpendingFile::read).transpose().unwrap_or_else(|error| {
             tracing::error!(
-                "the calls that nodes have got this month cannot be read, and are counted from 0: {error}"
+                "the calls made to nodes this month cannot be read and are counted from 0: {error}"
             );
             None
         });
@@ -88,7 +88,7 @@ impl NodeSpendingStore {
         if let Some(mut work) = work
             && tokio::time::timeout(LAST, &mut work).await.is_err()
         {
-            tracing::warn!("the calls that nodes have got in the last second were not kept in time");
+            tracing::warn!("the calls made to nodes in the last second were not stored in time");
             work.abort();
         }
     }
@@ -142,10 +142,10 @@ impl SpendingWork {
             Ok(Ok(())) => (self.written, self.is_written) = (months, true),
             Ok(Err(error)) => {
                 if std::mem::take(&mut self.is_written) {
-                    tracing::error!("the calls that nodes have got this month cannot be written: {error}");
+                    tracing::error!("the calls made to nodes this month cannot be stored: {error}");
                 }
             }
-            Err(error) => tracing::error!("the calls that nodes have got were not written: {error}"),
+            Err(error) => tracing::error!("the calls made to nodes were not stored: {error}"),
         }
     }
 
@@ -154,9 +154,7 @@ impl SpendingWork {
             Ok(()) => self.is_shared = true,
             Err(why) => {
                 if std::mem::take(&mut self.is_shared) {
-                    tracing::warn!(
-                        "redis: {why}; the calls that nodes get are counted by this gateway alone"
-                    );
+                    tracing::warn!("redis: {why}; this gateway counts the calls made to nodes alone");
                 }
             }
         }

@@ -43,14 +43,14 @@ fn reason(health: NodeHealth, why: Option<&str>, max_lag: u64) -> String {
         NodeHealth::Behind { blocks } => format!("{blocks} blocks behind; {max_lag} are allowed"),
         NodeHealth::Silent => because("did not answer its last probes"),
         NodeHealth::Ejected { left } => {
-            let text = because("its last answers were none, or it asked for a pause");
+            let text = because("its last answers were unusable, or it asked for a pause");
             format!("{text}; asked again in {} s", secs(left))
         }
         NodeHealth::Unreachable { left } => {
             format!("{}; tried again in {} s", because("no connection"), secs(left))
         }
         NodeHealth::WrongNetwork => because("it gets no calls"),
-        NodeHealth::Spent => "has got all calls that it may get this month: used again in the next".into(),
+        NodeHealth::Spent => "has reached its monthly limit: used again next month".into(),
         NodeHealth::Drained => "drained by an operator: it gets no new calls and no new streams".into(),
     }
 }

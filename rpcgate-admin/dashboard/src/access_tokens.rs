@@ -155,7 +155,7 @@ impl Confirmed for TokenRevocation {
         ConfirmQuestion::new(frame, format!("Revoke {name}?"), "Revoke the token", TOKENS)
             .crumb("Access tokens", TOKENS)
             .consequence("Programs that use it are refused from now on.")
-            .consequence("It cannot be brought back. A new token has another text.")
+            .consequence("It cannot be restored. A new token has a different value.")
             .warning(used.as_ref().map(last))
     }
 

@@ -146,7 +146,7 @@ async fn register(
                 "A mail is on its way to {}. Open the link in it to confirm that the address is yours.",
                 applicant.email
             );
-            let title = "Look into your mail";
+            let title = "Check your mail";
             let path = "login";
             let label = "Log in";
             let notice = Notice { frame: page.result_frame(), title, text, tone: "ok", path, label };

@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_changes_with_what_is_in_the_file() {
+    fn a_name_changes_with_the_content_of_the_file() {
         let css = address("app.css").unwrap();
         assert!(css.starts_with("static/app.") && css.ends_with(".css"), "{css}");
         let changed = Asset { body: "other", ..of("app.css", CSS, "") };

@@ -72,7 +72,7 @@ impl AuditRow {
                 |member| if member.name.is_empty() { member.email.clone() } else { member.name.clone() },
             ),
             None if entry.address.is_empty() => "our support".to_owned(),
-            None => "nobody logged in".to_owned(),
+            None => "not logged in".to_owned(),
         };
         let Audit { at, action, subject, detail, address, .. } = entry;
         AuditRow { at, who, action, subject, detail, address }

@@ -124,7 +124,7 @@ async fn show(
 ) -> PageResult {
     let tenant = page.permitted(Permission::ReadBilling)?;
     let before = query.filled("before").map(str::parse::<InvoiceNumber>).transpose();
-    let before = before.map_err(|_| ActionError::invalid("this is no place in this list"))?;
+    let before = before.map_err(|_| ActionError::invalid("this is not a position in this list"))?;
     let terms = billing::terms(&app, &page.actor, tenant).await?;
     let month = if_readable(billing::next_invoice(&app, &page.actor, tenant).await)?;
     let invoices = invoices::list(&app, &page.actor, tenant, before, SHOWN).await?;

@@ -116,10 +116,10 @@ async fn list(
     let served = entries.iter().filter(|entry| entry.served).count();
     let search = query.one("q").to_owned();
     let is_served_only = query.has("served");
-    let wanted = search.to_lowercase();
+    let needle = search.to_lowercase();
     let is_it = |chain: &ChainLine| {
         let names = [chain.path, chain.title, &chain.aliases];
-        (!is_served_only || chain.is_served) && names.iter().any(|name| name.to_lowercase().contains(&wanted))
+        (!is_served_only || chain.is_served) && names.iter().any(|name| name.to_lowercase().contains(&needle))
     };
     let lines = entries.iter().map(|entry| {
         let condition = conditions.get(entry.facts.name.as_str()).copied();
@@ -155,9 +155,9 @@ async fn show(
     let closed = listed.iter().filter(|method| method.is_closed).count();
     let search = query.one("q").to_owned();
     let with_closed = query.has("closed");
-    let wanted = search.to_lowercase();
+    let needle = search.to_lowercase();
     let shown = |method: &ListedMethod| {
-        (with_closed || !method.is_closed) && method.name.to_lowercase().contains(&wanted)
+        (with_closed || !method.is_closed) && method.name.to_lowercase().contains(&needle)
     };
     let mut lines: Vec<_> = listed.into_iter().filter(shown).map(MethodLine::from).collect();
     let is_by_cost = query.one("sort") == "cu";

@@ -154,8 +154,8 @@ impl ConfirmQuestion {
         question: impl Into<String>,
         act: &str,
     ) -> Self {
-        let asked = ConfirmQuestion::new(page.frame(PageSection::Nowhere), question, act, SECURITY);
-        ConfirmQuestion { factors: Some(choice), ..asked.crumb("Security", SECURITY) }
+        let confirmation = ConfirmQuestion::new(page.frame(PageSection::Nowhere), question, act, SECURITY);
+        ConfirmQuestion { factors: Some(choice), ..confirmation.crumb("Security", SECURITY) }
     }
 
     /// Adds a breadcrumb: its label, and its address below the root.

@@ -230,8 +230,8 @@ fn here(parts: &Parts) -> String {
         return page.to_owned();
     }
     let Some(query) = parts.uri.query() else { return path.to_owned() };
-    let kept: Vec<_> = query.split('&').filter(|pair| !pair.starts_with("done=")).collect();
-    if kept.is_empty() { path.to_owned() } else { format!("{path}?{}", kept.join("&")) }
+    let remaining: Vec<_> = query.split('&').filter(|pair| !pair.starts_with("done=")).collect();
+    if remaining.is_empty() { path.to_owned() } else { format!("{path}?{}", remaining.join("&")) }
 }
 
 /// Returns the frame of a page for `session`; without a session, it has no navigation.

@@ -22,7 +22,7 @@ pub(super) fn read<I: FromStr>(text: &str) -> Result<Option<(Time, I)>, ActionEr
         let (at, id) = text.split_once('-')?;
         Some((Time::from_micros(at.parse().ok()?), id.parse().ok()?))
     };
-    read().map(Some).ok_or_else(|| ActionError::invalid("this is no place in this list"))
+    read().map(Some).ok_or_else(|| ActionError::invalid("this is not a position in this list"))
 }
 
 /// Returns the address of the next page of the list at `path`, with the filters in `query`.

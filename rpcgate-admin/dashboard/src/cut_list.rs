@@ -19,8 +19,8 @@ pub(crate) fn cut<T>(all: Vec<T>, query: &FieldList, path: &str) -> (Vec<T>, Pag
         return (all, PageLinks::default());
     }
     let last = number.div_ceil(ENTRIES);
-    let asked = query.one("page").parse::<usize>().unwrap_or(1).clamp(1, last);
-    let first = (asked - 1) * ENTRIES;
+    let current = query.one("page").parse::<usize>().unwrap_or(1).clamp(1, last);
+    let first = (current - 1) * ENTRIES;
     let rest = query.query_without(&["page", "done"]);
     let link = |page: usize| {
         let joint = if rest.is_empty() { "" } else { "&" };
@@ -30,8 +30,8 @@ pub(crate) fn cut<T>(all: Vec<T>, query: &FieldList, path: &str) -> (Vec<T>, Pag
     let text = |number: usize| grouped(number as u128);
     let links = PageLinks {
         summary: format!("{} to {} of {}", text(first + 1), text(end), text(number)),
-        newer: (asked > 1).then(|| link(asked - 1)),
-        older: (asked < last).then(|| link(asked + 1)),
+        newer: (current > 1).then(|| link(current - 1)),
+        older: (current < last).then(|| link(current + 1)),
     };
     (all.into_iter().skip(first).take(ENTRIES).collect(), links)
 }
@@ -42,10 +42,10 @@ pub(crate) fn cut<T>(all: Vec<T>, query: &FieldList, path: &str) -> (Vec<T>, Pag
 /// [`ActionError::Invalid`] for a cursor that no list has issued.
 pub(crate) fn cursor<I: FromStr>(query: &FieldList) -> Result<Option<(Time, I)>, ActionError> {
     let Some(text) = query.filled("cursor") else { return Ok(None) };
-    let place = text
+    let position = text
         .split_once('-')
         .and_then(|(at, id)| Some((Time::from_micros(at.parse().ok()?), id.parse().ok()?)));
-    place.map(Some).ok_or_else(PageRequest::bad_cursor)
+    position.map(Some).ok_or_else(PageRequest::bad_cursor)
 }
 
 /// Returns the links of a page from the database. `next` is the page's last entry, if others follow.
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_list_is_whole_and_a_long_one_has_links_to_its_parts() {
+    fn a_short_list_is_complete_and_a_long_one_has_links_to_its_pages() {
         assert_eq!(shown(0, ""), (None, 0, PageLinks::default()));
         assert_eq!(shown(100, "page=7"), (Some(0), 100, PageLinks::default()));
         let (first, entries, links) = shown(1_250, "show=ended&page=2&done=x");

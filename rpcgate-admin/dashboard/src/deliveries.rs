@@ -191,7 +191,7 @@ async fn list(
     let next = some.last().filter(|_| has_more).map(|last| (last.created_at, last.id));
     let health = webhooks::health(&app, &page.actor, id).await?;
     let (made, failed_attempts) = sums(&health);
-    let told = subscriptions::list(&app, &page.actor, id, None, SUBSCRIPTIONS).await?;
+    let listed = subscriptions::list(&app, &page.actor, id, None, SUBSCRIPTIONS).await?;
     let path = format!("webhooks/{id}");
     let ended = health.delivered + health.failed;
     let took: Duration = health.hours.iter().map(|hour| hour.took).sum();
@@ -213,7 +213,7 @@ async fn list(
         is_filtered: filter != DeliveryFilter::default(),
         deliveries: some.into_iter().map(DeliveryLine::from).collect(),
         links: cursor_links(&query, &path, next),
-        subscriptions: told.into_iter().map(SubscriptionLine::from).collect(),
+        subscriptions: listed.into_iter().map(SubscriptionLine::from).collect(),
         snippet: verifying::snippet(),
         health,
         webhook,
@@ -241,7 +241,7 @@ fn sums(health: &EndpointHealth) -> (u64, u64) {
 /// Returns the share of deliveries that arrived.
 fn arrived(delivered: u64, ended: u64) -> String {
     if ended == 0 {
-        return "none has ended".to_owned();
+        return "no delivery has ended".to_owned();
     }
     format!("{} of {}", share(delivered, ended), grouped(ended.into()))
 }
@@ -324,15 +324,15 @@ fn entries(attempts: Vec<DeliveryAttempt>) -> Vec<AttemptEntry> {
 /// Describes the state of a delivery in a sentence.
 fn summary(delivery: &Delivery, is_active: bool) -> &'static str {
     match delivery.status {
-        DeliveryStatus::Delivered => "It has arrived.",
-        DeliveryStatus::Failed => "All attempts failed. It is sent again only when you ask for it.",
+        DeliveryStatus::Delivered => "It has been delivered.",
+        DeliveryStatus::Failed => "All attempts failed. It is sent again only at your request.",
         DeliveryStatus::Withheld => {
-            "It was not sent, because too many deliveries of this endpoint waited. A replay of its time sends it."
+            "It was not sent because too many deliveries to this endpoint were waiting. Replay its time to send it."
         }
-        DeliveryStatus::Held => "It is sent when its block has its confirmations.",
+        DeliveryStatus::Held => "It is sent when its block has enough confirmations.",
         DeliveryStatus::Pending if !is_active => "It waits until the endpoint is switched on.",
-        DeliveryStatus::Pending if delivery.attempts == 0 => "It is sent in a moment.",
-        DeliveryStatus::Pending => "It is tried again.",
+        DeliveryStatus::Pending if delivery.attempts == 0 => "It will be sent in a moment.",
+        DeliveryStatus::Pending => "It will be retried.",
     }
 }
 

@@ -124,9 +124,10 @@ async fn show(
     }
     let explained = match id.parse::<RequestId>() {
         Ok(request) => explain(app, &page.actor, request).await,
-        Err(_) => {
-            Err(ActionError::field("id", "this is no request id: it has 36 characters, such as 0199a3c4-…"))
-        }
+        Err(_) => Err(ActionError::field(
+            "id",
+            "this is not a request id, which has 36 characters, such as 0199a3c4-…",
+        )),
     };
     match explained {
         Ok(explained) => {
@@ -236,7 +237,7 @@ fn cache(word: &str) -> (&'static str, &'static str) {
         "hit" => ("Hit", "the answer was stored"),
         "joined" => ("Joined", "it shared the answer to the same call in flight"),
         "miss" => ("Miss", "no answer was stored"),
-        "uncacheable" => ("Not kept", "answers to this call are never stored"),
+        "uncacheable" => ("Not cached", "answers to this call are never stored"),
         _ => ("Not asked", "decided before the cache"),
     }
 }
@@ -254,7 +255,7 @@ fn figures(explanation: &Explanation) -> [ShownFigure; 4] {
         }
         calls => {
             let hits = calls.iter().filter(|call| matches!(call.cache.as_str(), "hit" | "joined")).count();
-            (format!("{hits} of {}", calls.len()), "answered without a node of their own".to_owned())
+            (format!("{hits} of {}", calls.len()), "answered without a node".to_owned())
         }
     };
     let answered = explanation.tries.iter().rfind(|one| one.end == "answered");
@@ -275,7 +276,7 @@ fn figures(explanation: &Explanation) -> [ShownFigure; 4] {
             label: "Answered by",
             value: answered.map_or_else(|| "no node".into(), |one| format!("node {}", one.node)),
             scale: match tries {
-                0 => "none was asked".into(),
+                0 => "no node was tried".into(),
                 1 => "1 try".into(),
                 many => format!("{many} tries"),
             },
@@ -300,7 +301,7 @@ fn steps(explanation: &Explanation, key: &str, tenant: &str) -> Vec<DecisionStep
         let is_full =
             explanation.calls.iter().any(|call| call.refusal.is_some()) && shown.before >= shown.limit;
         (quota.tone, quota.answer) =
-            if is_full { ("bad", "at the ceiling".into()) } else { ("ok", "under the ceiling".into()) };
+            if is_full { ("bad", "at the limit".into()) } else { ("ok", "below the limit".into()) };
         let before = grouped(shown.before.into());
         let after = grouped(shown.before.saturating_add(shown.charged).into());
         quota.change = format!("{before} → {after} of {}", grouped(shown.limit.into()));
@@ -312,7 +313,7 @@ fn steps(explanation: &Explanation, key: &str, tenant: &str) -> Vec<DecisionStep
     }
     steps.extend(explanation.tries.iter().map(|one| node_step(explanation, one)));
     if explanation.tries_left_out > 0 {
-        let text = format!("{} more tries, not kept", explanation.tries_left_out);
+        let text = format!("{} more tries, not recorded", explanation.tries_left_out);
         steps.push(DecisionStep::new("Nodes", "", text));
     }
     if let Some(refusal) = refusal(explanation) {
@@ -360,18 +361,18 @@ fn node_step(explanation: &Explanation, one: &ExplainedTry) -> DecisionStep {
         "only_healthy" => "no other node was healthy",
         "turn" => "its turn",
         "sooner" => "likely to answer sooner",
-        "cheaper" => "others cost more, or use up their budgets too fast",
-        "room" => "others had got as many calls as they may get",
-        "least_behind" => "none was healthy, this one least behind",
-        "first_back" => "all were backed off from, this one first to return",
-        "archive" => "an archive, as the node before no longer had what was asked for",
-        "elsewhere" => "another node, as the one before could not serve the call",
-        "ahead" => "a node that has the block, as the one before did not",
-        "trial" => "a trial, as it was not useful lately",
-        "slow" => "another node as well, as the first took too long",
+        "cheaper" => "others cost more or use up their budgets too fast",
+        "room" => "others had reached their limits",
+        "least_behind" => "no node was healthy, this one was least behind",
+        "first_back" => "all nodes were in backoff, this one was due first",
+        "archive" => "an archive node, as the previous node no longer had the data",
+        "elsewhere" => "another node, as the previous one could not serve the call",
+        "ahead" => "a node that has the block, as the previous one did not",
+        "trial" => "a trial, as the node was not useful lately",
+        "slow" => "another node in addition, as the first took too long",
         "broadcast" => "a transaction goes to several nodes at once",
         "hedge" => "a second node, as the first took unusually long",
-        _ => "again, on a new connection",
+        _ => "a retry on a new connection",
     };
     let address = one.address.as_ref().map(|address| format!(" {address}")).unwrap_or_default();
     let mut step = DecisionStep::new(format!("Node {}{address}", one.node), tone, format!("{end} ({why})"));
@@ -427,13 +428,15 @@ fn advice(explanation: &Explanation) -> Option<&'static str> {
             "A limit was reached. Wait as long as Retry-After says, spread the calls, or ask for a higher limit.",
         )
     } else if is_refused(402) {
-        Some("The organisation is suspended: write to the support.")
+        Some("The organisation is suspended: contact support.")
     } else if has_failed("failed") {
         Some(
-            "No node answered. Reads can be sent again at once; this call was not charged unless a node had it.",
+            "No node answered. Reads can be sent again at once. A call that no node has received is not charged.",
         )
     } else if has_failed("abandoned") {
-        Some("The client left before the answer. Let it wait longer: a call that a node has is charged.")
+        Some(
+            "The client left before the answer. Let it wait longer: a call that a node has received is charged.",
+        )
     } else {
         None
     }
@@ -501,13 +504,13 @@ mod tests {
         let tenant = owner.user.tenant.unwrap();
         let now = site.app.now();
         let request = RequestId::new(now);
-        let asked = site.app.store.ask_explanation(request, Some(tenant), now).await.unwrap();
-        site.app.store.answer_explanation_request(asked, tenant, explanation).await.unwrap();
+        let question = site.app.store.ask_explanation(request, Some(tenant), now).await.unwrap();
+        site.app.store.answer_explanation_request(question, tenant, explanation).await.unwrap();
         request
     }
 
     #[tokio::test]
-    async fn the_page_shows_what_decided_and_hides_the_addresses_of_nodes() {
+    async fn the_page_shows_the_decision_and_hides_the_addresses_of_nodes() {
         let site = Site::new().await;
         let owner = site.member(Role::Viewer).await;
         let request = answered(&site, &owner, &explanation(&owner)).await;

@@ -73,7 +73,7 @@ pub(super) fn of_form(fields: &FieldList, name: &'static str) -> Result<GivenFac
         let answer = Box::new(PasskeyAnswer::read(credential(fields)?)?);
         return Ok(GivenFactor::Passkey { ceremony: ceremony.to_owned(), answer });
     }
-    let given = fields.filled(name).ok_or_else(|| ActionError::field(name, "give a code"))?;
+    let given = fields.filled(name).ok_or_else(|| ActionError::field(name, "enter a code"))?;
     Ok(code(given))
 }
 
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_form_asks_for_what_the_user_has() {
+    fn a_form_asks_for_the_factors_of_the_user() {
         let choice = |app, recovery_code| FactorChoice { app, recovery_code, passkey: true };
         assert!(choice(true, false).code() && choice(false, true).code() && !choice(false, false).code());
         assert!(

@@ -20,10 +20,10 @@ pub(crate) const TOKEN: &str = "csrf";
 pub(crate) const TYPED: &str = "confirm";
 
 const FOREIGN: ActionError = ActionError::Forbidden(
-    "this form is not from a page of yours, or you logged in or out meanwhile: load the page again",
+    "this form does not belong to your session, or you have logged in or out: load the page again",
 );
 
-const NO_TEXT: &str = "the form is no text";
+const NO_TEXT: &str = "the form is not text";
 
 /// The check of a form's token against its sender.
 #[derive(Clone, Debug)]
@@ -107,7 +107,7 @@ impl FieldList {
     pub(crate) fn number<N: std::str::FromStr>(&self, name: &'static str) -> Result<Option<N>, ActionError> {
         let Some(text) = self.filled(name) else { return Ok(None) };
         let plain: String = text.chars().filter(|c| !matches!(c, ',' | ' ' | '\u{a0}')).collect();
-        plain.parse().map(Some).map_err(|_| ActionError::field(name, "give a number, such as 1,000"))
+        plain.parse().map(Some).map_err(|_| ActionError::field(name, "enter a number, such as 1,000"))
     }
 
     /// Checks that the user typed the name of the object to destroy as a page shows it. A page does not show double or
@@ -127,8 +127,8 @@ impl FieldList {
 
     /// Encodes the fields as a query string, except those in `without`.
     pub(crate) fn query_without(&self, without: &[&str]) -> String {
-        let kept = self.0.iter().filter(|(name, _)| !without.contains(&name.as_str()));
-        form_urlencoded::Serializer::new(String::new()).extend_pairs(kept).finish()
+        let remaining = self.0.iter().filter(|(name, _)| !without.contains(&name.as_str()));
+        form_urlencoded::Serializer::new(String::new()).extend_pairs(remaining).finish()
     }
 }
 

@@ -30,7 +30,7 @@ impl FreePlanOffer {
             grouped(plan.per_minute.into()),
             grouped(plan.per_day.into())
         ));
-        facts.push("HTTPS, WebSocket and gRPC, your client library as it is".into());
+        facts.push("HTTPS, WebSocket and gRPC, with your existing client library".into());
         facts.push("Signed webhooks with retries that you can inspect".into());
         if is_free {
             facts.push("No card needed".into());

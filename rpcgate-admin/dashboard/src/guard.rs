@@ -25,7 +25,7 @@ const REFERRER: HeaderValue = HeaderValue::from_static("same-origin");
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-const FOREIGN: ActionError = ActionError::Forbidden("this form was not sent from a page of ours");
+const FOREIGN: ActionError = ActionError::Forbidden("this form was not sent from one of our pages");
 
 pub(super) async fn protect(request: Request, next: Next) -> Response {
     protected(next.run(request).await)

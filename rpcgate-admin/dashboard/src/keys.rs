@@ -250,7 +250,7 @@ impl KeyForm {
     }
 
     fn read(&self, now: Time) -> Result<keys::NewKey, ActionError> {
-        let wrong = || ActionError::field("expires_at", "give a date, such as 2027-01-31");
+        let wrong = || ActionError::field("expires_at", "enter a date, such as 2027-01-31");
         let expires_at = match self.expires_in.as_str() {
             "" => None,
             ON_A_DATE => {
@@ -378,8 +378,8 @@ impl Confirmed for KeyRevocation {
                 "Within a second, calls with {}… get 401, and its open streams are closed.",
                 key.prefix
             ))
-            .consequence(format!("Other keys of {} go on working.", project.name))
-            .consequence("A revoked key cannot be brought back.")
+            .consequence(format!("Other keys of {} continue to work.", project.name))
+            .consequence("A revoked key cannot be restored.")
             .typed_if(recent.is_none_or(|recent| recent.month > 0), name)
     }
 

@@ -232,7 +232,7 @@ impl Confirmed for MemberRemoval {
             .consequence(
                 "The account is deleted, with its sessions, its access tokens and its open invitations.",
             )
-            .consequence("Projects, API keys and webhooks belong to the organisation and go on working.")
+            .consequence("Projects, API keys and webhooks belong to the organisation and continue to work.")
             .consequence("To return, the member needs a new invitation.")
             .typed_if(true, email)
             .version(&self.version)

@@ -29,7 +29,7 @@ pub(super) struct SentFile<'f> {
 }
 
 fn malformed() -> ActionError {
-    ActionError::invalid("the form did not arrive whole")
+    ActionError::invalid("the form is incomplete")
 }
 
 impl Multipart {

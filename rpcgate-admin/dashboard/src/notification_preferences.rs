@@ -47,13 +47,13 @@ impl From<(NotificationKind, NotificationPreference)> for PreferenceRow {
 /// Describes the notifications of a kind.
 pub(super) fn kind_text(kind: NotificationKind) -> &'static str {
     match kind {
-        NotificationKind::DailyRequests80 => "80 % of the requests of a day are used",
-        NotificationKind::DailyRequests95 => "95 % of the requests of a day are used",
-        NotificationKind::DailyRequests100 => "All requests of a day are used",
+        NotificationKind::DailyRequests80 => "80 % of the daily requests are used",
+        NotificationKind::DailyRequests95 => "95 % of the daily requests are used",
+        NotificationKind::DailyRequests100 => "All daily requests are used",
         NotificationKind::RateLimitedSpike => "Many requests were refused at once",
         NotificationKind::Invoice => "Invoices: issued, due soon, overdue, paid",
         NotificationKind::Suspension => "Suspension of the organisation, and its end",
-        NotificationKind::Security => "The safety of your account",
+        NotificationKind::Security => "The security of your account",
         NotificationKind::WebhookHealth => "Webhook endpoints that fail",
         NotificationKind::Prices => "Calls that cost more",
         NotificationKind::LimitDecision => "Decisions about requests for another plan",

@@ -60,8 +60,8 @@ fn begun(started: Result<StartedCeremony, ActionError>) -> Response {
             Json(json!({"ceremony": token, "options": options})).into_response()
         }
         Err(error) => {
-            let told = json!({"error": sentence(&error.to_string())});
-            (error.status(), Json(told)).into_response()
+            let body = json!({"error": sentence(&error.to_string())});
+            (error.status(), Json(body)).into_response()
         }
     }
 }
@@ -120,7 +120,7 @@ impl Confirmed for PasskeyRemoval {
     fn question(&self, page: &PageContext) -> ConfirmQuestion {
         let question = format!("Remove {}?", self.passkey.name);
         ConfirmQuestion::of_factors(page, self.choice, question, "Remove the passkey")
-            .consequence("It logs you in no more. Delete it on the device as well.")
+            .consequence("You can no longer log in with it. Delete it on the device as well.")
             .consequence("All your other sessions end.")
             .consequence(LAST_FACTOR)
     }

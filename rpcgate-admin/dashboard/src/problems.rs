@@ -167,7 +167,7 @@ mod tests {
                 ("Methods", "a\nb".to_owned(), "a\r\nb".to_owned()),
             ]
         };
-        let changed = ActionError::Refused(ErrorCode::PreconditionFailed, "it has been changed meanwhile");
+        let changed = ActionError::Refused(ErrorCode::PreconditionFailed, "it was changed in the meantime");
         let problems = Problems::of(&changed, LABELS).with_values(values());
         assert!(problems.is_changed() && problems.any());
         let value =

@@ -236,8 +236,8 @@ impl Confirmed for ProjectDeletion {
                 grouped(endpoints as u128)
             ),
         })
-        .consequence("Its usage stays, and is billed.")
-        .consequence("A deleted project cannot be brought back.")
+        .consequence("Its usage is kept and billed.")
+        .consequence("A deleted project cannot be restored.")
         .typed_if(self.usable_keys > 0 || self.recent.is_none_or(|recent| recent.month > 0), name)
         .version(&self.version)
     }
@@ -255,7 +255,7 @@ pub(super) fn is_usable(key: &Key, now: Time) -> bool {
 /// Warns about ending a `thing` that is or may be in use.
 pub(super) fn warning(thing: &str, recent: Option<RecentUse>) -> Option<String> {
     let Some(RecentUse { week, month, newest }) = recent else {
-        return Some(format!("How much this {thing} is used cannot be read at the moment."));
+        return Some(format!("The usage of this {thing} cannot be read at the moment."));
     };
     if month == 0 {
         return None;

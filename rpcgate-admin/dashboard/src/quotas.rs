@@ -68,7 +68,7 @@ impl QuotaMeters {
             rolling: rolling.hint(
                 "Enforced: calls that cost CU are refused at the limit, until old hours have left the window.",
             ),
-            month: month.hint("Recorded, not enforced. The month is that of UTC."),
+            month: month.hint("Recorded, not enforced. The month is in UTC."),
         }
     }
 }

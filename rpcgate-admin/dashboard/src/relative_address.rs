@@ -5,9 +5,9 @@ use axum::response::{IntoResponse, Redirect, Response};
 /// Redirects to the page at `to` below the root; `root` is the relative path to it. The address stays relative.
 pub(super) fn redirect(root: &str, to: &str) -> Response {
     let start = if root.is_empty() { "./" } else { root };
-    let place =
+    let address =
         if to.is_empty() || to.starts_with('?') { format!("{start}{to}") } else { format!("{root}{to}") };
-    Redirect::to(&place).into_response()
+    Redirect::to(&address).into_response()
 }
 
 /// Returns an address below the root that a browser has sent, or the root itself for one that leads elsewhere.
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_way_that_a_browser_sends_stays_below_the_root() {
+    fn a_path_that_a_browser_sends_stays_below_the_root() {
         for good in ["", "projects/7", "usage?period=7d&group=chain", "?period=7d", "explain?id=a:b"] {
             assert_eq!(below_root(good), good);
         }
@@ -214,14 +214,14 @@ mod tests {
 
     #[test]
     fn a_redirect_stays_relative() {
-        for (root, to, place) in [
+        for (root, to, target) in [
             ("", "", "./"),
             ("", "login", "login"),
             ("../", "", "../"),
             ("../", "projects/7?done=x", "../projects/7?done=x"),
             ("", "?done=x", "./?done=x"),
         ] {
-            assert_eq!(redirect(root, to).headers()[http::header::LOCATION], place);
+            assert_eq!(redirect(root, to).headers()[http::header::LOCATION], target);
         }
     }
 }

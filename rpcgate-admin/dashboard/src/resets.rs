@@ -83,7 +83,7 @@ async fn forgot(
             let text = format!(
                 "If {email} has an account, a mail is on its way. Open the link in it to choose a new password."
             );
-            let title = "Look into your mail";
+            let title = "Check your mail";
             let path = "login";
             let label = "Log in";
             let notice = Notice { frame: page.result_frame(), title, text, tone: "ok", path, label };

@@ -252,7 +252,7 @@ impl Confirmed for SubscriptionDeletion {
         .crumb("Webhooks", "webhooks")
         .crumb(&name, format!("webhooks/{webhook}"))
         .consequence(format!("Within a second, {name} gets no more events of {kind} on {chain}{of}."))
-        .consequence("Deliveries that it has caused are still made.")
+        .consequence("Its existing deliveries are still sent.")
     }
 
     async fn act(self, ConfirmRequest { app, page, .. }: ConfirmRequest<'_>) -> PageResult {

@@ -250,7 +250,7 @@ async fn pages_without_usage_open_while_the_usage_database_is_unreachable() {
 }
 
 #[tokio::test]
-async fn the_registration_form_is_limited_as_the_api_is_for_anyone() {
+async fn the_registration_form_has_the_rate_limit_of_the_api() {
     let site = Site::new().await;
     let mut status = StatusCode::OK;
     for _ in 0..100 {
@@ -704,13 +704,13 @@ async fn the_frame_counts_unread_notifications_to_99() {
 #[tokio::test]
 async fn a_form_that_is_sent_without_a_session_leads_back_to_its_page() {
     let site = site().await;
-    for (path, place) in [
+    for (path, location) in [
         ("/team/name", "../login?next=team&done=session-over"),
         ("/projects", "login?next=projects&done=session-over"),
         ("/logout", "login"),
     ] {
         let sent = post(&site, path, "", &[("name", "Acme")]).await;
-        assert_eq!(sent.leads_to(), (StatusCode::SEE_OTHER, place));
+        assert_eq!(sent.leads_to(), (StatusCode::SEE_OTHER, location));
     }
     for (sender, next) in [
         ("http://127.0.0.1:8081/team?a=b", "team%3Fa%3Db"),
@@ -719,8 +719,8 @@ async fn a_form_that_is_sent_without_a_session_leads_back_to_its_page() {
     ] {
         let request = http::Request::post("/team/invitations").header("sec-fetch-site", "same-origin");
         let sent = answered(&site, request.header("referer", sender), Body::empty()).await;
-        let place = format!("../login?next={next}&done=session-over");
-        assert_eq!(sent.leads_to(), (StatusCode::SEE_OTHER, place.as_str()));
+        let target = format!("../login?next={next}&done=session-over");
+        assert_eq!(sent.leads_to(), (StatusCode::SEE_OTHER, target.as_str()));
     }
     let log_in = get(&site, "/login?next=team&done=session-over", "").await;
     for part in ["Your session has ended, and nothing was sent.", "name=\"next\" value=\"team\""] {
@@ -990,15 +990,15 @@ async fn files_of_pages_are_kept_for_a_year_under_the_name_of_what_is_in_them() 
         assert_eq!((file.status, file.header(CONTENT_TYPE)), (StatusCode::OK, kind), "{path}");
         assert_eq!(file.header(X_CONTENT_TYPE_OPTIONS), "nosniff");
         assert_eq!(file.header(CACHE_CONTROL), "public, max-age=31536000, immutable");
-        let asked = async |tag: &str| {
+        let conditional = async |tag: &str| {
             let request = http::Request::get(&path).header(IF_NONE_MATCH, tag);
             let answer = answered(&site, request, Body::empty()).await;
             (answer.status, answer.text.is_empty())
         };
         let tag = file.header(ETAG);
-        assert_eq!(asked(tag).await, (StatusCode::NOT_MODIFIED, true));
-        assert_eq!(asked(&format!("\"x\", W/{tag}")).await, (StatusCode::NOT_MODIFIED, true));
-        assert_eq!(asked("\"x\"").await, (StatusCode::OK, false));
+        assert_eq!(conditional(tag).await, (StatusCode::NOT_MODIFIED, true));
+        assert_eq!(conditional(&format!("\"x\", W/{tag}")).await, (StatusCode::NOT_MODIFIED, true));
+        assert_eq!(conditional("\"x\"").await, (StatusCode::OK, false));
         let request = http::Request::get(&path).header(ACCEPT_ENCODING, "gzip").body(Body::empty()).unwrap();
         let (head, body) = site.raw(request).await;
         assert_eq!(head.headers[CONTENT_ENCODING], "gzip");
@@ -1077,8 +1077,8 @@ async fn an_app_is_added_on_the_pages_and_a_required_factor_closes_the_others_un
     site.app.store.set_requires_factor(tenant, true).await.unwrap();
     for path in ["/", "/email"] {
         let status = StatusCode::SEE_OTHER;
-        let place = "account/security";
-        assert_eq!(get(&site, path, &own).await.leads_to(), (status, place), "{path}");
+        let target = "account/security";
+        assert_eq!(get(&site, path, &own).await.leads_to(), (status, target), "{path}");
     }
     let read = post(&site, "/read-notification", &own, &[("id", "x")]).await;
     assert_eq!(read.leads_to(), (StatusCode::SEE_OTHER, "account/security"));
@@ -1127,7 +1127,7 @@ async fn a_form_without_the_token_of_its_browser_does_nothing() {
         for fields in forged {
             let page = sent(&site, path, &own, fields.iter().copied()).await;
             assert_eq!(page.status, StatusCode::FORBIDDEN, "{path} {fields:?}");
-            assert!(page.text.contains("not from a page of yours"), "{}", page.text);
+            assert!(page.text.contains("does not belong to your session"), "{}", page.text);
         }
     }
     assert_eq!(get(&site, "/", &own).await.status, StatusCode::OK, "the session has not ended");
@@ -1165,11 +1165,11 @@ async fn the_page_of_a_mail_link_is_sent_even_if_the_session_was_not_read_on_ope
 async fn a_log_in_leads_to_the_page_that_was_asked_for_and_to_no_other_site() {
     let site = site().await;
     newcomer(&site).await;
-    let asked = get(&site, "/email?x=1", "").await;
-    assert_eq!(asked.leads_to(), (StatusCode::SEE_OTHER, "login?next=email%3Fx%3D1"));
-    let form = get(&site, &format!("/{}", asked.header(LOCATION)), "").await;
+    let answer = get(&site, "/email?x=1", "").await;
+    assert_eq!(answer.leads_to(), (StatusCode::SEE_OTHER, "login?next=email%3Fx%3D1"));
+    let form = get(&site, &format!("/{}", answer.header(LOCATION)), "").await;
     assert!(form.text.contains("name=\"next\" value=\"email?x=1\""), "{}", form.text);
-    for (next, place) in [
+    for (next, target) in [
         ("email?x=1", "email?x=1"),
         ("", "./"),
         ("//evil.example", "./"),
@@ -1179,7 +1179,7 @@ async fn a_log_in_leads_to_the_page_that_was_asked_for_and_to_no_other_site() {
     ] {
         let fields = [("email", EMAIL), ("password", PASSWORD), ("next", next)];
         let page = post(&site, "/login", "", &fields).await;
-        assert_eq!(page.leads_to(), (StatusCode::SEE_OTHER, place), "{next}");
+        assert_eq!(page.leads_to(), (StatusCode::SEE_OTHER, target), "{next}");
     }
 }
 

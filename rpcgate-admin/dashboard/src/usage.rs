@@ -79,8 +79,8 @@ async fn show(
     let found = explore(&app, tenant, &params.borrowed(), choice.dimension()).await;
     let frame = page.frame(PageSection::Usage);
     let names = names(&app, &page, tenant, &choice, found.as_ref().ok()).await?;
-    let kept = &app.settings.config.retention;
-    let result = |explored: Explored| UsageResult::of(&explored, &choice, &names, kept);
+    let retention = &app.settings.config.retention;
+    let result = |explored: Explored| UsageResult::of(&explored, &choice, &names, retention);
     let (result, refused) = match found {
         Ok(explored) => (Some(result(explored)), None),
         Err(error) => (None, Some(error)),

@@ -16,7 +16,7 @@ pub(super) fn time_field(fields: &FieldList, name: &'static str) -> Result<Optio
         16 => Moment::parse(&format!("{text}:00Z")),
         _ => Moment::parse(&format!("{text}Z")),
     };
-    let wrong = || ActionError::field(name, "give a time, such as 2026-11-19T14:26, in UTC");
+    let wrong = || ActionError::field(name, "enter a time, such as 2026-11-19T14:26, in UTC");
     moment.map(|Moment(time)| Some(time)).ok_or_else(wrong)
 }
 

@@ -128,7 +128,7 @@ fn error_page(frame: Frame, error: &ErrorBody) -> Html<String> {
         ErrorCode::Forbidden | ErrorCode::ScopeMissing => "Not permitted",
         ErrorCode::Unavailable => "Not available at the moment",
         ErrorCode::TooManyRequests => "Too many attempts",
-        ErrorCode::Internal => "Something broke on our side",
+        ErrorCode::Internal => "Something went wrong on our side",
         _ => "That did not work",
     };
     let text = match error.code {
@@ -136,13 +136,13 @@ fn error_page(frame: Frame, error: &ErrorBody) -> Html<String> {
             format!("{} It may have been deleted, or the address is not complete.", sentence(&error.error))
         }
         ErrorCode::Internal => {
-            "The error is noted. Try again; if it stays, write to the support with the time.".to_owned()
+            "The error is logged. Try again. If it persists, contact support and state the time.".to_owned()
         }
         _ => sentence(&error.error),
     };
     let tone = if error.code == ErrorCode::NotFound { "info" } else { "bad" };
     let path = "./";
-    let label = "Go to the start";
+    let label = "Go to the start page";
     let html = if frame.area == Area::Gate {
         Notice { title, text, tone, path, label, frame }.render()
     } else {

@@ -403,7 +403,7 @@ async fn replay(
     page.permitted(Permission::ManageWebhooks)?;
     let webhook = webhooks::get(&app, &page.actor, id).await?;
     let replayed = async {
-        let missing = |name| ActionError::field(name, "give a time, such as 2026-11-19T14:26, in UTC");
+        let missing = |name| ActionError::field(name, "enter a time, such as 2026-11-19T14:26, in UTC");
         let from = time_field(&fields, "from")?.ok_or_else(|| missing("from"))?;
         let to = time_field(&fields, "to")?.ok_or_else(|| missing("to"))?;
         webhooks::replay(&app, &page.actor, id, from, to).await
@@ -457,9 +457,9 @@ impl Confirmed for WebhookDeletion {
             .warning((made > 0).then_some(in_use))
             .consequence("Nothing is sent to it any more, and its subscriptions and secret are deleted.")
             .consequence(match health.pending + health.held {
-                0 => "No delivery waits.".to_owned(),
-                1 => "1 delivery that waits is not made.".to_owned(),
-                waiting => format!("{} deliveries that wait are not made.", grouped(waiting.into())),
+                0 => "No deliveries are waiting.".to_owned(),
+                1 => "1 waiting delivery is not sent.".to_owned(),
+                waiting => format!("{} waiting deliveries are not sent.", grouped(waiting.into())),
             })
             .consequence("Its deliveries are no longer shown. The events stay in the log of the project.")
             .typed_if(made > 0, name)

@@ -40,7 +40,7 @@
       case "InvalidStateError":
         return "This device has a passkey for your account already.";
       case "SecurityError":
-        return "Browsers make no passkeys for this address.";
+        return "Browsers create no passkeys for this address.";
       default:
         return error.message;
     }

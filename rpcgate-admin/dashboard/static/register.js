@@ -38,7 +38,7 @@
     button.disabled = true;
     done.value = 0;
     done.hidden = false;
-    work.textContent = "One moment: your browser solves a small puzzle, which keeps robots away.";
+    work.textContent = "One moment: your browser solves a small puzzle, which keeps bots away.";
     try {
       const answer = await fetch(form.dataset.challenge, { cache: "no-store" });
       if (!answer.ok) throw new Error(`the challenge was answered with ${answer.status}`);

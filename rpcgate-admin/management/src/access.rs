@@ -21,7 +21,7 @@ const LOGIN_NEEDED: &str = "a personal access token cannot do this: log in";
 /// The error when the scopes of a personal access token do not suffice.
 pub const SCOPE_MISSING: &str = "the scopes of the personal access token do not permit this";
 
-const NO_MEMBER: &str = "this is for members of a tenant";
+const NO_MEMBER: &str = "only members of a tenant may do this";
 const MEMBERS_NEED_FACTOR: &str = "your organisation requires a second factor: add one to your account first";
 const OPERATORS_NEED_FACTOR: &str =
     "operators need a second factor to change anything: add one to your account first";
@@ -61,7 +61,7 @@ impl Access {
         match self {
             Access::Anyone | Access::User | Access::Reader => Ok(()),
             Access::Operator if is_operator => Ok(()),
-            Access::Operator => Err(ActionError::Forbidden("this is for operators")),
+            Access::Operator => Err(ActionError::Forbidden("only operators may do this")),
             Access::Member(_) if is_operator => Err(ActionError::Forbidden(NO_MEMBER)),
             Access::Member(permission) if permission.is_granted_to(user.role) => Ok(()),
             Access::Member(_) => Err(ActionError::Forbidden("your role does not permit this")),
@@ -178,7 +178,7 @@ impl AuthSession {
         }
         let before = Time::from_micros(now.micros().saturating_sub(SEEN_INTERVAL.as_micros() as u64));
         if let Err(error) = app.store.touch_session(self.id, &address, before, now).await {
-            tracing::debug!(%error, "the use of a session could not be noted");
+            tracing::debug!(%error, "the use of a session could not be recorded");
         }
     }
 

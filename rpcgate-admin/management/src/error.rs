@@ -294,7 +294,7 @@ impl From<StoreError> for ActionError {
                 ActionError::Refused(ErrorCode::AlreadyDecided, "this has been decided already")
             }
             StoreError::Changed => {
-                ActionError::Refused(ErrorCode::PreconditionFailed, "it has been changed meanwhile")
+                ActionError::Refused(ErrorCode::PreconditionFailed, "it was changed in the meantime")
             }
             StoreError::Busy => ActionError::TooMany { retry_after: RETRY_BUSY },
             StoreError::TooLarge(field) => ActionError::bare(field, &error.to_string()),
@@ -526,7 +526,7 @@ mod tests {
             (StoreError::WrongState("closed"), 409, "conflict", "closed"),
             (StoreError::Full("at most 2".into()), 409, "limit_reached", "at most 2"),
             (StoreError::Decided("limit request"), 409, "already_decided", "this has been decided already"),
-            (StoreError::Changed, 412, "precondition_failed", "it has been changed meanwhile"),
+            (StoreError::Changed, 412, "precondition_failed", "it was changed in the meantime"),
             (taken, 409, "already_exists", "there is already a user with this e-mail address"),
             (StoreError::TooWide("ask for less".into()), 400, "invalid", "ask for less"),
             (StoreError::Busy, 429, "too_many_requests", "too many attempts, try again later"),

@@ -71,7 +71,7 @@ pub async fn read_body<S: Send + Sync>(request: Request, state: &S) -> Result<By
     let read = tokio::time::timeout(BODY_TIME, Bytes::from_request(request, state));
     read.await.map_err(|_| ActionError::TooSlow)?.map_err(|rejection| match rejection {
         BytesRejection::FailedToBufferBody(FailedToBufferBody::LengthLimitError(_)) => ActionError::TooLarge,
-        _ => ActionError::invalid("the body did not arrive whole"),
+        _ => ActionError::invalid("the body is incomplete"),
     })
 }
 
@@ -102,7 +102,7 @@ pub async fn read_file(
                 }
             }
             Some(Err(error)) if error.is::<LengthLimitError>() => return Err(ActionError::LargeFile(max)),
-            Some(Err(_)) => return Err(ActionError::invalid("the body did not arrive whole")),
+            Some(Err(_)) => return Err(ActionError::invalid("the body is incomplete")),
             None => return Ok(file.freeze()),
         }
     }

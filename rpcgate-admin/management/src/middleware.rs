@@ -74,9 +74,10 @@ fn origin(settings: &Settings) -> Option<HeaderValue> {
 
 #[expect(clippy::needless_pass_by_value, reason = "this is how a panic is handed over")]
 fn panicked(panic: Box<dyn Any + Send>) -> Response {
-    let said = panic.downcast_ref::<&str>().copied();
-    let said = said.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    ActionError::Broken(format!("a handler panicked: {}", said.unwrap_or("without a word"))).into_response()
+    let message = panic.downcast_ref::<&str>().copied();
+    let message = message.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    ActionError::Broken(format!("a handler panicked: {}", message.unwrap_or("without a word")))
+        .into_response()
 }
 
 async fn handle(State(middleware): State<Arc<Middleware>>, mut request: Request, next: Next) -> Response {
@@ -264,18 +265,18 @@ mod tests {
     #[tokio::test]
     async fn a_preflight_of_the_dashboard_is_answered_without_a_handler() {
         let site = site().await;
-        let asked = |origin| {
+        let request = |origin| {
             http::Request::options("/api/v1/plain")
                 .header(ORIGIN, origin)
                 .header(ACCESS_CONTROL_REQUEST_METHOD, "PUT")
         };
-        let (status, headers, _) = call(&site, asked(DASH)).await;
+        let (status, headers, _) = call(&site, request(DASH)).await;
         assert_eq!(status, StatusCode::NO_CONTENT);
         assert_eq!(
             headers[ACCESS_CONTROL_ALLOW_HEADERS],
             "authorization, content-type, idempotency-key, if-match"
         );
-        let (status, headers, _) = call(&site, asked("https://evil.example")).await;
+        let (status, headers, _) = call(&site, request("https://evil.example")).await;
         assert_eq!(status, StatusCode::METHOD_NOT_ALLOWED);
         assert!(!headers.contains_key(ACCESS_CONTROL_ALLOW_METHODS));
     }

@@ -156,7 +156,7 @@ struct TraceMetric(RequestTraces);
 
 impl Collector for TraceMetric {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "Spans of traced requests, by what became of them";
+        let help = "Spans of traced requests, by outcome";
         let mut family = encoder.encode_descriptor("otlp_spans", help, None, MetricType::Counter)?;
         for (result, count) in self.0.queue.counts().read() {
             ConstCounter::new(count).encode(family.encode_family(&[("result", result)])?)?;

@@ -40,7 +40,7 @@ fn holds_nul(value: &Value) -> bool {
 /// Returns the error of a member with a NUL character.
 pub fn nul(name: &str) -> ActionError {
     let name: String = name.chars().filter(|character| *character != '\0').collect();
-    ActionError::named(name, "must not hold a NUL character")
+    ActionError::named(name, "must not contain a NUL character")
 }
 
 /// Parses the query of a URI. Parameters that `T` does not name are ignored.
@@ -302,11 +302,11 @@ mod tests {
     #[test]
     fn a_nul_character_is_refused_in_every_field() {
         for body in [r#"{"email":"a\u0000@b"}"#, r#"{"email":"a@b","tags":["x","\u0000"]}"#] {
-            assert!(form(body).unwrap_err().ends_with("` must not hold a NUL character"), "{body}");
+            assert!(form(body).unwrap_err().ends_with("` must not contain a NUL character"), "{body}");
         }
         assert_eq!(
             of_query::<Form>("email=a%00b").unwrap_err().to_string(),
-            "`email` must not hold a NUL character"
+            "`email` must not contain a NUL character"
         );
     }
 

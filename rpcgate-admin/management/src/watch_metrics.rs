@@ -40,14 +40,14 @@ impl WatchMetrics {
         let help = "Age of the newest block whose events are stored";
         r.register_with_unit("watched_lag", help, Unit::Seconds, self.lag.clone());
         r.register("watched_events", "Events that subscriptions match, by type", self.events.clone());
-        let help = "Deliveries that were not made because too many of the endpoint wait";
+        let help = "Deliveries that were not made because too many of the endpoint are waiting";
         r.register("withheld_deliveries", help, self.withheld.clone());
         r.register("reorganisations", "Reorganisations that were followed", self.reorganisations.clone());
-        r.register("taken_back_blocks", "Blocks that were taken back", self.taken_back.clone());
+        r.register("taken_back_blocks", "Blocks that were reverted", self.taken_back.clone());
         let help = "Reorganisations that reached below every known block";
         r.register("lost_reorganisations", help, self.lost.clone());
         r.register("skipped_blocks", "Blocks that were skipped after an outage", self.skipped.clone());
-        let help = "Blocks that were told without their events, which no node showed";
+        let help = "Blocks that were reported without their events, which no node showed";
         r.register("unread_blocks", help, self.unread.clone());
     }
 

@@ -294,7 +294,7 @@ fn end(client: &AcmeClient, due: DueOrder, ordered: Result<String, String>, now:
             let state = due.state.with(done(due.order, now), now);
             let directory = client.settings.directory_url();
             if let Err(error) = folder.set_authority(directory) {
-                tracing::warn!(%error, "who has signed the certificate cannot be written down");
+                tracing::warn!(%error, "the issuer of the certificate cannot be stored");
             }
             (OrderStep::Done { until }, OrderState { signed_by: Some(directory.to_owned()), ..state })
         }
@@ -306,7 +306,7 @@ fn end(client: &AcmeClient, due: DueOrder, ordered: Result<String, String>, now:
     };
     // If this fails, the state from the start of the order remains: a failed order.
     if let Err(error) = folder.clear_answers().and_then(|()| folder.set_state(&state)) {
-        tracing::warn!(%error, "how an order of a certificate ended cannot be written down");
+        tracing::warn!(%error, "the result of an order of a certificate cannot be stored");
     }
     step
 }

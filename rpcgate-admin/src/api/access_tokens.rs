@@ -27,7 +27,7 @@ use std::sync::Arc;
     responses((status = 201, description = "The token.", body = CreatedAccessToken),
         (status = 401, description = "A proof is missing (`proof_required`)."),
         (status = 403, description = "The e-mail address is not confirmed."),
-        (status = 409, description = "The user has as many tokens as are allowed.")))]
+        (status = 409, description = "The user has the maximum number of tokens.")))]
 pub async fn create(
     State(app): State<Arc<AppState>>,
     session: AuthSession,

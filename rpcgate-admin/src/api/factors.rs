@@ -21,7 +21,7 @@ pub async fn get(
     Ok(Json(factors::overview(&app, &session).await?.into()))
 }
 
-/// Complete a log-in by a second factor
+/// Complete a log-in with a second factor
 ///
 /// The token of a log-in works once, for five minutes, and for five factors. A code of an app works once. Five wrong
 /// factors in 15 minutes lock the factors of a user for 15 minutes.

@@ -42,7 +42,7 @@ pub async fn list(
     responses((status = 201, description = "The invitation; a mail is on its way.", body = InvitationJson),
         (status = 401, description = "The session has no recent proof (`proof_required`)."),
         (status = 403, description = "The role does not permit this, or the caller's e-mail address is not confirmed."),
-        (status = 409, description = "The address is a member's, or there are too many invitations or members."),
+        (status = 409, description = "The address belongs to a member, or there are too many invitations or members."),
         (status = 429, description = "Too many attempts: `Retry-After` says when to retry.")))]
 pub async fn create(
     State(app): State<Arc<AppState>>,
@@ -75,7 +75,7 @@ pub async fn withdraw(
 #[utoipa::path(post, path = "/auth/invitation", operation_id = "accept_invitation", tag = "account",
     request_body = Accept,
     responses((status = 201, description = "The account.", body = Joined),
-        (status = 409, description = "The address has an account by now.")))]
+        (status = 409, description = "The address already has an account.")))]
 pub async fn accept(
     State(app): State<Arc<AppState>>,
     client: Client,

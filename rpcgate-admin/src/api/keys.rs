@@ -21,7 +21,7 @@ use std::sync::Arc;
     request_body = NewKeyJson,
     responses((status = 201, description = "The key.", body = CreatedKey),
         (status = 403, description = "The role does not permit this, or the e-mail address is not confirmed."),
-        (status = 409, description = "The project has as many keys that can be used as the plan allows.")))]
+        (status = 409, description = "The project has the maximum number of usable keys that the plan allows.")))]
 pub async fn create(
     State(app): State<Arc<AppState>>,
     actor: Actor,

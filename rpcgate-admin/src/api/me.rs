@@ -40,7 +40,7 @@ pub async fn put(
         (status = 204, description = "Changed."),
         (status = 401, description = "A proof is missing (`proof_required`)."),
         (status = 403, description = "The current password is wrong, or the account is temporarily locked."),
-        (status = 409, description = "The password has been changed meanwhile.")))]
+        (status = 409, description = "The password was changed by another request.")))]
 pub async fn change_password(
     State(app): State<Arc<AppState>>,
     session: AuthSession,

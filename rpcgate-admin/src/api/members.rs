@@ -47,9 +47,10 @@ pub async fn get(
 
 /// Change the role of a member
 ///
-/// Takes effect at once. Only an owner may make or unmake owners. Open invitations that the member made, and could not
-/// make with the new role, are withdrawn. To make or unmake an owner or an admin, a log-in session needs a proof from
-/// the last ten minutes (`POST /auth/proof`). The owners are notified by mail about a new owner or admin.
+/// Takes effect at once. Only an owner may grant or withdraw the role of owner. Open invitations that the member made,
+/// and could not make with the new role, are withdrawn. To grant or withdraw the role of owner or admin, a log-in
+/// session needs a proof from the last ten minutes (`POST /auth/proof`). The owners are notified by mail about a new
+/// owner or admin.
 #[utoipa::path(put, path = "/tenants/{id}/members/{user_id}", operation_id = "update_member", tag = "members",
     params(IfMatchHeader),
     request_body = NewRole,

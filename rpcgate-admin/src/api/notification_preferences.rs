@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// One for each kind that the caller's role can receive.
 #[utoipa::path(get, path = "/notifications/preferences", operation_id = "list_notification_preferences",
     tag = "notifications",
-    responses((status = 200, description = "How the caller is told of each kind.", body = [NotificationPreferenceJson])))]
+    responses((status = 200, description = "The preference for each kind.", body = [NotificationPreferenceJson])))]
 pub async fn list(
     State(app): State<Arc<AppState>>,
     actor: Actor,

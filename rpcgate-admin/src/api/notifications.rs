@@ -14,13 +14,13 @@ use std::sync::Arc;
 
 /// List notifications
 ///
-/// Newest first, at most 1,000. A tenant is notified once per UTC day when 80, 95 and 100 percent of the requests are
-/// used that its plan allows all its keys on that day. It is notified at most once an hour about 50 calls refused with
-/// 429 within a minute. Notifications about invoices are for roles that may read bills, and those about the safety of
-/// an account only for its user. Kinds that the caller has switched off are left out.
+/// Newest first, at most 1,000. A tenant is notified once per UTC day when it has used 80, 95 and 100 percent of the
+/// requests that its plan allows all its keys on that day. It is notified at most once an hour when 50 calls are
+/// refused with 429 within a minute. Notifications about invoices are for roles that may read bills, and those about
+/// the security of an account only for its user. Kinds that the caller has switched off are left out.
 #[utoipa::path(get, path = "/notifications", operation_id = "list_notifications", tag = "notifications",
     params(Page),
-    responses((status = 200, description = "What the tenant was notified of.", body = [NotificationJson])))]
+    responses((status = 200, description = "The notifications.", body = [NotificationJson])))]
 pub async fn list(
     State(app): State<Arc<AppState>>,
     page: PageRequest,

@@ -28,11 +28,11 @@ use std::sync::Arc;
 #[utoipa::path(post, path = "/auth/passkeys/register/start", operation_id = "start_passkey_registration",
     tag = "account", request_body = GiveProof,
     responses(
-        (status = 200, description = "What the browser needs to make a passkey.", body = Ceremony),
+        (status = 200, description = "The browser options to create a passkey.", body = Ceremony),
         (status = 401, description = "A proof is missing (`proof_required`)."),
         (status = 403, description = "The address is not confirmed, or a factor is missing or wrong, or the factors are \
             temporarily locked."),
-        (status = 409, description = "The service has no host name for which browsers make passkeys.")))]
+        (status = 409, description = "The service has no host name for which browsers create passkeys.")))]
 pub async fn start_registration(
     State(app): State<Arc<AppState>>,
     session: AuthSession,
@@ -100,13 +100,13 @@ pub async fn remove(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Begin to give a passkey as a factor
+/// Begin to use a passkey as a factor
 ///
 /// Returns the browser options to use a passkey of the caller. The browser's answer is accepted wherever a factor is
 /// needed.
 #[utoipa::path(post, path = "/auth/passkeys/factor/start", operation_id = "start_passkey_factor", tag = "account",
     responses(
-        (status = 200, description = "What the browser needs to use a passkey.", body = Ceremony),
+        (status = 200, description = "The browser options to use a passkey.", body = Ceremony),
         (status = 409, description = "The caller has no passkey.")))]
 pub async fn start_factor(
     State(app): State<Arc<AppState>>,
@@ -115,17 +115,17 @@ pub async fn start_factor(
     Ok(Json(passkeys::start_factor(&app, &session).await?.into()))
 }
 
-/// Begin to log in by a passkey
+/// Begin to log in with a passkey
 ///
 /// With the token of a log-in that waits for a second factor, the passkey is given to `/auth/mfa/verify`. Without it,
 /// the passkey alone logs its user in, by `/auth/passkeys/login/finish`.
 #[utoipa::path(post, path = "/auth/passkeys/login/start", operation_id = "start_passkey_login", tag = "account",
     request_body = StartLogIn,
     responses(
-        (status = 200, description = "What the browser needs to use a passkey.", body = Ceremony),
+        (status = 200, description = "The browser options to use a passkey.", body = Ceremony),
         (status = 401, description = "The log-in has expired or was finished."),
-        (status = 409, description = "The user has no passkey, or the service has no host name for which browsers make \
-            passkeys.")))]
+        (status = 409, description = "The user has no passkey, or the service has no host name for which browsers \
+            create passkeys.")))]
 pub async fn start_log_in(
     State(app): State<Arc<AppState>>,
     Body(StartLogIn { mfa_token }): Body<StartLogIn>,
@@ -133,7 +133,7 @@ pub async fn start_log_in(
     Ok(Json(passkeys::start_log_in(&app, mfa_token.as_deref()).await?.into()))
 }
 
-/// Log in by a passkey
+/// Log in with a passkey
 ///
 /// The device and its unlocking are two factors, so no other factor is needed.
 #[utoipa::path(post, path = "/auth/passkeys/login/finish", operation_id = "finish_passkey_login", tag = "account",

@@ -82,7 +82,7 @@ pub async fn update(
 
 /// Delete a project
 ///
-/// Revokes its keys. Its usage stays.
+/// Revokes its keys. Its usage is kept.
 #[utoipa::path(delete, path = "/projects/{id}", operation_id = "delete_project", tag = "projects",
     params(IfMatchHeader),
     responses((status = 204, description = "Deleted.")))]

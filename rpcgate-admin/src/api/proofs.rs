@@ -13,10 +13,10 @@ use std::sync::Arc;
 /// Give a proof
 ///
 /// The password or a second factor. For the next ten minutes, the session may do what a stolen access token must not:
-/// add or remove a second factor, change the address, the password, personal access tokens or passkeys, invite, make,
-/// unmake or remove owners and admins, end the rule that members need a second factor, and delete. An operator needs a
-/// proof to reset, disable or enable an account and to remove its factors. Without a proof, these requests get 401 with
-/// the code `proof_required`. Wrong passwords and factors count as at the log-in.
+/// add or remove a second factor; change the address, the password, personal access tokens or passkeys; invite or
+/// remove owners and admins, or grant or withdraw these roles; end the rule that members need a second factor; and
+/// delete. An operator needs a proof to reset, disable or enable an account and to remove its factors. Without a proof,
+/// these requests get 401 with the code `proof_required`. Wrong passwords and factors count as at the log-in.
 #[utoipa::path(post, path = "/auth/proof", operation_id = "give_proof", tag = "account", request_body = GiveProof,
     responses(
         (status = 204, description = "The session has a proof."),

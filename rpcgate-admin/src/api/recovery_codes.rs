@@ -10,7 +10,7 @@ use rpcgate_management::extract::{Body, Client};
 use rpcgate_management::shape::factors::{GiveFactor, RecoveryCodesJson};
 use std::sync::Arc;
 
-/// Make new recovery codes
+/// Create new recovery codes
 ///
 /// Needs a factor. Returns ten recovery codes, which are not shown again. Earlier codes become invalid.
 #[utoipa::path(post, path = "/auth/mfa/recovery-codes", operation_id = "renew_recovery_codes", tag = "account",

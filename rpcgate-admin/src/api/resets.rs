@@ -40,8 +40,8 @@ pub async fn reset(
     client: Client,
     Body(Reset { token, password, keep_factors, keep_invitations }): Body<Reset>,
 ) -> Result<StatusCode, ActionError> {
-    let kept = KeptByReset { factors: keep_factors, invitations: keep_invitations };
-    resets::reset(&app, &token, password, kept, &client).await?;
+    let kept_by_reset = KeptByReset { factors: keep_factors, invitations: keep_invitations };
+    resets::reset(&app, &token, password, kept_by_reset, &client).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

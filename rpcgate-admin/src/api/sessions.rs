@@ -54,7 +54,7 @@ pub async fn refresh(
 /// Ends a session at once. The refresh token in the body identifies it and needs no other token. Without a body, the
 /// bearer token identifies it.
 #[utoipa::path(post, path = "/auth/logout", operation_id = "logout", tag = "account",
-    request_body(content = Refresh, description = "Without a body the bearer token says which session."),
+    request_body(content = Refresh, description = "Without a body, the bearer token identifies the session."),
     responses(
         (status = 204, description = "Logged out."),
         (status = 401, description = "There is no refresh token and no valid bearer token.")))]

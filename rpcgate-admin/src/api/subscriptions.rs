@@ -20,7 +20,7 @@ use std::sync::Arc;
     tag = "webhooks",
     request_body = NewSubscriptionJson,
     responses((status = 201, description = "The subscription.", body = SubscriptionJson),
-        (status = 409, description = "The endpoint has as many subscriptions as the plan allows.")))]
+        (status = 409, description = "The endpoint has the maximum number of subscriptions that the plan allows.")))]
 pub async fn create(
     State(app): State<Arc<AppState>>,
     actor: Actor,
@@ -58,7 +58,7 @@ pub async fn list(
 
 /// Delete a subscription
 ///
-/// Deliveries that it has caused are still made.
+/// Its existing deliveries are still sent.
 #[utoipa::path(delete, path = "/subscriptions/{id}", operation_id = "delete_subscription", tag = "webhooks",
     responses((status = 204, description = "Deleted.")))]
 pub async fn delete(

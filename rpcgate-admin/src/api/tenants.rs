@@ -47,9 +47,9 @@ pub async fn get(
     Ok(Tagged::new(version, TenantProfileJson::read(&app, &actor, tenant).await?))
 }
 
-/// Change the name of a tenant, and what invoices say about it
+/// Change the name of a tenant and its details on invoices
 ///
-/// Issued invoices stay as they are.
+/// Issued invoices do not change.
 #[utoipa::path(put, path = "/tenants/{id}", operation_id = "update_tenant", tag = "tenants",
     params(IfMatchHeader),
     request_body = TenantProfileChange,

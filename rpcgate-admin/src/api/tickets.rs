@@ -101,7 +101,7 @@ pub async fn close(
 /// It waits for the operators again.
 #[utoipa::path(post, path = "/support/tickets/{id}/reopen", operation_id = "reopen_ticket", tag = "support",
     responses((status = 200, description = "The ticket as it is now.", body = TicketJson),
-        (status = 409, description = "It is not closed, or too many tickets are not.")))]
+        (status = 409, description = "It is not closed, or too many other tickets are not closed.")))]
 pub async fn reopen(
     State(app): State<Arc<AppState>>,
     actor: Actor,

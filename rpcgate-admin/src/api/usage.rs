@@ -163,7 +163,7 @@ impl MetricsQuery {
 
 /// Show usage
 ///
-/// Of all projects of the caller's tenant, or of one. With `Accept: text/csv` the response has only the rows, as CSV.
+/// For all projects of the caller's tenant, or for one. With `Accept: text/csv` the response has only the rows, as CSV.
 #[utoipa::path(get, path = "/usage", operation_id = "show_usage", tag = "usage", params(UsageQuery),
     responses((status = 200, description = "The usage.", content((View = "application/json"), (String = "text/csv"))),
         (status = 404, description = "The project or the key is not the caller's.")))]

@@ -113,11 +113,11 @@ pub async fn delete(
 ///
 /// Only this response contains the new secret. Without `overlap_hours`, or without a body, it signs at once. With it,
 /// the old secret signs in `X-Signature` until that time has passed, and the new one signs in `X-Signature-Next`. A
-/// secret from an earlier replacement that still waits for its time is dropped.
+/// secret from an earlier replacement that does not sign alone yet is discarded.
 #[utoipa::path(post, path = "/webhooks/{id}/secret", operation_id = "replace_webhook_secret", tag = "webhooks",
-    request_body(content = Option<SecretReplacement>, description = "Without a body the new secret signs at once."),
+    request_body(content = Option<SecretReplacement>, description = "Without a body, the new secret signs at once."),
     responses((status = 200, description = "The endpoint with its new secret.", body = WebhookWithSecret),
-        (status = 409, description = "Somebody else has replaced it at the same time.")))]
+        (status = 409, description = "Another request has replaced it at the same time.")))]
 pub async fn replace_secret(
     State(app): State<Arc<AppState>>,
     actor: Actor,
@@ -140,7 +140,7 @@ pub async fn replace_secret(
 /// the endpoint's oldest subscription.
 #[utoipa::path(post, path = "/webhooks/{id}/test", operation_id = "test_webhook", tag = "webhooks",
     responses((status = 201, description = "The delivery.", body = DeliveryJson),
-        (status = 409, description = "The endpoint is switched off, or too many of its deliveries wait.")))]
+        (status = 409, description = "The endpoint is switched off, or too many of its deliveries are waiting.")))]
 pub async fn test(
     State(app): State<Arc<AppState>>,
     actor: Actor,
@@ -156,8 +156,8 @@ pub async fn test(
 /// deliveries. They are new deliveries with their own identifiers and the header `X-Replay: true`.
 #[utoipa::path(post, path = "/webhooks/{id}/replay", operation_id = "replay_webhook", tag = "webhooks",
     request_body = ReplayRange,
-    responses((status = 202, description = "They are due.", body = ReplayStarted),
-        (status = 409, description = "The endpoint is switched off, or too many of its deliveries wait.")))]
+    responses((status = 202, description = "The deliveries are due.", body = ReplayStarted),
+        (status = 409, description = "The endpoint is switched off, or too many of its deliveries are waiting.")))]
 pub async fn replay(
     State(app): State<Arc<AppState>>,
     actor: Actor,

@@ -12,9 +12,9 @@ pub enum ConfigCommand {
     History(ConfigHistoryArgs),
     /// Show a version with all its settings, without secrets
     Show(ConfigShowArgs),
-    /// Show what changed between two versions, or compare one with a file or with what runs
+    /// Show what changed between two versions, or compare one with a file or the running configuration
     Diff(ConfigDiffArgs),
-    /// Make the settings of operators those of a version again; or write the configuration of a program to a file
+    /// Restore the settings of operators from a version; or write the configuration of a program to a file
     Rollback(ConfigRollbackArgs),
 }
 
@@ -123,7 +123,7 @@ pub struct ConfigDiffArgs {
 pub struct ConfigRollbackArgs {
     /// The number of the version
     pub version: u64,
-    /// Write the version to this new file, with `***` in the places of secrets; nothing else is changed
+    /// Write the version to this new file, with `***` instead of each secret; nothing else is changed
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// The confirmation option.

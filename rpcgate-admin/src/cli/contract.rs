@@ -12,9 +12,9 @@ pub enum ContractCommand {
     List(TenantArgs),
     /// Show a contract
     Show(ContractArgs),
-    /// Make a contract: figures that replace those of the tenant's plan
+    /// Create a contract: figures that override those of the tenant's plan
     Create(Box<ContractCreateArgs>),
-    /// Let a contract end at another time, or never
+    /// Change the end of a contract, or remove it
     SetEnd(ContractSetEndArgs),
     /// End a contract now
     End(ContractEndArgs),

@@ -13,7 +13,7 @@ pub enum CustomPlanCommand {
     List(CustomPlanListArgs),
     /// Show a plan
     Show(CustomPlanArgs),
-    /// Make a plan
+    /// Create a plan
     Create(Box<CustomPlanCreateArgs>),
     /// Change a plan. Figures that are given replace all former ones
     Set(Box<CustomPlanSetArgs>),
@@ -57,7 +57,7 @@ pub struct CustomPlanArgs {
 pub struct CustomPlanCreateArgs {
     /// The name: lower-case letters, digits and hyphens
     pub name: String,
-    /// The plan whose figures it has where it has none of its own
+    /// The built-in plan whose figures apply unless they are overridden
     #[arg(long, value_name = "PLAN")]
     pub base: Tier,
     /// List it to all tenants, not only to those that are on it

@@ -12,7 +12,7 @@ pub enum KeyCommand {
     List(KeyListArgs),
     /// Show a key, without its text
     Show(KeyArgs),
-    /// Create a key. Its text is printed only this once
+    /// Create a key. Its text is printed only once
     Create(KeyCreateArgs),
     /// Revoke a key for good: gateways refuse it within a second
     Revoke(KeyRevokeArgs),

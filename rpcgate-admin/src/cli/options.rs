@@ -17,7 +17,7 @@ pub struct CommandOptions {
 /// The option of commands that ask before they act.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Args)]
 pub struct Confirmation {
-    /// Do not ask for confirmation; needed where standard input is no terminal
+    /// Do not ask for confirmation; needed if standard input is not a terminal
     #[arg(long, short = 'y')]
     pub yes: bool,
 }

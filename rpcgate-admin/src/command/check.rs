@@ -35,8 +35,9 @@ pub fn execute(file: &Path, out: &mut dyn Write, messages: &mut dyn Write) -> Re
 pub async fn against(file: &Path, out: &mut dyn Write) -> Result<ReloadPlan, Failure> {
     let config = configuration(file)?;
     let host = host_name();
-    let place = origin(&host, Some(file));
-    let compared = compare_with_running(ConfigProgram::Management, &config, Some(&place), &host, out).await;
+    let location = origin(&host, Some(file));
+    let compared =
+        compare_with_running(ConfigProgram::Management, &config, Some(&location), &host, out).await;
     compared.map_err(failure)
 }
 
@@ -105,10 +106,10 @@ mod tests {
         assert_eq!(check().await.0, Err(3), "nothing has run here");
         let host = host_name();
         let at = Time::from_secs(1);
-        let place = origin(&host, Some(&file));
-        let scope = ConfigScope::Management(place.clone());
+        let location = origin(&host, Some(&file));
+        let scope = ConfigScope::Management(location.clone());
         let config = configuration(&file).unwrap();
-        let accepted = AcceptedConfig::new(&config, scope, (host, place), true, at);
+        let accepted = AcceptedConfig::new(&config, scope, (host, location), true, at);
         store.record_config(&accepted, at).await.unwrap();
         assert_eq!(check().await.0, Ok(ReloadPlan::Nothing));
         write(9);

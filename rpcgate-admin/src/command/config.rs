@@ -219,7 +219,7 @@ async fn diff(console: &mut Console<'_>, args: &ConfigDiffArgs) -> Result<(), Co
             let before = console.app.store.config_version_before(&version).await;
             let before = before.map_err(rpcgate_management::error::ActionError::from)?;
             let before = before.ok_or_else(|| {
-                CommandError::not_found(format!("version {} is the first one that is kept", version.number))
+                CommandError::not_found(format!("version {} is the first one that is stored", version.number))
             })?;
             (Side::Version(before), Side::Version(version))
         }
@@ -300,9 +300,9 @@ async fn roll_back(console: &mut Console<'_>, args: &ConfigRollbackArgs) -> Resu
         let number = version.number;
         let who = &version.who;
         return Err(Failure::Refused(format!(
-            "version {number} is the configuration of a program, which only its machine can change ({who}). Write it to \
-             a file with --out FILE, put the secrets where the file has ***, check it there with `check --config FILE \
-             --against running`, put it in the place of the present one, and reload with SIGHUP"
+            "version {number} is the configuration of a program, which can only be changed on its machine ({who}). \
+             Write it to a file with --out FILE, replace each *** by the secret, check it there with `check --config \
+             FILE --against running`, replace the present file by it, and reload with SIGHUP"
         ))
         .into());
     }
@@ -313,10 +313,7 @@ async fn roll_back(console: &mut Console<'_>, args: &ConfigRollbackArgs) -> Resu
         }
         console.printer.flush()?;
     }
-    console.confirm(
-        args.confirmation,
-        &format!("Make the settings those of version {} again?", version.number),
-    )?;
+    console.confirm(args.confirmation, &format!("Restore the settings of version {}?", version.number))?;
     let done = rollback::roll_back(&console.app, &console.actor(), version.number).await?;
     print_rolled_back(console, done)
 }
@@ -337,7 +334,7 @@ fn print_rolled_back(console: &mut Console<'_>, outcome: RolledBack) -> Result<(
             console.printer.text(&printable(&format!("done: {what}")))?;
         }
         if done.is_empty() && left.is_empty() {
-            console.printer.text("nothing was to be changed")?;
+            console.printer.text("nothing needed to be changed")?;
         }
     }
     match &left[..] {
@@ -353,8 +350,8 @@ fn write_out(console: &mut Console<'_>, listed: &ListedVersion, path: &Path) -> 
         version.lines.to_string()
     } else {
         format!(
-            "# {}, of {}: every value in force then, also defaults and those of the environment.\n# Put the secrets where \
-             *** is; `check --config FILE` names the lines that are left.\n\n{}",
+            "# {}, of {}: every value in force then, including defaults and the environment.\n# Replace each *** by \
+             the secret; `check --config FILE` names the lines that are left.\n\n{}",
             label(version),
             printable(&version.who),
             version.lines.to_toml()
@@ -376,9 +373,9 @@ mod tests {
         let mut config = site.app.settings.config.clone();
         config.plans.free.per_minute = per_minute;
         config.admin.jwt.secret = Some(rpcgate_config::Secret::new(secret));
-        let place = "web-1: /etc/rpcgate.toml".to_owned();
-        let scope = ConfigScope::Management(place.clone());
-        let accepted = AcceptedConfig::new(&config, scope, ("web-1".into(), place), true, NOON);
+        let location = "web-1: /etc/rpcgate.toml".to_owned();
+        let scope = ConfigScope::Management(location.clone());
+        let accepted = AcceptedConfig::new(&config, scope, ("web-1".into(), location), true, NOON);
         site.app.store.record_config(&accepted, NOON).await.unwrap()
     }
 
@@ -422,7 +419,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_rollback_asks_shows_what_changes_and_does_it() {
+    async fn a_rollback_shows_the_changes_asks_and_applies_them() {
         let site = Site::new().await;
         run(&site, None, "plan set free --per-minute 20").await;
         run(&site, None, "plan set free --per-minute 30").await;
@@ -437,7 +434,7 @@ mod tests {
         let plan = run(&site, None, "plan show free --json").await.json();
         assert_eq!(plan[0]["per_minute"], 20);
         let again = run(&site, None, "config rollback 4 --yes").await;
-        assert!(again.out.ends_with("nothing was to be changed\n"), "{again:?}");
+        assert!(again.out.ends_with("nothing needed to be changed\n"), "{again:?}");
         run(&site, None, "config rollback 1 --yes").await;
         let plan = run(&site, None, "plan show free --json").await.json();
         assert_eq!(plan[0]["per_minute"], 10, "what was not set is as configured again");

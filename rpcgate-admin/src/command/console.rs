@@ -58,7 +58,7 @@ impl<'c> Console<'c> {
         }
         let Terminal { input, is_terminal, messages } = &mut self.terminal;
         if !*is_terminal {
-            let text = "standard input is no terminal, so nobody can confirm this: add --yes";
+            let text = "standard input is not a terminal, so this cannot be confirmed: add --yes";
             return Err(CommandError::usage(text));
         }
         write!(messages, "{question} [y/N] ")?;

@@ -70,7 +70,7 @@ async fn set(console: &mut Console<'_>, args: &CustomPlanSetArgs) -> Result<Cust
     let figures = Some(Figures::from(args.figures.change())).filter(|figures| !figures.is_empty());
     let change = CustomPlanChange { name: args.name.clone(), is_visible: args.visibility, figures };
     if change == CustomPlanChange::default() {
-        return Err(CommandError::usage("nothing is to be changed: give a name, a visibility or figures"));
+        return Err(CommandError::usage("nothing to change: give a name, a visibility or figures"));
     }
     Ok(custom_plans::update(&console.app, &console.actor(), id, change).await?)
 }

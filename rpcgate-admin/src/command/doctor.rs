@@ -75,7 +75,7 @@ async fn run(file: &Path, json: bool, out: &mut dyn Write) -> io::Result<u8> {
         }
     };
     let read =
-        Finding::ok(CheckGroup::Configuration, file.display().to_string(), "can be read, and has no mistake");
+        Finding::ok(CheckGroup::Configuration, file.display().to_string(), "can be read and has no errors");
     let clock = Arc::new(SystemClock::new());
     let examination = Examination { config: Arc::new(config), files: files.into(), clock };
     let mut findings = vec![read];
@@ -153,7 +153,8 @@ async fn all(groups: Vec<RunningGroup>) -> Vec<Finding> {
 
 fn late(group: CheckGroup, limit: Duration) -> Finding {
     let text = format!("no result within {limit:?}");
-    let advice = "look for what does not answer: a name server, a file system over a network, the server that is asked";
+    let advice = "look for a server that does not answer: a name server, a network file system, or the \
+                  checked server";
     Finding::failure(group, "check", text, advice)
 }
 

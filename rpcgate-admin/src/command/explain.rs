@@ -163,8 +163,8 @@ mod tests {
         let report = GatewayReport { id: fresh_id(now), at: now, nodes: Vec::new() };
         store.put_report(&report, &[]).await.unwrap();
         // It is known because it was asked for before.
-        let asked = store.ask_explanation(request, None, now).await.unwrap();
-        store.answer_explanation_request(asked, tenant, &explanation).await.unwrap();
+        let question = store.ask_explanation(request, None, now).await.unwrap();
+        store.answer_explanation_request(question, tenant, &explanation).await.unwrap();
         (request, tenant.to_string())
     }
 

@@ -22,13 +22,12 @@ pub async fn execute(args: &HealthArgs) -> Result<(), Failure> {
     }
     let connected = async { secure(addr, stream.await?).await };
     if admin.tls.client_ca.is_none() || admin.tls.client_auth == ClientAuth::Optional {
-        let asked = ask(addr, args.path(), connected).await;
-        return asked.map_err(|failure| awaiting(failure, admin.tls.acme));
+        let probed = ask(addr, args.path(), connected).await;
+        return probed.map_err(|failure| awaiting(failure, admin.tls.acme));
     }
     // Without a client certificate no request is answered, but the handshake is.
     if args.ready {
-        let why =
-            "it asks for a certificate; leave --ready away, or set admin.tls.client_auth to \"optional\"";
+        let why = "it asks for a certificate; omit --ready, or set admin.tls.client_auth to \"optional\"";
         return Err(Failure::Refused(format!("{addr}{}: {why}", args.path())));
     }
     match timeout(ANSWER_WITHIN, connected).await {
@@ -106,13 +105,13 @@ mod tests {
             let certificate = Arc::new(Certificate::load(&paths).unwrap());
             let api = Api::start(&site.app, "127.0.0.1:0".parse().unwrap(), Some(certificate)).unwrap();
             std::fs::write(&config, format!("[admin]\nlisten = \"{}\"\n{text}", api.addr())).unwrap();
-            let asked = async |ready| {
+            let probe = async |ready| {
                 let args = HealthArgs { file: ConfigFile { config: config.clone() }, ready };
                 execute(&args).await.err().map(|failure| failure.code())
             };
-            assert_eq!((asked(false).await, asked(true).await), (None, ready), "{clients}");
+            assert_eq!((probe(false).await, probe(true).await), (None, ready), "{clients}");
             api.drain().await;
-            assert_eq!(asked(false).await, Some(1), "{clients}");
+            assert_eq!(probe(false).await, Some(1), "{clients}");
         }
     }
 }

@@ -175,7 +175,7 @@ async fn settle(
     let number = number(&args.one.number)?;
     let owed = dollars(invoices::get(&console.app, number).await?.invoice.due_cents());
     let question = match status {
-        InvoiceStatus::Void => format!("Cancel invoice {number}, of which {owed} are owed?"),
+        InvoiceStatus::Void => format!("Cancel invoice {number} with {owed} still owed?"),
         InvoiceStatus::Open | InvoiceStatus::Paid => format!("Mark invoice {number} as paid ({owed})?"),
     };
     console.confirm(args.confirmation, &question)?;

@@ -119,12 +119,12 @@ async fn create(console: &mut Console<'_>, args: &KeyCreateArgs) -> Result<(), C
         }
     };
     let id = key.id;
-    let kept = KeyJson::from(key);
+    let stored = KeyJson::from(key);
     let written = match file {
         Some((_, mut file)) => writeln!(file, "{text}")
             .and_then(|()| file.sync_all())
-            .and_then(|()| console.printer.object(&kept)),
-        None => print(console, kept, text),
+            .and_then(|()| console.printer.object(&stored)),
+        None => print(console, stored, text),
     };
     written.and_then(|()| console.printer.flush()).map_err(|error| {
         let text = format!("key {id} was created, but it could not be written, so revoke it: {error}");

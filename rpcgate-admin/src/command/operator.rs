@@ -59,7 +59,7 @@ pub async fn create(
     let made = store.with_audit_entry(entry).create_user(&user).await;
     store.close().await;
     made.map_err(store_failure)?;
-    writeln!(out, "operator {} has been made: {}", user.email, user.id)?;
+    writeln!(out, "operator {} was created: {}", user.email, user.id)?;
     if !is_typed {
         writeln!(out, "password: {text}")?;
     }

@@ -131,9 +131,9 @@ impl RunningServices {
     /// Stores the accepted configuration in `file` as a version, at the start or at a reload.
     fn record(&self, file: &Path, config: &Config, is_start: bool) {
         let host = host_name();
-        let place = origin(&host, Some(file));
-        let scope = ConfigScope::Management(place.clone());
-        let accepted = AcceptedConfig::new(config, scope, (host, place), is_start, self.app.now());
+        let location = origin(&host, Some(file));
+        let scope = ConfigScope::Management(location.clone());
+        let accepted = AcceptedConfig::new(config, scope, (host, location), is_start, self.app.now());
         self.recorder.record(accepted);
     }
 

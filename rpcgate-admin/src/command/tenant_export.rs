@@ -142,10 +142,10 @@ async fn people(
         writer.line("notification", NotificationJson::from(UserNotification::from(one)))?;
     }
     // Several members may get the same notice.
-    let mut told = HashSet::new();
+    let mut seen = HashSet::new();
     for user in users {
         for one in app.store.notices(tenant.id, user).await.map_err(ActionError::from)? {
-            if told.insert(one.id) {
+            if seen.insert(one.id) {
                 writer.line("notification", NotificationJson::from(UserNotification::from(one)))?;
             }
         }
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_that_exists_is_kept() {
+    async fn an_existing_file_is_not_overwritten() {
         let site = Site::new().await;
         let tenant = site.tenant().await;
         let dir = tempfile::tempdir().unwrap();

@@ -24,8 +24,8 @@ pub(super) async fn write(
     writer: &mut ExportWriter<'_>,
 ) -> Result<(), CommandError> {
     let now = app.now();
-    let kept = app.settings.config.retention.ledger.as_secs() / DAY.as_secs();
-    let first = tenant.created_at.day().max(now.day().saturating_sub(kept));
+    let retention_days = app.settings.config.retention.ledger.as_secs() / DAY.as_secs();
+    let first = tenant.created_at.day().max(now.day().saturating_sub(retention_days));
     let mut from = Time::from_secs(first.saturating_mul(DAY.as_secs()));
     while from < now {
         let to = from.plus(DAY);

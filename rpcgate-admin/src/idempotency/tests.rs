@@ -102,9 +102,9 @@ async fn a_secret_is_answered_again_and_not_stored_readable() {
     let text = first.body["key"].as_str().unwrap().to_owned();
     assert!(text.starts_with("rpcg_"));
     assert_eq!(again.body, first.body);
-    let kept = site.app.store.stored_answers().await.unwrap();
-    assert_eq!(kept.len(), 2);
-    for answer in kept {
+    let stored = site.app.store.stored_answers().await.unwrap();
+    assert_eq!(stored.len(), 2);
+    for answer in stored {
         assert!(!answer.windows(text.len()).any(|part| part == text.as_bytes()), "the key is readable");
         assert!(!answer.windows(6).any(|part| part == b"prefix"), "the answer is readable");
     }

@@ -40,34 +40,34 @@ async fn the_document_is_valid_and_describes_every_operation_for_clients() {
     assert!(all.len() >= 3, "{}", all.len());
     let mut ids = BTreeSet::new();
     for (path, method, operation) in all {
-        let place = format!("{method} {path}");
-        assert!(path.starts_with("/api/v1/"), "{place}");
+        let route = format!("{method} {path}");
+        assert!(path.starts_with("/api/v1/"), "{route}");
         let described = value["paths"][path][method]["parameters"].as_array().into_iter().flatten();
         let described: BTreeSet<_> = described
             .filter(|parameter| parameter["in"] == "path" && parameter["description"] != "")
             .filter_map(|parameter| parameter["name"].as_str())
             .collect();
         let named = path.split('}').filter_map(|part| Some(part.split_once('{')?.1)).collect();
-        assert_eq!(described, named, "{place}");
+        assert_eq!(described, named, "{route}");
         let id = operation.operation_id.as_deref().unwrap_or_default();
         assert!(
             !id.is_empty() && ids.insert(id.to_owned()),
-            "{place}: operationId {id:?} is missing or taken"
+            "{route}: operationId {id:?} is missing or taken"
         );
-        assert!(operation.summary.as_ref().is_some_and(|text| !text.is_empty()), "{place}: no summary");
-        assert!(!operation.tags.is_empty(), "{place}: no tag");
+        assert!(operation.summary.as_ref().is_some_and(|text| !text.is_empty()), "{route}: no summary");
+        assert!(!operation.tags.is_empty(), "{route}: no tag");
         let least = operation.extensions.get("x-least-role").and_then(Value::as_str);
-        let least = least.unwrap_or_else(|| panic!("{place}: no least role"));
+        let least = least.unwrap_or_else(|| panic!("{route}: no least role"));
         let needs_token = operation.security.as_ref().is_some_and(|schemes| !schemes.is_empty());
-        assert_eq!(needs_token, least != "none", "{place}");
+        assert_eq!(needs_token, least != "none", "{route}");
         let statuses: Vec<_> = operation.responses.responses.keys().map(ToString::to_string).collect();
-        assert!(statuses.iter().any(|status| status.starts_with('2')), "{place}: {statuses:?}");
-        assert!(statuses.iter().any(|status| status.starts_with('4')), "{place}: {statuses:?}");
+        assert!(statuses.iter().any(|status| status.starts_with('2')), "{route}: {statuses:?}");
+        assert!(statuses.iter().any(|status| status.starts_with('4')), "{route}: {statuses:?}");
         // Operations without a token may authenticate the client in another way.
-        assert!(least == "none" || statuses.contains(&"401".to_owned()), "{place}: {statuses:?}");
+        assert!(least == "none" || statuses.contains(&"401".to_owned()), "{route}: {statuses:?}");
         for (status, answer) in &operation.responses.responses {
-            let ReferenceOr::Item(answer) = answer else { panic!("{place}: {status} is a reference") };
-            assert!(!answer.description.is_empty(), "{place}: {status} has no description");
+            let ReferenceOr::Item(answer) = answer else { panic!("{route}: {status} is a reference") };
+            assert!(!answer.description.is_empty(), "{route}: {status} has no description");
         }
     }
     let mut references = Vec::new();
@@ -131,12 +131,12 @@ async fn the_document_has_nothing_of_openapi_3_1() {
             Value::Array(values) => values.iter().for_each(|value| check(value, at)),
             Value::Object(members) => {
                 for (name, member) in members {
-                    let place = format!("{at}/{name}");
-                    assert!(!(name == "type" && member.is_array()), "{place}");
-                    assert!(!(name == "type" && member == "null"), "{place}");
-                    assert!(!(name == "$ref" && members.len() > 1), "{place} has siblings");
-                    assert!(!matches!(name.as_str(), "const" | "propertyNames" | "prefixItems"), "{place}");
-                    check(member, &place);
+                    let pointer = format!("{at}/{name}");
+                    assert!(!(name == "type" && member.is_array()), "{pointer}");
+                    assert!(!(name == "type" && member == "null"), "{pointer}");
+                    assert!(!(name == "$ref" && members.len() > 1), "{pointer} has siblings");
+                    assert!(!matches!(name.as_str(), "const" | "propertyNames" | "prefixItems"), "{pointer}");
+                    check(member, &pointer);
                 }
             }
             _ => {}

@@ -49,7 +49,7 @@ impl Loads {
     fn hold(&mut self, mut delivery: DueDelivery, until: Duration) {
         if let Some(held) = self.held.get_mut(&delivery.id) {
             held.leased_until = delivery.leased_until;
-            tracing::debug!(delivery = %delivery.id, "a delivery is claimed again whose attempt is not over");
+            tracing::debug!(delivery = %delivery.id, "a delivery is claimed again before its attempt has ended");
             return;
         }
         self.held.insert(delivery.id, ReleasedDelivery::from(&delivery));

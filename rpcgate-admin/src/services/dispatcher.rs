@@ -180,7 +180,7 @@ impl Dispatching {
                 () = tokio::time::sleep(AFTER_ERROR), if !self.unmarked.is_empty() => {}
             }
             if let Err(error) = self.mark().await {
-                tracing::debug!(%error, "ends of deliveries wait for the database");
+                tracing::debug!(%error, "results of deliveries wait for the database");
             }
         };
         while let Ok(end) = self.ended.try_recv() {
@@ -190,7 +190,7 @@ impl Dispatching {
             match self.mark().await {
                 Ok(()) => break,
                 Err(error) => {
-                    tracing::warn!(%error, "ends of deliveries could not be marked: they may be made again");
+                    tracing::warn!(%error, "results of deliveries could not be stored: they may be sent again");
                     tokio::time::sleep(AFTER_ERROR).await;
                 }
             }

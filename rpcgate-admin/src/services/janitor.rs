@@ -61,8 +61,8 @@ async fn sweep(interval: Duration, app: CurrentApp, leave: CancellationToken) {
         if app.sealing.has_former() && !is_done && reseal(&app).await {
             resealed = Some(Arc::downgrade(&app));
         }
-        let kept = app.settings.config.webhooks.retention;
-        match app.store.sweep_events(kept, app.now()).await {
+        let retention = app.settings.config.webhooks.retention;
+        match app.store.sweep_events(retention, app.now()).await {
             Ok(swept) => tracing::debug!(?swept, "swept events"),
             Err(failed) => app.cleanup_failures.report(&failed),
         }

@@ -146,15 +146,15 @@ impl Watches {
 
     /// Starts and stops the tasks of chains according to the current subscriptions, configuration and leases.
     async fn arrange(&mut self, app: &AppState) -> Result<(), StoreError> {
-        let wanted = self.subscribed_chains(&app.settings.config);
+        let subscribed = self.subscribed_chains(&app.settings.config);
         self.running.retain(|_, task| !task.work.is_finished());
-        let names: Vec<_> = wanted.iter().map(|(adapter, _)| adapter.facts().name.as_str()).collect();
+        let names: Vec<_> = subscribed.iter().map(|(adapter, _)| adapter.facts().name.as_str()).collect();
         let unwanted: Vec<_> = self.running.keys().copied().filter(|name| !names.contains(name)).collect();
         for name in unwanted {
             self.end(name).await;
             self.forget(app, name).await?;
         }
-        for (adapter, settings) in &wanted {
+        for (adapter, settings) in &subscribed {
             let name = adapter.facts().name.as_str();
             if self.running.get(name).is_some_and(|task| task.settings != *settings) {
                 self.end(name).await;
@@ -162,7 +162,7 @@ impl Watches {
             }
         }
         if self.is_claim_due(app, &names) {
-            self.claim(app, &wanted, names).await?;
+            self.claim(app, &subscribed, names).await?;
         }
         self.tidy(app).await
     }
@@ -189,10 +189,10 @@ impl Watches {
     async fn claim(
         &mut self,
         app: &AppState,
-        wanted: &[(Arc<dyn Adapter>, WatchSettings)],
+        subscribed: &[(Arc<dyn Adapter>, WatchSettings)],
         names: Vec<&'static str>,
     ) -> Result<(), StoreError> {
-        let usable: Vec<_> = wanted.iter().filter_map(|one| self.usable(app, one)).collect();
+        let usable: Vec<_> = subscribed.iter().filter_map(|one| self.usable(app, one)).collect();
         let held = match usable[..] {
             [] => Vec::new(),
             _ => {
@@ -206,7 +206,7 @@ impl Watches {
             self.end(name).await;
         }
         let mut is_new = false;
-        for (adapter, settings) in wanted {
+        for (adapter, settings) in subscribed {
             let name = adapter.facts().name.as_str();
             if held.contains(&name) && !self.running.contains_key(name) {
                 is_new |= self.begin(app, adapter, settings);

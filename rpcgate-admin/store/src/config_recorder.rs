@@ -33,7 +33,7 @@ impl ConfigRecorder {
     pub fn record(&self, accepted: AcceptedConfig) {
         if let Err(mpsc::error::TrySendError::Full(_)) = self.0.try_send(accepted) {
             tracing::warn!(
-                "an accepted configuration is not stored as a version: {WAITING} others wait already"
+                "an accepted configuration is not stored as a version: {WAITING} others are waiting already"
             );
         }
     }

@@ -31,7 +31,7 @@ pub enum StoreError {
     #[error("{0}")]
     WrongState(&'static str),
     /// Another write changed the version that this write expects.
-    #[error("it has been changed meanwhile")]
+    #[error("it was changed in the meantime")]
     Changed,
     /// The permitted number is reached.
     #[error("{0}")]

@@ -102,7 +102,7 @@ impl ChangeRelay {
                 message = messages.next() => {
                     let Some(message) = message else { return Err(BadAnswer::Strange.into()) };
                     if let Some(change) = change(&message) && incoming.try_send(change).is_err() {
-                        tracing::debug!("redis: changes come faster than they are acted on");
+                        tracing::debug!("redis: changes arrive faster than they are processed");
                     }
                 }
                 _ = alive.tick() => {

@@ -80,7 +80,7 @@ impl StartOptions {
             (Some(sink), _) => (sink, None),
             (None, Some(state)) => (state.sink(), Some(state.journal().clone())),
             (None, None) => {
-                tracing::warn!("usage is metered but not kept: there is no usage sink");
+                tracing::warn!("usage is metered but not stored: there is no usage sink");
                 // Nothing in this process reads records, so the sink keeps none.
                 (Arc::new(MemoryUsageSink::bounded(0)) as Arc<dyn UsageSink>, None)
             }

@@ -174,7 +174,7 @@ fn watch(shared: &Shared, signal: &WorkerSignal) {
                 records = sum.records - before.records,
                 calls = sum.calls - before.calls,
                 cu = sum.cu - before.cu,
-                "usage was lost: neither the journal's disk nor its memory had room"
+                "usage was lost: neither the journal's disk nor its memory had space"
             );
             before = sum;
         }

@@ -38,7 +38,7 @@ impl Collector for Calls {
         };
         page.counters(
             "calls",
-            "Calls by chain, method and what became of them.",
+            "Calls by chain, method and outcome.",
             sums.calls.iter().map(|(key, cell)| (labels(key), cell.calls)),
         )?;
         // Refusals have no histogram: they take almost no time, and there may be very many.
@@ -51,7 +51,7 @@ impl Collector for Calls {
         )?;
         page.counters(
             "refused_calls",
-            "Refused calls by the HTTP status that each would have had alone.",
+            "Refused calls by the HTTP status that each would have had as a single request.",
             sums.refused.iter().map(|((chain, status), calls)| {
                 ([("chain", text(chain)), ("status", status.to_string())], *calls)
             }),

@@ -87,7 +87,7 @@ impl Watched {
         let version = [([("version", env!("CARGO_PKG_VERSION"))], 1_u64)];
         page.gauges("build_info", "What is running; always 1.", None, version)?;
         let ready = u64::from(self.connections.unready().is_none());
-        page.gauge("ready", "Whether it wants calls, as /readyz says.", None, ready)?;
+        page.gauge("ready", "Whether it accepts calls, as /readyz reports.", None, ready)?;
         page.gauge("connections", "Client connections that are open.", None, self.connections.open() as u64)?;
         let safeguard = &self.reloadable.safeguard;
         page.gauge(
@@ -109,14 +109,14 @@ impl Watched {
         if let Some(logged) = &self.logged {
             page.counters(
                 "access_log_lines",
-                "Calls to be logged, by whether their line was written.",
+                "Calls to be logged, by outcome.",
                 logged.read().map(|(result, count)| ([("result", result)], count)),
             )?;
         }
         if let Some(traced) = &self.traced {
             page.counters(
                 "otlp_spans",
-                "Spans of traced calls, by what became of them.",
+                "Spans of traced calls, by outcome.",
                 traced.read().map(|(result, count)| ([("result", result)], count)),
             )?;
         }
@@ -124,7 +124,7 @@ impl Watched {
             let all = [CounterState::Together, CounterState::Seeding, CounterState::Alone];
             page.gauges(
                 "counters",
-                "How counters in Redis stand; 1 for the standing in force.",
+                "The state of the counters in Redis; 1 for the current state.",
                 None,
                 all.map(|one| ([("standing", counted(one))], u64::from(one == standing))),
             )?;
@@ -149,7 +149,7 @@ impl Watched {
         )?;
         page.counters(
             "ws_closed",
-            "WebSocket streams that have ended, by what ended them.",
+            "WebSocket streams that have ended, by reason.",
             self.streams.closed().map(|(reason, count)| ([("reason", reason.name())], count)),
         )
     }
@@ -173,7 +173,7 @@ impl Watched {
         let all = self.loads.all();
         page.gauges(
             "chain_under_way",
-            "Calls and batches that a chain has under way.",
+            "Calls and batches in flight of a chain.",
             None,
             all.iter().map(|(chain, load)| ([("chain", chain.as_str())], load.in_flight() as u64)),
         )?;
@@ -181,7 +181,7 @@ impl Watched {
         let limited = all.iter().filter(|(_, load)| !load.is_idle(now));
         page.gauges(
             "chain_limit",
-            "How many a chain that is overloaded may have; none while it is not.",
+            "The limit of calls and batches in flight of an overloaded chain; absent while it is not overloaded.",
             None,
             limited.filter_map(|(chain, load)| Some(([("chain", chain.as_str())], load.limit()? as u64))),
         )?;
@@ -217,7 +217,7 @@ impl Watched {
         page.gauges("node_well", "Whether a node can be reached and has caught up.", None, rows(fit))?;
         page.gauges(
             "node_standing",
-            "How a node stands; 1 for the standing that it has.",
+            "The state of a node; 1 for the current state.",
             None,
             nodes.iter().map(|(name, node)| {
                 let standing = ("standing", node.standing.as_str());
@@ -231,22 +231,27 @@ impl Watched {
         // A latency of 0 means that nothing was measured yet.
         let latency =
             |node: &NodeState| Some(node.latency_micros as f64 / 1e6).filter(|seconds| *seconds > 0.0);
-        page.gauges("node_latency", "How long a node's answers take.", Some(&Unit::Seconds), rows(latency))?;
+        page.gauges(
+            "node_latency",
+            "The time that a node's answers take.",
+            Some(&Unit::Seconds),
+            rows(latency),
+        )?;
         let in_flight = |node: &NodeState| Some(node.in_flight as f64);
         page.gauges("node_requests_in_flight", "Requests that a node is working on.", None, rows(in_flight))?;
         let rate = |node: &NodeState| node.rate_limit.map(f64::from);
-        let help = "Calls a second that a node gets from this gateway at most.";
+        let help = "The maximum calls per second from this gateway to a node.";
         page.gauges("node_rate_limit", help, None, rows(rate))?;
         let budget = |node: &NodeState| node.monthly_calls.map(|calls| calls as f64);
-        page.gauges("node_month_budget", "Calls that a node gets in a month at most.", None, rows(budget))?;
+        page.gauges("node_month_budget", "The maximum calls to a node per month.", None, rows(budget))?;
         let calls = |node: &NodeState| node.month_calls.map(|calls| calls as f64);
-        let help = "Calls that a node has got this month, of those with a limit or a price.";
+        let help = "Calls to a node this month, for nodes with a limit or a price.";
         page.gauges("node_month_calls", help, None, rows(calls))?;
         let cost = |node: &NodeState| {
             let price = node.price_per_million.map(NodePrice);
             price.zip(node.month_calls).map(|(price, calls)| price.of_calls(calls))
         };
-        page.gauges("node_month_cost", "What a node's calls of this month cost.", None, rows(cost))?;
+        page.gauges("node_month_cost", "The cost of this month's calls to a node.", None, rows(cost))?;
         let limited = nodes.iter().filter(|(_, node)| node.month_calls.is_some());
         let passed_over = limited.flat_map(|(name, node)| {
             [("rate", node.over_rate), ("budget", node.over_budget)].map(|(reason, count)| {
@@ -254,7 +259,7 @@ impl Watched {
                 (node, count)
             })
         });
-        let help = "How often a node was passed over because it had got as many calls as it may get.";
+        let help = "Times a node was skipped because it had reached its limit.";
         page.counters("node_passed_over", help, passed_over)
     }
 
@@ -269,7 +274,7 @@ impl Watched {
         });
         page.counters(
             "node_hedges",
-            "Reads that took unusually long, and what became of their hedges.",
+            "Reads that took unusually long, by the outcome of their hedges.",
             rows,
         )?;
         let mut all: Vec<_> = pools.iter().collect();
@@ -281,7 +286,7 @@ impl Watched {
             };
             SecondReason::ALL.map(row)
         });
-        let help = "Reads that another node got while the first still worked on them.";
+        let help = "Reads that were sent to another node while the first was still working on them.";
         page.counters("node_second_requests", help, rows)
     }
 
@@ -293,10 +298,10 @@ impl Watched {
         let rows = |count: fn(&BatchingCounts) -> u64| {
             batching.iter().map(move |(chain, counts)| ([("chain", chain.as_str())], count(counts)))
         };
-        let help = "Requests with single reads of several clients.";
+        let help = "Batched requests with single reads of several clients.";
         page.counters("node_arrays", help, rows(|counts| counts.arrays))?;
-        page.counters("node_array_calls", "Calls in such requests.", rows(|counts| counts.calls))?;
-        let help = "Such requests whose calls were sent alone afterwards.";
+        page.counters("node_array_calls", "Calls in batched requests.", rows(|counts| counts.calls))?;
+        let help = "Batched requests whose calls were sent individually afterwards.";
         page.counters("node_arrays_abandoned", help, rows(|counts| counts.abandoned))
     }
 
@@ -304,12 +309,12 @@ impl Watched {
         let looks = self.replies.looks();
         page.counters(
             "cache_lookups",
-            "How often an answer was looked for in the cache, and whether it was there.",
+            "Cache lookups, by result.",
             [("hit", looks.hits), ("miss", looks.misses)]
                 .map(|(result, count)| ([("result", result)], count)),
         )?;
-        page.gauge("cache", "Memory that kept answers take up.", Some(&Unit::Bytes), self.replies.bytes())?;
-        page.gauge("cache_entries", "Answers that are kept.", None, self.replies.entries())
+        page.gauge("cache", "Memory that cached answers take up.", Some(&Unit::Bytes), self.replies.bytes())?;
+        page.gauge("cache_entries", "Cached answers.", None, self.replies.entries())
     }
 
     fn state(&self, page: &mut MetricsWriter<'_>, state: &State) -> fmt::Result {
@@ -321,13 +326,13 @@ impl Watched {
             Some(&Unit::Bytes),
             journal.segment_bytes,
         )?;
-        let help = "Bytes of records in memory, as the disk does not take them.";
+        let help = "Bytes of records in memory because the disk does not accept them.";
         page.gauge("journal_memory", help, Some(&Unit::Bytes), journal.queued_bytes)?;
         let help = "Whether records go to memory.";
         page.gauge("journal_stalled", help, None, u64::from(journal.stalled))?;
-        let help = "Whether there is hardly room for more records in memory.";
+        let help = "Whether the memory for records is almost full.";
         page.gauge("journal_full", help, None, u64::from(journal.full))?;
-        page.counter("journal_lost_records", "Records lost for want of room.", journal.lost_records)?;
+        page.counter("journal_lost_records", "Records lost for lack of space.", journal.lost_records)?;
         page.counter("journal_lost_calls", "Calls in lost records.", journal.lost_calls)?;
         page.counter("journal_lost_units", "Compute Units charged in lost records.", journal.lost_cu)?;
         let now = self.clock.elapsed();
@@ -336,10 +341,10 @@ impl Watched {
         page.gauge("journal_unshipped", help, Some(&Unit::Bytes), shipping.left)?;
         let help = "Time since all of the journal was in the usage database.";
         page.gauge("journal_lag", help, Some(&Unit::Seconds), shipping.lag.as_secs_f64())?;
-        page.counter("shipments", "Shipments that the usage database took.", shipping.shipments)?;
+        page.counter("shipments", "Shipments that the usage database accepted.", shipping.shipments)?;
         page.counter(
             "failed_shipments",
-            "Shipments that the usage database did not take.",
+            "Shipments that the usage database did not accept.",
             shipping.failures,
         )?;
         let age = state.directory().age();

@@ -139,7 +139,7 @@ impl Feed {
         if !changes.is_empty() {
             self.apply(changes)
                 .await
-                .unwrap_or_else(|Unavailable| tracing::error!("changes were not acted on"));
+                .unwrap_or_else(|Unavailable| tracing::error!("changes were not applied"));
             self.notify.notify_one();
         }
     }

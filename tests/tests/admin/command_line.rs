@@ -125,7 +125,7 @@ async fn a_tenant_is_suspended_reactivated_moved_and_deleted_with_an_audit_entry
     let bank = databases.tenant("Örtliche Bank").await;
     let shop = databases.tenant("shop").await;
     let suspended = databases.admin("tenant suspend shop --json").await;
-    let text = "standard input is no terminal, so nobody can confirm this: add --yes";
+    let text = "standard input is not a terminal, so this cannot be confirmed: add --yes";
     assert_eq!(suspended.error(), (Some(2), json!({ "error": text, "code": "invalid" })));
     let suspended = databases.admin("tenant suspend shop --yes --json").await.json();
     assert_eq!(

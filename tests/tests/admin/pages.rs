@@ -40,7 +40,7 @@ async fn come_in(service: &TestService, reader: &PageReader) {
     reader.write("email", EMAIL).await;
     reader.write("password", PASSWORD).await;
     reader.press("form[action=register] button").await;
-    reader.reads("Look into your mail").await;
+    reader.reads("Check your mail").await;
 
     let token = service.mailed(EMAIL).await;
     reader.open(&format!("/confirm?token={token}")).await;
@@ -126,7 +126,7 @@ async fn a_form_that_was_refused_can_be_sent_again() {
         reader.write("email", EMAIL).await;
         reader.write("password", PASSWORD).await;
         reader.press("form button").await;
-        reader.reads("Look into your mail").await;
+        reader.reads("Check your mail").await;
 
         reader.open("/login").await;
         reader.write("email", EMAIL).await;

@@ -30,7 +30,7 @@ async fn register(dashboard: &Dashboard, reader: &PageReader) {
     reader.write("email", EMAIL).await;
     reader.write("password", PASSWORD).await;
     reader.press("main form[action$=register] button").await;
-    reader.reads("Look into your mail").await;
+    reader.reads("Check your mail").await;
     let token = dashboard.service.mailed(EMAIL).await;
     reader.open(&format!("/confirm?token={token}")).await;
     reader.reads("Confirm your address").await;
@@ -123,7 +123,7 @@ pub(crate) async fn add_webhook(dashboard: &Dashboard, reader: &PageReader, is_l
     let secret = reader.find(".secret code").await.text().await.unwrap();
     assert!(secret.starts_with("whsec_"), "a secret is shown");
     reader.press_named("I have stored the secret").await;
-    reader.sees("It hears nothing yet").await;
+    reader.sees("No subscriptions yet").await;
     reader.choose("event_type", "new_block").await;
     reader.choose("chain", "eth").await;
     reader.press_named("Add the subscription").await;
@@ -163,7 +163,7 @@ pub(crate) async fn ask_for_help(reader: &PageReader) {
     reader.write("subject", "A call is refused").await;
     reader.write("text", "It was answered with 429.\nWhy is that?").await;
     reader.press_named("Send the ticket").await;
-    assert!(reader.done().await.starts_with("Your ticket is with us."));
+    assert!(reader.done().await.starts_with("We have received your ticket."));
     reader.reads("A call is refused").await;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("answer.log");

@@ -28,7 +28,7 @@ fn line(chain: &str, kind: LineKind, amount: u128) -> InvoiceLine {
 }
 
 #[test]
-fn a_month_at_this_pace_is_never_less_than_what_is_owed_already() {
+fn the_expected_amount_is_never_below_the_amount_owed() {
     let period = Time::from_secs(0)..Time::from_secs(30 * 86_400);
     for (total, day, expected) in
         [(100, 15, 200), (100, 30, 100), (100, 40, 100), (0, 1, 0), (u64::MAX, 1, u64::MAX)]
@@ -199,9 +199,9 @@ async fn invoices_are_read_while_usage_cannot_be() {
     let bill = get(&site, "/billing", &own).await;
     assert_eq!(bill.status, StatusCode::OK, "{}", bill.text);
     for text in [
-        "Usage cannot be read at the moment, so what this month has cost so far is missing.",
+        "Usage cannot be read at the moment, so the cost of this month so far is not shown.",
         &format!("href=\"invoices/{number}\""),
-        "<dt>Fee of the plan</dt>",
+        "<dt>Plan fee</dt>",
         "$11.90",
     ] {
         assert!(bill.text.contains(text), "{text}: {}", bill.text);

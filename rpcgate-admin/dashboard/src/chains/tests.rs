@@ -24,7 +24,7 @@ async fn the_list_shows_callable_chains_and_their_health() {
     let fixture = ProjectFixture::new().await;
     let all = rpcgate_chains::catalog().count();
     let page = fixture.get("/chains").await;
-    assert!(page.text.contains(&format!("1 of {all} chains can be called here")), "{}", page.text);
+    assert!(page.text.contains(&format!("1 of {all} chains are served here")), "{}", page.text);
     assert!(
         page.text.contains("href=\"chains/eth\">Ethereum</a>") && page.text.contains("not known"),
         "{}",
@@ -37,7 +37,7 @@ async fn the_list_shows_callable_chains_and_their_health() {
     fixture.report("eth", "behind", 7).await;
     assert!(fixture.get("/chains").await.text.contains("<span class=\"badge bad\">Degraded</span>"));
     let page = fixture.get("/chains/eth").await;
-    assert!(page.text.contains("No node of this chain is fit at the moment"), "{}", page.text);
+    assert!(page.text.contains("No node of this chain is healthy at the moment"), "{}", page.text);
     assert!(!page.text.contains("10.0.0.7"), "nodes are nobody else's business: {}", page.text);
     let page = fixture.get("/chains?q=ETHER").await;
     assert!(page.text.contains("chains/eth\"") && !page.text.contains("chains/btc\""), "{}", page.text);
@@ -54,7 +54,7 @@ async fn a_chain_has_its_urls_and_what_its_methods_cost() {
         "<code class=\"id grow\">http://127.0.0.1:8080/eth</code>",
         "<code class=\"id grow\">ws://127.0.0.1:8080/ws/eth</code>",
         "<th scope=\"row\" class=\"id\">eth_call</th><td class=\"num\">77</td>",
-        "Any other costs 1 CU.",
+        "Any other method costs 1 CU.",
         "value=\"Rust\"",
         "YOUR_API_KEY",
     ] {

@@ -79,7 +79,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn each_area_lies_on_the_one_below() {
+    fn each_area_is_stacked_on_the_one_below() {
         let stack = Stack::of(vec![series("eth", &[1_500, 3_000]), series("btc", &[1_500, 0])], 2);
         let plot = area(&stack, &hours(2), "Requests", "requests", Some("chain"));
         let paths: Vec<_> =

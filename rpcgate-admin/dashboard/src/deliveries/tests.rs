@@ -81,9 +81,9 @@ async fn deliveries_are_filtered_by_state_event_and_chain() {
         "{}",
         none.text
     );
-    let kept = fixture.get(&format!("{path}?event_type=health")).await;
+    let filtered = fixture.get(&format!("{path}?event_type=health")).await;
     let link = format!("webhooks/{}?status=failed&#38;event_type=health\"", fixture.webhook.id);
-    assert!(kept.text.contains(&link), "{}", kept.text);
+    assert!(filtered.text.contains(&link), "{}", filtered.text);
 }
 
 // Shows (Dashboard).
@@ -124,7 +124,7 @@ async fn a_delivery_shows_what_was_sent_and_what_was_answered() {
     let page = fixture.get(&format!("/deliveries/{}", fixture.delivery)).await;
     for part in [
         "<span class=\"badge bad\">Parked</span>",
-        "It is sent again only when you ask for it.",
+        "It is sent again only at your request.",
         "Attempt 1 <span>503 Service Unavailable</span>",
         "took 250 ms",
         "<li class=\"wait\">waited 2.7 s</li>",
@@ -148,8 +148,8 @@ async fn a_delivery_that_has_ended_is_sent_again() {
     let fixture = ProjectFixture::new().await;
     let path = format!("/deliveries/{}", fixture.delivery);
     let again = fixture.post(&format!("{path}/retry"), &[]).await;
-    let place = format!("../../deliveries/{}?done=delivery-due-again", fixture.delivery);
-    assert_eq!(again.leads_to(), (StatusCode::SEE_OTHER, place.as_str()));
+    let target = format!("../../deliveries/{}?done=delivery-due-again", fixture.delivery);
+    assert_eq!(again.leads_to(), (StatusCode::SEE_OTHER, target.as_str()));
     let page = fixture.get(&path).await;
     assert!(
         page.text.contains("Retry at <time datetime=\"2026-12-31T12:00:00.000Z\">12:00:00</time>"),

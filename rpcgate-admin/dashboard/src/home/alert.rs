@@ -36,7 +36,7 @@ impl Alert {
             Attention::Suspended { is_overdue } => {
                 let bills = is_overdue.then_some(("See your bills", "billing"));
                 let support = if frame.may(Permission::ManageTickets) {
-                    ("Write to the support", "support/new")
+                    ("Contact support", "support/new")
                 } else {
                     ("See the tickets", "support")
                 };
@@ -79,9 +79,9 @@ impl Alert {
                     .links(vec![("Inspect them", format!("webhooks/{webhook}"))])
             }
             Attention::TicketAnswered { ticket, subject } => {
-                let told = bad("Support has answered ", subject, ".".to_owned());
+                let alert = bad("Support has answered ", subject, ".".to_owned());
                 let links = vec![("Read the answer", format!("support/{ticket}"))];
-                Alert { tone: "", icon: "chat", links, ..told }
+                Alert { tone: "", icon: "chat", links, ..alert }
             }
         }
     }

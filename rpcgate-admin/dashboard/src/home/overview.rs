@@ -214,7 +214,7 @@ const fn before(period: Period) -> &'static str {
         Period::Day => "than the 24 hours before",
         Period::Week => "than the 7 days before",
         Period::ThirtyDays => "than the 30 days before",
-        Period::Today | Period::Month => "than in the same time before",
+        Period::Today | Period::Month => "than in the same period before",
     }
 }
 
@@ -302,9 +302,9 @@ fn meters(found: &Overview, used: &PeriodUse) -> Vec<QuotaMeter> {
     let limit = used.usage.current.requests_limit;
     let per_day = used.usage.limits.plan.per_day;
     let hint = if limit == 0 {
-        "There is no API key that can be used.".to_owned()
+        "There is no usable API key.".to_owned()
     } else {
-        format!("{} a day for each API key; counts anew at 00:00 UTC", grouped(per_day))
+        format!("{} a day for each API key; resets at 00:00 UTC", grouped(per_day))
     };
     meters.push(QuotaMeter {
         name: "Requests today".into(),
@@ -361,7 +361,7 @@ mod tests {
     use rpcgate_core::usage::Group;
 
     #[test]
-    fn a_change_is_a_share_of_what_was_before() {
+    fn a_change_is_relative_to_the_previous_value() {
         for (now, before, text) in [
             (106, 100, Some("▲ 6 %")),
             (100, 100, Some("▲ 0 %")),

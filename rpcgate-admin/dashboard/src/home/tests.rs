@@ -138,7 +138,7 @@ async fn the_overview_has_figures_charts_and_their_tables() {
 }
 
 #[tokio::test]
-async fn those_who_may_read_no_bills_see_no_cost() {
+async fn roles_without_access_to_bills_see_no_cost() {
     let mut fixture = Fixture::new().await;
     let project = fixture.project("Checkout").await;
     fixture.call(project, 2, vec![item("a")]).await;
@@ -196,7 +196,7 @@ async fn a_month_of_very_much_usage_is_shown_in_sums() {
     for text in [
         "<p class=\"hero\"><b>4</b></p>",
         "<dt>Compute Units</dt><dd>20</dd>",
-        "There are too many calls in this time to tell their methods apart.",
+        "There are too many calls in this period to list them by method.",
         "<figcaption><h2>Requests</h2></figcaption>",
     ] {
         assert!(page.text.contains(text), "{text}: {}", page.text);

@@ -112,7 +112,7 @@ async fn the_end_of_a_key_is_chosen() {
         ("date", "", "Give a date, such as 2027-01-31."),
         ("date", "soon", "Give a date, such as 2027-01-31."),
         ("forever", "", "Give a date, such as 2027-01-31."),
-        ("date", "2026-12-31", "The date must lie in the future."),
+        ("date", "2026-12-31", "The date must be in the future."),
     ] {
         let fields =
             [("description", "<kept>"), ("chains", "btc"), ("expires_in", choice), ("expires_at", date)];
@@ -131,7 +131,7 @@ async fn the_end_of_a_key_is_chosen() {
     }
     let wrong = fixture.make(&[("description", "x"), ("chains", "nosuchchain")]).await;
     assert!(
-        wrong.text.contains("<a href=\"#chains\">The list of chains holds an unknown chain at place 1.</a>"),
+        wrong.text.contains("<a href=\"#chains\">The list of chains has an unknown chain at position 1.</a>"),
         "{}",
         wrong.text
     );
@@ -185,8 +185,8 @@ async fn a_key_is_revoked_and_its_name_is_typed_if_it_is_in_use() {
     );
     assert_eq!(fixture.newest_key().await.revoked_at, None);
     let done = fixture.post(&path, &[("confirm", "checkout-worker")]).await;
-    let place = format!("../../../../projects/{}?done=key-revoked", fixture.project);
-    assert_eq!(done.leads_to(), (StatusCode::SEE_OTHER, place.as_str()));
+    let target = format!("../../../../projects/{}?done=key-revoked", fixture.project);
+    assert_eq!(done.leads_to(), (StatusCode::SEE_OTHER, target.as_str()));
     assert_eq!(fixture.newest_key().await.revoked_at, Some(NOON));
     let page = fixture.get(&format!("{list}?done=key-revoked")).await;
     assert!(
@@ -230,8 +230,8 @@ async fn a_key_is_made_and_revoked_while_its_use_cannot_be_read() {
     assert_eq!(fixture.post(&path, &[]).await.status, StatusCode::BAD_REQUEST);
     let done = fixture.post(&path, &[("confirm", "checkout-worker")]).await;
     assert_eq!(done.status, StatusCode::SEE_OTHER, "{}", done.text);
-    let kept = fixture.site.app.store.key(fixture.tenant(), fixture.key).await.unwrap().unwrap();
-    assert_eq!(kept.revoked_at, Some(fixture.site.app.now()));
+    let stored = fixture.site.app.store.key(fixture.tenant(), fixture.key).await.unwrap().unwrap();
+    assert_eq!(stored.revoked_at, Some(fixture.site.app.now()));
 }
 
 #[tokio::test]

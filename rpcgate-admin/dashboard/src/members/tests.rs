@@ -36,7 +36,7 @@ async fn a_member_is_invited_changed_and_removed_by_its_name() {
     let (_, rest) = rest.split_once("team/invitations/").unwrap_or(("", rest));
     let withdraw = format!("/team/invitations/{}", rest.split('"').next().unwrap());
     let hidden = get(&site, "/team", of("developer")).await;
-    for secret in ["new@example.com", "Invite somebody", "Require it of everybody", "Save the name"] {
+    for secret in ["new@example.com", "Invite a member", "Require it for everyone", "Save the name"] {
         assert!(!hidden.text.contains(secret), "a developer does not see: {secret}");
     }
     let outsider = cookie(&site, &site.member(Role::Owner).await);
@@ -60,9 +60,9 @@ async fn a_member_is_invited_changed_and_removed_by_its_name() {
     assert_eq!(above.status, StatusCode::FORBIDDEN, "an admin changes no owner");
 
     let remove = format!("/team/members/{}/remove", id_of("developer"));
-    let asked = get(&site, &remove, owner).await;
+    let page = get(&site, &remove, owner).await;
     let email = &all.iter().find(|(own, ..)| *own == "developer").unwrap().2.user.email;
-    assert!(asked.text.contains(&format!("Type <b>{email}</b> to confirm")), "{}", asked.text);
+    assert!(page.text.contains(&format!("Type <b>{email}</b> to confirm")), "{}", page.text);
     post(&site, &remove, owner, &[("confirm", "somebody")]).await.assert_wrong("confirm", "Not done: ");
     let by_viewer = post(&site, &remove, of("billing"), &[("confirm", email)]).await;
     assert_eq!(by_viewer.status, StatusCode::FORBIDDEN, "{}", by_viewer.text);

@@ -40,7 +40,7 @@ async fn the_next_invoice_matches_the_later_invoice_and_is_marked_as_preliminary
     let none = get(&site, "/billing/next", &own).await;
     assert_eq!(none.status, StatusCode::OK, "{}", none.text);
     assert!(none.text.contains("there will be no invoice for this month"), "{}", none.text);
-    assert!(lines(&none.text).contains("No call has been charged"), "{}", none.text);
+    assert!(lines(&none.text).contains("No calls have been charged"), "{}", none.text);
 
     call(&site, &mut SampleShipper::new(1), tenant, site.app.now(), 7).await;
     let bill = get(&site, "/billing", &own).await;
@@ -85,7 +85,7 @@ async fn late_usage_is_on_the_next_invoice_but_usage_of_an_open_month_is_not() {
     site.clock.set(Time::from_secs(JANUARY + 3_600));
     let own = cookie(&site, &site.visitor(Some(tenant), Role::Billing).await);
     let next = get(&site, "/billing/next", &own).await;
-    assert!(lines(&next.text).contains("No call has been charged"), "{}", next.text);
+    assert!(lines(&next.text).contains("No calls have been charged"), "{}", next.text);
 
     site.clock.set(Time::from_secs(JANUARY + 86_400));
     close_months(&site.app).await.unwrap();

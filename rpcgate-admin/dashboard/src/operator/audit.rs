@@ -61,10 +61,10 @@ struct EntryRow {
 
 fn filter_of(fields: &FieldList) -> Result<(Option<TenantId>, AuditFilter), ActionError> {
     let tenant = fields.filled("tenant").map(str::parse::<TenantId>).transpose();
-    let tenant = tenant.map_err(|_| ActionError::field("tenant", "give the identifier of a tenant"))?;
+    let tenant = tenant.map_err(|_| ActionError::field("tenant", "enter the identifier of a tenant"))?;
     let user = fields.filled("user").map(str::parse::<UserId>).transpose();
     let filter = AuditFilter {
-        user: user.map_err(|_| ActionError::field("user", "give the identifier of a user"))?,
+        user: user.map_err(|_| ActionError::field("user", "enter the identifier of a user"))?,
         action: fields.filled("action").map(str::to_owned),
         subject: fields.filled("subject").map(str::to_owned),
         from: day(fields, "from")?,

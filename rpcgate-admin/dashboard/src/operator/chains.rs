@@ -134,12 +134,12 @@ impl Confirmed for ChainSwitch {
         }
         let question = question
             .consequence(format!(
-                "Within a second, every gateway answers calls on /{name} that it is not served here."
+                "Within a second, every gateway refuses calls on /{name}, because the chain is not served here."
             ))
-            .consequence("No stream is opened, and streams that are open carry no call.")
+            .consequence("No stream can be opened, and open streams carry no more calls.")
             .consequence("Keys and quotas stay as they are.");
         let warning = match *called {
-            None => "How much this chain is used cannot be read at the moment.".to_owned(),
+            None => "The usage of this chain cannot be read at the moment.".to_owned(),
             Some(ChainUse { calls: 0, .. }) => {
                 return question.consequence("It received no calls in the last 24 hours.");
             }
@@ -183,7 +183,7 @@ impl Confirmed for CacheClearing {
             .consequence(format!(
                 "Within a second, every gateway drops the answers that it has stored for /{name}."
             ))
-            .consequence("For a while its nodes get more calls, until answers are stored again.")
+            .consequence("Its nodes get more calls until answers are stored again.")
             .crumb("Chains", back)
     }
 

@@ -88,7 +88,7 @@ fn about(source: &str) -> &'static str {
 
 /// Summarizes the changes of a version.
 fn summary(listed: &ListedVersion) -> String {
-    let Some(changes) = &listed.changes else { return "the first one that is kept".into() };
+    let Some(changes) = &listed.changes else { return "the first stored version".into() };
     let mut keys: Vec<_> = changes.settings.iter().take(NAMED).map(|change| change.key.clone()).collect();
     let more = changes.settings.len().saturating_sub(NAMED);
     if more > 0 {
@@ -125,7 +125,8 @@ async fn list(
     let before = match query.one(cursor::BEFORE) {
         "" => None,
         text => {
-            let number = text.parse().map_err(|_| ActionError::invalid("this is no place in this list"));
+            let number =
+                text.parse().map_err(|_| ActionError::invalid("this is not a position in this list"));
             Some(number?)
         }
     };
@@ -154,7 +155,7 @@ async fn show(
 ) -> PageResult {
     let listed = config_versions::get(&app, number).await?;
     let from = query.filled("from").map(str::parse::<u64>).transpose();
-    let from = from.map_err(|_| ActionError::invalid("a version has a number"))?;
+    let from = from.map_err(|_| ActionError::invalid("a version is a number"))?;
     let changes = match from {
         Some(from) => Some(config_versions::compare(&app, from, number).await?),
         None => listed.changes.clone(),
@@ -211,7 +212,7 @@ impl Confirmed for Rollback {
         let changes = settings.iter().take(LISTED).map(ToString::to_string);
         changes
             .fold(question, ConfirmQuestion::consequence)
-            .consequence(format!("{whose} it within a second. It can be taken back in the same way."))
+            .consequence(format!("{whose} it within a second. It can be undone in the same way."))
     }
 
     async fn act(self, ConfirmRequest { app, page, .. }: ConfirmRequest<'_>) -> PageResult {
@@ -230,7 +231,7 @@ mod tests {
     use rpcgate_store::{AcceptedConfig, ConfigScope, Role};
 
     #[tokio::test]
-    async fn operators_see_what_changed_and_return_to_a_version() {
+    async fn operators_see_the_changes_and_return_to_a_version() {
         let site = Site::new().await;
         let operator = cookie(&site, &site.operator().await);
         let empty = get(&site, "/operator/config", &operator).await.text;
@@ -251,11 +252,11 @@ mod tests {
         assert!(compared.contains(change), "{compared}");
         assert_eq!(get(&site, "/operator/config/3?from=x", &operator).await.status, StatusCode::BAD_REQUEST);
         assert_eq!(get(&site, "/operator/config/3?from=99", &operator).await.status, StatusCode::NOT_FOUND);
-        let asked = get(&site, "/operator/config/2/rollback", &operator).await.text;
+        let page = get(&site, "/operator/config/2/rollback", &operator).await.text;
         assert!(
-            asked.contains("weights.eth.eth_call: 9 -&#62; 7")
-                || asked.contains("weights.eth.eth_call: 9 -&gt; 7"),
-            "{asked}"
+            page.contains("weights.eth.eth_call: 9 -&#62; 7")
+                || page.contains("weights.eth.eth_call: 9 -&gt; 7"),
+            "{page}"
         );
         let done = post(&site, "/operator/config/2/rollback", &operator, &[]).await;
         assert_eq!(done.status, StatusCode::SEE_OTHER, "{}", done.text);
@@ -266,7 +267,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_configuration_of_a_program_has_no_way_back_here() {
+    async fn the_configuration_of_a_program_cannot_be_rolled_back_here() {
         let site = Site::new().await;
         let operator = cookie(&site, &site.operator().await);
         let scope = ConfigScope::Gateway("one".into());

@@ -113,7 +113,7 @@ pub(super) fn moment(fields: &FieldList, name: &'static str) -> Result<Option<Ti
     let parsed = parsed.or_else(|| Moment::parse(&format!("{text}Z")));
     match parsed {
         Some(Moment(time)) => Ok(Some(time)),
-        None => Err(ActionError::field(name, "give a day and a time, such as 2027-01-31T12:00")),
+        None => Err(ActionError::field(name, "enter a day and a time, such as 2027-01-31T12:00")),
     }
 }
 
@@ -251,7 +251,7 @@ impl Confirmed for ContractEnd {
             } else if contract.has_ended(now) {
                 "It has ended already.".to_owned()
             } else {
-                format!("It would begin on {}, and disappears.", minute_text(contract.from))
+                format!("It was to begin on {} and is deleted.", minute_text(contract.from))
             })
             .version(&self.version)
     }

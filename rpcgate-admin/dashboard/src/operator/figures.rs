@@ -16,7 +16,7 @@ const OTHERS: Labels = &[
     ("from", "the begin"),
     ("until", "the end"),
     ("note", "the note"),
-    ("notify", "whom to tell"),
+    ("notify", "the notification"),
 ];
 
 /// The figures by name, together with the other fields of their forms, as sentences name them.
@@ -93,14 +93,14 @@ pub(super) fn typed(fields: &FieldList) -> Result<Figures, ActionError> {
         let value = match fields.filled(name) {
             None => continue,
             Some(text) if unit == FigureUnit::Price => {
-                let no_price = || ActionError::field(name, "give a price, such as 0.0005");
+                let no_price = || ActionError::field(name, "enter a price, such as 0.0005");
                 let usd = text.trim_start_matches('$').parse().map_err(|_| no_price())?;
                 plans::price(usd)?.0
             }
             Some(_) => fields.number::<u64>(name)?.unwrap_or_default(),
         };
         if !figures.set(name, value) {
-            return Err(ActionError::field(name, "this cannot be as large as that"));
+            return Err(ActionError::field(name, "this value is too large"));
         }
     }
     Ok(figures)
@@ -113,7 +113,7 @@ pub(super) fn typed(fields: &FieldList) -> Result<Figures, ActionError> {
 pub(super) fn refuse_emptied(fields: &FieldList, present: &Figures) -> Result<(), ActionError> {
     let is_emptied = |name| fields.has(name) && fields.filled(name).is_none();
     match present.list().into_iter().find(|figure| figure.value.is_some() && is_emptied(figure.of.name)) {
-        Some(figure) => Err(ActionError::field(figure.of.name, "this cannot be emptied: give a number")),
+        Some(figure) => Err(ActionError::field(figure.of.name, "this cannot be empty: enter a number")),
         None => Ok(()),
     }
 }
@@ -164,12 +164,12 @@ mod tests {
     }
 
     #[test]
-    fn only_what_differs_is_a_change() {
+    fn only_differences_are_changes() {
         let present = Figures::from(Plan::of(Tier::Standard).figures(1_900));
-        let mut asked = present;
-        asked.set("per_hour", 7);
-        let changes = changed(&asked, &present);
-        assert_eq!((difference(&asked, &present), difference(&changes, &Figures::default())), (1, 1));
+        let mut entered = present;
+        entered.set("per_hour", 7);
+        let changes = changed(&entered, &present);
+        assert_eq!((difference(&entered, &present), difference(&changes, &Figures::default())), (1, 1));
         assert_eq!(words(&changes), "Requests an hour 7");
         assert!(changed(&present, &present).is_empty());
         let of_hour = |figures: &Figures| {
@@ -177,7 +177,7 @@ mod tests {
             let one = all.iter().find(|field| field.name == "per_hour").unwrap();
             (all.len(), one.value.clone(), one.hint.clone())
         };
-        assert_eq!(of_hour(&asked), (PlanFigure::COUNT, "7".into(), "Was 2,500".into()));
+        assert_eq!(of_hour(&entered), (PlanFigure::COUNT, "7".into(), "Was 2,500".into()));
         assert_eq!(of_hour(&Figures::default()), (PlanFigure::COUNT, String::new(), "Was 2,500".into()));
     }
 }

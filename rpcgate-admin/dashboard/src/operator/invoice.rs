@@ -87,9 +87,12 @@ impl Settlement {
             "void" => Ok(Settlement::Void),
             "credit" => {
                 let cents = cents_of(fields.one("amount")).filter(|cents| *cents > 0);
-                let wrong = || ActionError::field("amount", "give an amount in dollars, such as 120.50");
+                let wrong = || ActionError::field("amount", "enter an amount in dollars, such as 120.50");
                 if fields.filled("reason").is_none() {
-                    return Err(ActionError::field("reason", "say why: it stands on the credit note"));
+                    return Err(ActionError::field(
+                        "reason",
+                        "give a reason: it is printed on the credit note",
+                    ));
                 }
                 Ok(Settlement::Credit(cents.ok_or_else(wrong)?))
             }
@@ -119,20 +122,20 @@ impl Settlement {
             .into_iter()
             .fold(asked, |asked, name| asked.hidden(name, fields.one(name)))
             .hidden(CREDITED, invoice.credited.to_string());
-        let asked =
-            match self {
-                Settlement::Paid => asked
-                    .consequence(format!("{due} of {customer} count as received, and the tenant is told.")),
-                Settlement::Void => asked
-                    .consequence(format!("{customer} owes nothing of the {due} of this invoice any more.")),
-                Settlement::Credit(cents) => asked.consequence(format!(
-                    "{customer} owes {} in place of {due}. What was paid already has to be paid back by you.",
-                    dollars(invoice.due_cents().saturating_sub(cents)),
-                )),
-            };
+        let asked = match self {
+            Settlement::Paid => asked
+                .consequence(format!("{due} of {customer} count as received, and the tenant is notified.")),
+            Settlement::Void => {
+                asked.consequence(format!("{customer} no longer owes the {due} of this invoice."))
+            }
+            Settlement::Credit(cents) => asked.consequence(format!(
+                "{customer} owes {} instead of {due}. You have to refund what was already paid.",
+                dollars(invoice.due_cents().saturating_sub(cents)),
+            )),
+        };
         let asked = if invoice.suspended_at.is_some() {
             asked.consequence(
-                "The tenant is suspended because of this invoice: it is served again once nothing is owed.",
+                "The tenant is suspended because of this invoice: it is served again when it owes nothing.",
             )
         } else {
             asked

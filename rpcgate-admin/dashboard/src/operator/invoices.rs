@@ -99,20 +99,20 @@ async fn list(
         payments: invoices::unmatched_payments(&app).await?.into_iter().take(SHOWN_PAYMENTS).collect(),
     };
     let rest = query.query_without(&[cursor::BEFORE, cursor::AFTER, "done"]);
-    let place = |name: &str| {
-        let place = query.filled(name).map(str::parse::<InvoiceNumber>).transpose();
-        place.map_err(|_| ActionError::invalid("this is no place in this list"))
+    let position_of = |name: &str| {
+        let position = query.filled(name).map(str::parse::<InvoiceNumber>).transpose();
+        position.map_err(|_| ActionError::invalid("this is not a position in this list"))
     };
     let found = async {
         let tenant = query.filled("tenant").map(str::parse::<TenantId>).transpose();
-        let tenant = tenant.map_err(|_| ActionError::field("tenant", "give the identifier of a tenant"))?;
+        let tenant = tenant.map_err(|_| ActionError::field("tenant", "enter the identifier of a tenant"))?;
         // Waiting invoices are listed oldest first, others newest first.
         let is_waiting = state == Some(InvoiceState::Overdue) && tenant.is_none();
         let found = if is_waiting {
-            invoices::overdue(&app, place(cursor::AFTER)?, SHOWN).await?
+            invoices::overdue(&app, position_of(cursor::AFTER)?, SHOWN).await?
         } else {
             let filter = InvoiceFilter { tenant, ..InvoiceState::filter_of(state, now) };
-            invoices::list(&app, filter, place(cursor::BEFORE)?, SHOWN).await?
+            invoices::list(&app, filter, position_of(cursor::BEFORE)?, SHOWN).await?
         };
         Ok((found, is_waiting))
     };

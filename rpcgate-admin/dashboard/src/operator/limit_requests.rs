@@ -181,7 +181,7 @@ async fn move_answer(
             Ok(MoveAnswer::Unknown("The requested plan does not exist any more."))
         }
         Err(ActionError::TooWide(_)) => {
-            Ok(MoveAnswer::Unknown("The tenant has used too much to add it up for this plan."))
+            Ok(MoveAnswer::Unknown("The usage of the tenant is too large to compute for this plan."))
         }
         Err(error) => unanswered(&error).map(MoveAnswer::Unknown).ok_or(error),
     }
@@ -245,7 +245,7 @@ async fn review(
         // For a decided request, the action reports the error; a note would not help.
         let is_pending = limit_requests::get(&app, id).await?.status == RequestStatus::Pending;
         if verdict == Verdict::Rejected && is_pending && fields.filled("note").is_none() {
-            return Err(ActionError::field("note", "say why, so that the tenant knows what to change"));
+            return Err(ActionError::field("note", "give a reason, so that the tenant knows what to change"));
         }
         limit_requests::review(&app, &page.actor, id, verdict, fields.filled("note")).await?;
         Ok(done)

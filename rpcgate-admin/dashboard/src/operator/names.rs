@@ -41,7 +41,7 @@ impl NamesOfAll {
             Some(user) => self.user(user),
             None if entry.address.is_empty() => "the service".to_owned(),
             None if entry.address.starts_with("command line") => "command line".to_owned(),
-            None => "nobody logged in".to_owned(),
+            None => "not logged in".to_owned(),
         }
     }
 }

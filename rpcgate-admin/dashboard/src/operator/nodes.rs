@@ -265,7 +265,7 @@ impl Confirmed for NodeDrain {
                 "Within a second, no gateway sends it a new call on /{chain} or opens a new stream there."
             ))
             .consequence("Calls in flight end at the node. Its WebSocket streams are closed over the next minute, and their clients are told to reconnect.")
-            .consequence("It stays drained until you resume it, also over restarts.")
+            .consequence("It stays drained until you resume it, even after restarts.")
             .warning(is_last.then_some(warning))
             .typed_if(*is_last && !self.resumes, *chain)
     }

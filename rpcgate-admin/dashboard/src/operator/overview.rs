@@ -122,9 +122,9 @@ fn alerts(found: &ServiceOverview) -> Vec<ServiceAlert> {
     if !found.unwell.is_empty() {
         let count = found.unwell.len();
         let text = if count == 1 {
-            "A node is not well.".to_owned()
+            "A node is unhealthy.".to_owned()
         } else {
-            format!("{count} views of nodes are not well.")
+            format!("{count} node reports are unhealthy.")
         };
         alerts.push(ServiceAlert {
             tone: "warn",

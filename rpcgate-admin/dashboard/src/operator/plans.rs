@@ -70,7 +70,7 @@ const VISIBLE: &str = "visible";
 const BY_INVITATION: &str = "by_invitation";
 
 fn visibilities() -> Vec<Choice> {
-    vec![Choice::new(VISIBLE, "All tenants"), Choice::new(BY_INVITATION, "Those that you move to it")]
+    vec![Choice::new(VISIBLE, "All tenants"), Choice::new(BY_INVITATION, "Only tenants that you move to it")]
 }
 
 async fn plans_page(
@@ -277,7 +277,7 @@ fn changed_values(now: PlanPage, sent: &PlanPage) -> Vec<(&'static str, String, 
             known.map(|choice| choice.label.clone()).unwrap_or_default()
         };
         values.push(("Name", now.own_name, sent.own_name.clone()));
-        values.push(("Who sees it", label(&now.visibility), label(&sent.visibility)));
+        values.push(("Visibility", label(&now.visibility), label(&sent.visibility)));
     }
     values
 }
@@ -417,7 +417,7 @@ impl Confirmed for PlanDeletion {
         let (CustomPlan { id, name, .. }, tenants) = (&self.plan, self.tenants);
         let noun = if tenants == 1 { "tenant is" } else { "tenants are" };
         let warning =
-            format!("{} {noun} on this plan: move them to another one before.", grouped(tenants.into()));
+            format!("{} {noun} on this plan: move them to another one first.", grouped(tenants.into()));
         let frame = page.frame(PageSection::OperatorPlans);
         let back = format!("operator/plans/{id}");
         ConfirmQuestion::new(frame, format!("Delete {name}?"), "Delete the plan", back.clone())

@@ -28,7 +28,7 @@ async fn put(
     if lookup::project(&app, project).await?.tenant != tenant {
         return Err(ActionError::NotFound("project"));
     }
-    let place = format!("operator/tenants/{tenant}");
+    let path = format!("operator/tenants/{tenant}");
     let actor = page.expecting(&fields);
     let saved = async {
         if fields.one("do") == "default" {
@@ -44,7 +44,7 @@ async fn put(
         Ok(Done::QuotaSaved)
     };
     match saved.await {
-        Ok(done) => Ok(page.done(&place, done)),
+        Ok(done) => Ok(page.done(&path, done)),
         Err(error) => refused_quota(&app, &page, (tenant, project), &fields, error).await,
     }
 }

@@ -150,7 +150,7 @@ fn chart(found: &TenantProfile) -> Option<Plot> {
     let axis = axis_of(days);
     let stack = Stack::of(series.collect(), axis.starts.len());
     let plot = bars(&stack, &axis, "Compute Units", "CU", Some("project"));
-    Some(plot.or_empty("No call cost Compute Units in this time."))
+    Some(plot.or_empty("No call cost Compute Units in this period."))
 }
 
 async fn tenant_page(app: &AppState, page: &PageContext, id: TenantId) -> Result<TenantPage, ActionError> {
@@ -286,7 +286,7 @@ async fn change_plan(
             Ok(tier) => TenantChange { tier: Some(tier), ..TenantChange::default() },
             Err(_) => {
                 let custom =
-                    value.parse().map_err(|_| ActionError::field("plan", "choose a plan of the list"))?;
+                    value.parse().map_err(|_| ActionError::field("plan", "choose a plan from the list"))?;
                 TenantChange { custom_plan: Some(custom), ..TenantChange::default() }
             }
         };

@@ -53,7 +53,7 @@ impl TenantState {
         let name = &self.tenant.name;
         let path = format!("operator/tenants/{}", self.tenant.id);
         let warning = match &self.found {
-            None => "How much this tenant uses cannot be read at the moment.".to_owned(),
+            None => "The usage of this tenant cannot be read at the moment.".to_owned(),
             Some(found) => format!(
                 "This tenant is in use: {} in the last 24 hours, with {} on {}.",
                 counted(found.usage.view.totals.requests, "request", "requests"),
@@ -107,7 +107,7 @@ impl Confirmed for Suspension {
             .question(page, "Suspend", "Suspend the tenant")
             .consequence(format!("Within a second, calls with its {keys} are refused with 402."))
             .consequence(format!("Its {members} notified. They can still log in, read and pay."))
-            .consequence("Its fee goes on. You can reactivate it at any time.")
+            .consequence("Its fee is still charged. You can reactivate it at any time.")
             .typed_if(state.is_in_use(), &state.tenant.name)
     }
 
@@ -167,7 +167,7 @@ impl Confirmed for TenantDeletion {
     }
 
     fn question(&self, page: &PageContext) -> ConfirmQuestion {
-        let asked = self
+        let question = self
             .state
             .question(page, "Delete", "Delete the tenant")
             .consequence(format!(
@@ -175,12 +175,12 @@ impl Confirmed for TenantDeletion {
                 self.counts
             ))
             .consequence("Within a second, its keys are refused. Its members cannot log in.")
-            .consequence("Its usage and its audit entries expire as always, and its invoices stay.")
+            .consequence("Its usage and its audit entries expire as usual. Its invoices are kept.")
             .typed_if(true, &self.state.tenant.name);
         if !self.owes {
-            return asked;
+            return question;
         }
-        asked.consequence(
+        question.consequence(
             "It owes something. A tenant is deleted only when its invoices are settled and its months are closed: until then, \
              suspend it and move it to a plan without a fee.",
         )

@@ -91,16 +91,16 @@ async fn list(
     let found = async {
         let plan = query.filled("plan").map(|value| {
             let known = all_plans.iter().find(|plan| plan_value(plan) == value);
-            known.map(|plan| plan.of).ok_or_else(|| ActionError::field("plan", "choose a plan of the list"))
+            known.map(|plan| plan.of).ok_or_else(|| ActionError::field("plan", "choose a plan from the list"))
         });
         let suspended = match query.one("state") {
             "" => None,
             "active" => Some(false),
             "suspended" => Some(true),
-            _ => return Err(ActionError::field("state", "choose a state of the list")),
+            _ => return Err(ActionError::field("state", "choose a state from the list")),
         };
         let after = query.filled(cursor::AFTER).map(str::parse::<TenantId>).transpose();
-        let after = after.map_err(|_| ActionError::invalid("this is no place in this list"))?;
+        let after = after.map_err(|_| ActionError::invalid("this is not a position in this list"))?;
         let filter = TenantFilter { plan: plan.transpose()?, suspended };
         match query.filled("name") {
             Some(text) if text.chars().count() > MAX_SEARCHED => {

@@ -74,14 +74,18 @@ async fn a_weight_is_asked_about_saved_and_reset() {
     let path = "/operator/weights/eth";
     let shown = get(&site, path, &operator).await.text;
     assert!(shown.contains("name=\"cu-eth_getLogs\" inputmode=\"numeric\" value=\"75\""), "{shown}");
-    let asked = post(&site, path, &operator, &[("cu-eth_getLogs", "100"), ("do", "ask")]).await;
-    assert_eq!(asked.status, StatusCode::OK);
+    let page = post(&site, path, &operator, &[("cu-eth_getLogs", "100"), ("do", "ask")]).await;
+    assert_eq!(page.status, StatusCode::OK);
     for part in ["1 change, applied to the use since 2 Dec 2026", "was 75", "$0.15", "$0.20", "+33.3 %"] {
-        assert!(asked.text.contains(part), "{part}: {}", asked.text);
+        assert!(page.text.contains(part), "{part}: {}", page.text);
     }
     assert!(site.app.store.overlay().await.unwrap().weights.is_empty(), "asking saves nothing");
     let none = post(&site, path, &operator, &[("cu-eth_getLogs", "75"), ("do", "ask")]).await;
-    assert!(none.text.contains("No tenant would pay or be refused more or less."), "{}", none.text);
+    assert!(
+        none.text.contains("No tenant would pay more or less, or have more or fewer refusals."),
+        "{}",
+        none.text
+    );
     for (fields, wrong) in [
         ([("cu-eth_getLogs", "many"), ("do", "save")], "whole number from 0"),
         ([("method", "eth_getLogs"), ("do", "save")], "This method is in the list"),
@@ -129,7 +133,7 @@ async fn weights_are_saved_while_usage_cannot_be_read() {
     assert_eq!(saved.leads_to().1, "../../operator/weights/eth?done=weights-saved");
     let question = get(&site, "/operator/weights/eth/reset?method=eth_getLogs", &operator).await;
     assert!(
-        question.text.contains("How often it was called cannot be read at the moment."),
+        question.text.contains("The number of its calls cannot be read at the moment."),
         "{}",
         question.text
     );
@@ -174,8 +178,8 @@ async fn tenants_who_would_have_paid_more_are_notified_if_the_operator_chooses_s
     assert_eq!(quiet.leads_to().1, "../../operator/weights/eth?done=weights-saved");
     assert!(notices().await.is_empty(), "nobody asked for it");
     let fields = [("cu-eth_getLogs", "100"), ("notify", "yes"), ("do", "save")];
-    let told = post(&site, path, &operator, &fields).await;
-    assert_eq!(told.leads_to().1, "../../operator/weights/eth?done=saved-and-told");
+    let notified = post(&site, path, &operator, &fields).await;
+    assert_eq!(notified.leads_to().1, "../../operator/weights/eth?done=saved-and-told");
     let [one] = &notices().await[..] else { panic!("one notice") };
     assert!(one.text.ends_with("eth_getLogs on eth costs 100 Compute Units instead of 80"), "{}", one.text);
     let mails = site.handed_over_mails().await;
@@ -186,15 +190,20 @@ async fn tenants_who_would_have_paid_more_are_notified_if_the_operator_chooses_s
     let cheaper = [("cu-eth_getLogs", "60"), ("notify", "yes"), ("do", "save")];
     let saved = post(&site, path, &operator, &cheaper).await;
     assert_eq!(saved.leads_to().1, "../../operator/weights/eth?done=weights-saved");
-    let asked =
+    let page =
         post(&site, path, &operator, &[("cu-eth_getLogs", "70"), ("notify", "yes"), ("do", "ask")]).await;
-    assert!(asked.text.contains("name=\"notify\" value=\"yes\" checked>"), "it stays ticked: {}", asked.text);
+    assert!(page.text.contains("name=\"notify\" value=\"yes\" checked>"), "it stays ticked: {}", page.text);
     assert_eq!(notices().await.len(), 1, "asking tells nobody");
 
     let plan = "/operator/plans/standard";
     let fields = [("price_per_cu", "0.01"), ("notify", "yes"), ("do", "save")];
-    let told = post(&site, plan, &operator, &fields).await;
-    assert_eq!(told.leads_to().1, "../../operator/plans/standard?done=saved-and-told", "{}", told.text);
+    let notified = post(&site, plan, &operator, &fields).await;
+    assert_eq!(
+        notified.leads_to().1,
+        "../../operator/plans/standard?done=saved-and-told",
+        "{}",
+        notified.text
+    );
     assert_eq!(notices().await.len(), 2);
 }
 
@@ -225,9 +234,9 @@ async fn a_plan_is_asked_about_and_only_what_differs_is_saved() {
     let shown = get(&site, path, &operator).await.text;
     assert!(shown.contains("1 tenant is on this plan."), "{shown}");
     let fields = [("per_hour", "4"), ("price_per_cu", "0.002"), ("per_day", "50,000")];
-    let asked = post(&site, path, &operator, &[&fields[..], &[("do", "ask")]].concat()).await;
+    let page = post(&site, path, &operator, &[&fields[..], &[("do", "ask")]].concat()).await;
     for part in ["2 changes", "Was 2,500", "Was $0.001", "$0.15", "$0.30", "+100.0 %", "0 → 5"] {
-        assert!(asked.text.contains(part), "{part}: {}", asked.text);
+        assert!(page.text.contains(part), "{part}: {}", page.text);
     }
     assert!(site.app.store.overlay().await.unwrap().plans.is_empty());
     let saved = post(&site, path, &operator, &[&fields[..], &[("do", "save")]].concat()).await;
@@ -432,7 +441,7 @@ async fn nodes_are_listed_by_chain_with_problems_first() {
         "<dt>Faults</dt><dd class=\"big\">1,234</dd>",
         "<td class=\"num p2\">4,000,000 of 30,000,000 <small>50 a second, cost 10.00</small></td>",
         "<td class=\"num p2\">–</td>",
-        "A fault is a try at a node that failed through the node or the network to it",
+        "A fault is a call that failed because of the node or the network to it",
         "Behind: 7 blocks behind; 3 are allowed.",
     ] {
         assert!(shown.contains(part), "{part}: {shown}");
@@ -463,8 +472,8 @@ async fn a_node_is_drained_after_a_question_and_the_last_one_only_if_its_chain_i
     assert!(shown.contains(link), "{shown}");
     let path = "/operator/nodes/drain";
     let of_one = format!("{path}?chain=eth&node=https%3A%2F%2Fone.example%2F%3Fa%26b");
-    let asked = get(&site, &of_one, &operator).await.text;
-    assert!(asked.contains("no gateway sends it a new call on /eth") && !asked.contains("no other node"));
+    let page = get(&site, &of_one, &operator).await.text;
+    assert!(page.contains("no gateway sends it a new call on /eth") && !page.contains("no other node"));
     let drain = |node: &'static str| [("chain", "eth"), ("node", node), ("to", "drained")];
     let done = post(&site, path, &operator, &drain("https://one.example/?a&b")).await;
     assert_eq!(done.leads_to(), (StatusCode::SEE_OTHER, "../../operator/nodes?done=node-drained"));
@@ -497,8 +506,8 @@ async fn a_later_change_of_a_plan_is_listed_on_its_page_and_withdrawn_there() {
     let waiting = site.app.store.scheduled_plan_changes(Tier::Standard, NOON).await.unwrap();
     let withdraw = format!("{path}/changes/{}/withdraw", waiting[0].id);
     let withdrawn = post(&site, &withdraw, &operator, &[]).await;
-    let (_, place) = withdrawn.leads_to();
-    assert!(place.ends_with("operator/plans/standard?done=change-withdrawn"), "{place}");
+    let (_, target) = withdrawn.leads_to();
+    assert!(target.ends_with("operator/plans/standard?done=change-withdrawn"), "{target}");
     assert!(!get(&site, path, &operator).await.text.contains("Later changes"));
     let past = [&figures[..], &[("from", "2026-01-31T12:00"), ("do", "save")]].concat();
     let refused = post(&site, path, &operator, &past).await;

@@ -150,7 +150,7 @@ async fn refused(
 
 fn status_of(fields: &FieldList) -> Result<TicketStatus, ActionError> {
     let chosen = TicketStatus::ALL.into_iter().find(|status| status.name() == fields.one("status"));
-    chosen.ok_or_else(|| ActionError::field("status", "choose a status of the list"))
+    chosen.ok_or_else(|| ActionError::field("status", "choose a status from the list"))
 }
 
 async fn show(

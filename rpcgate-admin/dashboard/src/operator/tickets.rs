@@ -91,10 +91,10 @@ async fn list(
     let rest = query.query_without(&[cursor::BEFORE, cursor::AFTER, "done"]);
     let found = async {
         let tenant = query.filled("tenant").map(str::parse::<TenantId>).transpose();
-        let tenant = tenant.map_err(|_| ActionError::field("tenant", "give the identifier of a tenant"))?;
+        let tenant = tenant.map_err(|_| ActionError::field("tenant", "enter the identifier of a tenant"))?;
         let category = query.filled("category").map(|name| {
             let known = TicketCategory::ALL.into_iter().find(|category| category.name() == name);
-            known.ok_or_else(|| ActionError::field("category", "choose a category of the list"))
+            known.ok_or_else(|| ActionError::field("category", "choose a category from the list"))
         });
         let category = category.transpose()?;
         // Waiting tickets are listed oldest first, closed ones newest first.

@@ -149,7 +149,7 @@ impl Confirmed for PasswordReset {
         question(page, &self.0, "Reset the password of", "Reset the password")
             .consequence("The password is removed at once, and all sessions of the user end.")
             .consequence(format!(
-                "A mail goes to {}: its link sets another password within an hour.",
+                "A mail is sent to {}. Its link sets a new password and is valid for an hour.",
                 self.0.user.email
             ))
             .consequence("Open invitations that the user made are withdrawn.")
@@ -172,19 +172,19 @@ async fn ask_factors(
 ) -> PageResult {
     let account = users::get(&app, id).await?;
     let Some(reason) = fields.filled("reason") else {
-        let error = ActionError::field("reason", "say why: the user is told");
+        let error = ActionError::field("reason", "give a reason: it is sent to the user");
         return refused(&app, &page, id, "", error).await;
     };
-    let asked = question(&page, &account, "Remove the second factors of", "Remove the second factors")
+    let confirmation = question(&page, &account, "Remove the second factors of", "Remove the second factors")
         .consequence(
             "The authenticator app, all passkeys and the recovery codes are removed, and all sessions end.",
         )
         .consequence("The password alone logs the user in until a factor is added again.")
-        .consequence(format!("{} is told by mail, with the reason: {reason}", account.user.email))
+        .consequence(format!("{} is notified by mail, with the reason: {reason}", account.user.email))
         .hidden("reason", reason)
         .target(format!("operator/users/{id}/remove-factors"))
         .keep("Keep them");
-    Ok(ok(&asked))
+    Ok(ok(&confirmation))
 }
 
 async fn remove_factors(
@@ -218,7 +218,7 @@ impl Confirmed for UserDisabling {
             .consequence("All sessions of the user end, and neither a log-in nor a password reset works.")
             .consequence("Invitations that the user made are withdrawn.")
             .consequence("The keys of the tenant keep working: suspend the tenant to stop them.")
-            .consequence("The user is told by mail. You can enable the user again.")
+            .consequence("The user is notified by mail. You can enable the user again.")
             .keep("Leave the user enabled")
     }
 

@@ -64,9 +64,9 @@ async fn list(
     };
     let found = async {
         let tenant = query.filled("tenant").map(str::parse::<TenantId>).transpose();
-        let tenant = tenant.map_err(|_| ActionError::field("tenant", "give the identifier of a tenant"))?;
+        let tenant = tenant.map_err(|_| ActionError::field("tenant", "enter the identifier of a tenant"))?;
         let after = query.filled(cursor::AFTER).map(str::parse::<UserId>).transpose();
-        let after = after.map_err(|_| ActionError::invalid("this is no place in this list"))?;
+        let after = after.map_err(|_| ActionError::invalid("this is not a position in this list"))?;
         let filter = AccountFilter { email: query.filled("email").map(str::to_owned), tenant };
         users::list(&app, &filter, after, SHOWN).await
     };

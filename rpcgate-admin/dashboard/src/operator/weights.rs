@@ -24,8 +24,12 @@ use rpcgate_management::routing::{get, post};
 use rpcgate_store::Versioned;
 use std::sync::Arc;
 
-const LABELS: Labels =
-    &[("method", "the method"), ("cu", "the weight"), ("weights", "the weights"), ("notify", "whom to tell")];
+const LABELS: Labels = &[
+    ("method", "the method"),
+    ("cu", "the weight"),
+    ("weights", "the weights"),
+    ("notify", "the notification"),
+];
 
 pub(super) fn routes() -> Router<Arc<AppState>> {
     Router::new()
@@ -134,7 +138,7 @@ async fn show(
 
 /// Returns the weights that differ from those in force.
 fn changed(shown: &WeightsPage, fields: &FieldList) -> Result<Vec<AskedWeight>, ActionError> {
-    let mut asked = Vec::new();
+    let mut changes = Vec::new();
     let weight = |method: &str, text: &str| {
         let cu = text.replace([',', ' '], "").parse().map_err(|_| {
             let most = grouped(u32::MAX.into());
@@ -148,18 +152,18 @@ fn changed(shown: &WeightsPage, fields: &FieldList) -> Result<Vec<AskedWeight>, 
     for row in shown.rows.iter().filter(|row| row.is_changed()) {
         let one = weight(&row.weight.method, &row.value)?;
         if one.cu != row.weight.cu {
-            asked.push(one);
+            changes.push(one);
         }
     }
     if let Some(method) = fields.filled("method") {
-        if asked.iter().any(|one| one.method == method)
+        if changes.iter().any(|one| one.method == method)
             || shown.rows.iter().any(|row| row.weight.method == method)
         {
             return Err(ActionError::field("method", "this method is in the list: change its weight there"));
         }
-        asked.push(weight(method, fields.one("cu"))?);
+        changes.push(weight(method, fields.one("cu"))?);
     }
-    Ok(asked)
+    Ok(changes)
 }
 
 async fn ask_or_save(
@@ -170,7 +174,7 @@ async fn ask_or_save(
 ) -> PageResult {
     let chain = weights::path(&chain)?;
     let shown = page(&app, &context, chain, Some(&fields)).await?;
-    let asked = async {
+    let outcome = async {
         let weights = changed(&shown, &fields)?;
         let question = WhatIf { weights, plans: Vec::new() };
         if fields.one("do") != "save" {
@@ -189,7 +193,7 @@ async fn ask_or_save(
             None => None,
         }))
     };
-    match asked.await {
+    match outcome.await {
         Ok(WhatIfOutcome::Saved(told)) => {
             Ok(context.done(&format!("operator/weights/{chain}"), done(Done::WeightsSaved, told)))
         }
@@ -254,13 +258,13 @@ impl Confirmed for WeightReset {
         .target(format!("{back}/reset"))
         .hidden("method", method)
         .consequence(format!(
-            "A call costs {} CU again, and {} CU no longer.",
+            "A call costs {} CU again instead of {} CU.",
             grouped((*deployed).into()),
             grouped((*cu).into())
         ))
         .consequence(match calls {
             Some(calls) => format!("It was called {} times in the last 30 days.", grouped((*calls).into())),
-            None => "How often it was called cannot be read at the moment.".to_owned(),
+            None => "The number of its calls cannot be read at the moment.".to_owned(),
         })
         .consequence("Every gateway applies it within a second.")
         .version(&self.version)

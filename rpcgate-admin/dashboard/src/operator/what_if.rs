@@ -44,13 +44,13 @@ impl AnswerView {
             ("Tenants that pay less", grouped(affected.pay_less.into())),
         ];
         if total.refused.differs() || affected.refused_more + affected.refused_less > 0 {
-            sums.push(("Requests that windows refuse, at the least", arrow(&total.refused)));
+            sums.push(("Requests refused by windows, at least", arrow(&total.refused)));
             sums.push(("Tenants with more refusals", grouped(affected.refused_more.into())));
             sums.push(("Tenants with fewer refusals", grouped(affected.refused_less.into())));
         }
         if affected.quota_more + affected.quota_less > 0 {
-            sums.push(("Tenants longer at a quota", grouped(affected.quota_more.into())));
-            sums.push(("Tenants shorter at a quota", grouped(affected.quota_less.into())));
+            sums.push(("Tenants at a quota for longer", grouped(affected.quota_more.into())));
+            sums.push(("Tenants at a quota for less time", grouped(affected.quota_less.into())));
         }
         sums.push(("Charged in these days", money(total.charged)));
         let rows = answer.tenants.iter().map(|one| AnswerRow {
@@ -65,7 +65,7 @@ impl AnswerView {
         });
         AnswerView {
             scope: format!(
-                "{} {noun}, applied to the use since {from}, today included.",
+                "{} {noun}, applied to the usage since {from}, including today.",
                 grouped(changes as u128)
             ),
             sums,
@@ -95,7 +95,7 @@ pub(super) fn done(saved: Done, told: Option<NotifiedTenants>) -> Done {
 pub(super) fn unanswered(error: &ActionError) -> Option<&'static str> {
     match error {
         ActionError::Unavailable(why) if why == TOO_SLOW => Some(
-            "The answer would have taken longer than 30 seconds, so it was given up, and nothing is changed. Ask about less at \
+            "The answer was aborted because it took longer than 30 seconds. Nothing is changed. Ask about less at \
              a time: the weights of fewer methods, or the price of a plan apart from its windows.",
         ),
         ActionError::Unavailable(_) => {
@@ -136,16 +136,19 @@ impl MoveView {
         let rest = match answer.unfollowed_projects {
             0 => String::new(),
             many => {
-                format!("The quotas of {} projects with fewer units were not followed.", grouped(many.into()))
+                format!(
+                    "The quotas of {} projects with fewer units were not simulated.",
+                    grouped(many.into())
+                )
             }
         };
         MoveView {
-            scope: format!("Applied to the use since {}, today included.", day_text(answer.from)),
+            scope: format!("Applied to the usage since {}, including today.", day_text(answer.from)),
             rows: vec![
-                row("Fee of a month", &answer.fee, fee),
+                row("Monthly fee", &answer.fee, fee),
                 row("Compute Units", &effect.units, count),
-                row("Amount for them", &effect.amount, money),
-                row("Requests that windows refuse, at the least", &effect.refused, count),
+                row("Price of the Compute Units", &effect.amount, money),
+                row("Requests refused by windows, at least", &effect.refused, count),
                 row("Hours of projects at their quota", &effect.quota_hours, count),
             ],
             rest,
@@ -169,7 +172,7 @@ fn rest(answer: &WhatIfAnswer) -> String {
     }
     if answer.unfollowed_projects > 0 {
         let many = grouped(answer.unfollowed_projects.into());
-        text += &format!(" The quotas of {many} projects with fewer units were not followed.");
+        text += &format!(" The quotas of {many} projects with fewer units were not simulated.");
     }
     text
 }

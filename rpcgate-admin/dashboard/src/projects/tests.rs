@@ -344,8 +344,8 @@ async fn forms_of_others_change_nothing() {
         );
         let nobody = post(site, &path, "", &fields).await;
         assert_eq!(nobody.status, StatusCode::SEE_OTHER, "{path}");
-        let place = nobody.leads_to().1;
-        assert!(place.contains("login?next=") && place.ends_with("&done=session-over"), "{path}: {place}");
+        let target = nobody.leads_to().1;
+        assert!(target.contains("login?next=") && target.ends_with("&done=session-over"), "{path}: {target}");
     }
     fixture.expect_unchanged().await;
 }
@@ -492,16 +492,16 @@ async fn a_project_is_created_renamed_and_deleted() {
         assert!(wrong.text.contains(part), "{part}: {}", wrong.text);
     }
     let made = fixture.post("/projects", &[("name", " Second ")]).await;
-    let (status, place) = made.leads_to();
+    let (status, target) = made.leads_to();
     assert_eq!(status, StatusCode::SEE_OTHER);
-    assert!(place.starts_with("projects/") && place.ends_with("?done=project-created"), "{place}");
-    let page = fixture.get(&format!("/{place}")).await;
+    assert!(target.starts_with("projects/") && target.ends_with("?done=project-created"), "{target}");
+    let page = fixture.get(&format!("/{target}")).await;
     assert!(
         page.text.contains("The project is created.") && page.text.contains("No API key yet"),
         "{}",
         page.text
     );
-    let path = format!("/{}", place.split('?').next().unwrap());
+    let path = format!("/{}", target.split('?').next().unwrap());
 
     let renamed = fixture.post(&format!("{path}/settings"), &[("name", "Third")]).await;
     assert_eq!(renamed.status, StatusCode::SEE_OTHER);

@@ -7,14 +7,14 @@ use rpcgate_core::safeguard::CoolDown;
 use std::time::Duration;
 
 #[tokio::test]
-async fn quota_and_windows_are_shown_with_what_is_used() {
+async fn quota_and_windows_are_shown_with_their_usage() {
     let fixture = ProjectFixture::new().await;
     let path = format!("/projects/{}/limits", fixture.project);
     let page = fixture.get(&path).await;
     for part in [
         "<b>0</b> of 100,000",
-        "It is that of your contract or your plan",
-        "no limit of its own",
+        "It comes from your contract or your plan",
+        "no separate limit",
         "Keys that are slowed down",
     ] {
         assert_eq!(page.text.contains(part), part != "Keys that are slowed down", "{part}: {}", page.text);
@@ -54,7 +54,7 @@ async fn lists_are_a_method_on_each_line_and_are_refused_at_their_field() {
     }
     let many: Vec<_> = (0..201).map(|number| format!("m{number}")).collect();
     let wrong = fixture.post(&path, &[("allowed_methods", &many.join("\n"))]).await;
-    assert!(wrong.text.contains("The allowed methods must hold at most 200 methods."), "{}", wrong.text);
+    assert!(wrong.text.contains("The allowed methods must have at most 200 methods."), "{}", wrong.text);
 }
 
 #[tokio::test]
@@ -88,7 +88,7 @@ async fn lists_of_methods_are_saved_while_usage_cannot_be_read() {
     fixture.site.app.usage.close().await;
     let page = fixture.get(&path).await;
     for part in [
-        "Usage cannot be read at the moment, so what is used of the quota is missing.",
+        "Usage cannot be read at the moment, so the used part of the quota is not shown.",
         "<dt>Compute Units in 24 hours</dt><dd>250</dd>",
         "<dt>Compute Units a month</dt><dd>no limit</dd>",
         "Requests a minute",

@@ -73,11 +73,11 @@ async fn an_app_is_switched_off_and_codes_are_renewed_by_a_factor_alone() {
     let own = cookie(&site, &site.member(Role::Viewer).await);
     let (app, codes) = with_app(&site, &own).await;
     for path in ["/account/security/totp/off", "/account/security/recovery-codes"] {
-        let asked = get(&site, path, &own).await;
+        let page = get(&site, path, &own).await;
         assert!(
-            asked.text.contains("id=\"factor\"") && asked.text.contains("or a recovery code"),
+            page.text.contains("id=\"factor\"") && page.text.contains("or a recovery code"),
             "{}",
-            asked.text
+            page.text
         );
         post(&site, path, &own, &[]).await.assert_wrong("factor", "Not done: ");
         let wrong = post(&site, path, &own, &[("factor", &app.wrong(&site))]).await;
@@ -125,8 +125,8 @@ async fn a_factor_is_given_again_after_ten_minutes_and_the_user_is_led_back() {
     let led = post(&site, "/account/tokens", &own, &token).await;
     assert_eq!(led.leads_to(), (StatusCode::SEE_OTHER, "../step-up?next="));
     assert!(get(&site, "/account/tokens", &own).await.text.contains("step-up?next=account/tokens"));
-    let asked = get(&site, "/step-up?next=account/tokens", &own).await;
-    assert!(asked.text.contains("name=\"next\" value=\"account/tokens\""), "{}", asked.text);
+    let page = get(&site, "/step-up?next=account/tokens", &own).await;
+    assert!(page.text.contains("name=\"next\" value=\"account/tokens\""), "{}", page.text);
     let give = async |code: &str, next: &str| {
         post(&site, "/step-up", &own, &[("factor", code), ("next", next)]).await
     };
@@ -419,9 +419,9 @@ mod with_passkeys {
         choose_password(&site, &visitor, PASSWORD).await;
         assert_eq!(added(&site, &own, &mut key, "Telephone").await.status, StatusCode::OK);
         let login = [("email", visitor.user.email.as_str()), ("password", PASSWORD), ("next", "account")];
-        let asked = post(&site, "/login", VISITOR, &login).await;
-        assert!(asked.text.contains("data-passkey=\"get\""), "{}", asked.text);
-        let token = between(&asked.text, "name=\"token\" value=\"", "\"").to_owned();
+        let page = post(&site, "/login", VISITOR, &login).await;
+        assert!(page.text.contains("data-passkey=\"get\""), "{}", page.text);
+        let token = between(&page.text, "name=\"token\" value=\"", "\"").to_owned();
         let wrong = post(
             &site,
             "/login/second-factor",

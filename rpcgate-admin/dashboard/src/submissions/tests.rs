@@ -51,12 +51,12 @@ async fn submit(site: &Site, path: &str, cookie: &str, once: &str, fields: &[(&s
 
 /// Opens the page that another page redirects to.
 async fn follow(site: &Site, from: &str, page: &HtmlPage, cookie: &str) -> (String, HtmlPage) {
-    let (status, place) = page.leads_to();
+    let (status, target) = page.leads_to();
     assert_eq!(status, StatusCode::SEE_OTHER, "{}", page.text);
-    let (path, query) = place.split_once('?').unwrap_or((place, ""));
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let path = followed(from, path);
     let shown = get(site, &format!("{path}?{query}"), cookie).await;
-    (place.to_owned(), shown)
+    (target.to_owned(), shown)
 }
 
 async fn owner(site: &Site) -> (Visitor, String) {
@@ -158,7 +158,7 @@ async fn every_form_of_the_router_is_looked_at_before_it_is_carried_out() {
             submit(&site, &path, &cookie, &strange, &[]).await
         };
         assert_eq!(page.status, StatusCode::BAD_REQUEST, "{path}: {}", page.text);
-        assert!(page.text.contains("not from a page of ours"), "{path}: {}", page.text);
+        assert!(page.text.contains("not from one of our pages"), "{path}: {}", page.text);
     }
 }
 
@@ -210,8 +210,8 @@ async fn a_new_key_is_shown_once_after_a_redirect_and_only_to_its_maker() {
     let (first, second) = tokio::join!(click(), click());
     assert_eq!(first.leads_to(), second.leads_to(), "{}", second.text);
     assert_eq!(site.app.store.keys(tenant, project).await.unwrap().len(), 1);
-    let (place, _) = follow(&site, &path, &first, &self::owner(&site).await.1).await;
-    assert!(!place.contains("rpcg_"), "{place}");
+    let (target, _) = follow(&site, &path, &first, &self::owner(&site).await.1).await;
+    assert!(!target.contains("rpcg_"), "{target}");
     let (_, shown) = follow(&site, &path, &first, &cookie).await;
     let key = site.app.store.keys(tenant, project).await.unwrap().remove(0);
     assert!(shown.text.contains(&key.prefix) && shown.text.contains("Copy the key now"), "{}", shown.text);
@@ -228,9 +228,10 @@ async fn a_new_key_is_shown_once_after_a_redirect_and_only_to_its_maker() {
     assert!(!links.iter().any(|link| link.starts_with("../..")), "{links:?}");
     let (_, again) = follow(&site, &path, &first, &cookie).await;
     assert_eq!(again.leads_to(), (StatusCode::SEE_OTHER, format!("../projects/{project}/keys").as_str()));
-    let kept = site.app.store.stored_answers().await.unwrap();
-    let is_plain = |kept: &Vec<u8>| kept.windows(key.prefix.len()).any(|part| part == key.prefix.as_bytes());
-    assert!(!kept.iter().any(is_plain), "what is kept is encrypted");
+    let stored = site.app.store.stored_answers().await.unwrap();
+    let is_plain =
+        |stored: &Vec<u8>| stored.windows(key.prefix.len()).any(|part| part == key.prefix.as_bytes());
+    assert!(!stored.iter().any(is_plain), "what is kept is encrypted");
 }
 
 // Shows (Dashboard).

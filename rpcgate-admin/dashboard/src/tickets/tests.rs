@@ -52,7 +52,7 @@ async fn a_ticket_is_written_answered_closed_rated_and_reopened() {
     let id = written(&site, &own, "Null receipts", "First line\nsecond line\n\nNext").await;
     let path = format!("/support/{id}");
     let page = get(&site, &format!("{path}?done=ticket-written"), &own).await;
-    assert!(page.text.contains("Your ticket is with us."), "{}", page.text);
+    assert!(page.text.contains("We have received your ticket."), "{}", page.text);
     assert!(page.text.contains("<p>First line<br>second line</p>") && page.text.contains("Waiting for us"));
 
     let comment = post(&site, &format!("{path}/comments"), &own, &[("text", "More")]).await;
@@ -104,13 +104,13 @@ async fn every_text_of_a_ticket_is_shown_and_none_is_run() {
         assert_eq!(rated.status, StatusCode::SEE_OTHER, "{}", rated.text);
         assert_shown(&get(&site, &path, &own).await, text);
         // The values that a form keeps are in fields.
-        let kept =
+        let refused =
             post(&site, "/support/new", &own, &[("category", text), ("subject", text), ("text", text)]).await;
-        assert_eq!(kept.status, StatusCode::BAD_REQUEST);
+        assert_eq!(refused.status, StatusCode::BAD_REQUEST);
         assert!(
-            !kept.text.contains("alert(1)</script>") && !kept.text.contains("onerror=alert(1)>"),
+            !refused.text.contains("alert(1)</script>") && !refused.text.contains("onerror=alert(1)>"),
             "{}",
-            kept.text
+            refused.text
         );
     }
 }

@@ -93,7 +93,7 @@ impl UsageResult {
                 by.name()
             )),
             Some(found) if has_long_names(found, names) => {
-                Some("Long names are shortened here. The rows below have them whole.".to_owned())
+                Some("Long names are shortened here. The rows below have the full names.".to_owned())
             }
             Some(_) => None,
         };
@@ -175,11 +175,11 @@ fn stats(usage: &Usage, has_moved: bool) -> Vec<Stat> {
     let cost = Amount(u128::from(price.0).saturating_mul(totals.billable_units.into()));
     let cents = Amount(cost.0 / 10_000_000_000 * 10_000_000_000);
     let cost = if has_moved {
-        "no price, since the plan has changed meanwhile".to_owned()
+        "no price, because the plan has changed in this period".to_owned()
     } else if price.0 == 0 {
         "free on your plan".to_owned()
     } else {
-        format!("${} at ${} each, the price of today", dollars(cents), dollars(Amount(price.0.into())))
+        format!("${} at ${} each, the current price", dollars(cents), dollars(Amount(price.0.into())))
     };
     let stat = |label, value, small| Stat { label, value, small };
     vec![
@@ -281,10 +281,12 @@ fn retention_text(view: &UsageView, kept: &Retention) -> String {
         Some(since) => {
             let since = day_text(since);
             format!(
-                "Single requests are kept since {since}, for {events} days; the billing ledger for {ledger} days."
+                "Single requests are stored since {since}, for {events} days; the billing ledger for {ledger} days."
             )
         }
-        None => format!("Single requests are kept for {events} days, the billing ledger for {ledger} days."),
+        None => {
+            format!("Single requests are stored for {events} days, the billing ledger for {ledger} days.")
+        }
     }
 }
 

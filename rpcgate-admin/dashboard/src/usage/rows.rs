@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_leads_to_what_it_names_alone() {
+    fn a_cell_links_to_its_value_only() {
         let names = UsageNames::default();
         let cell = |cell| group_cell(&cell, &choice(), &names);
         assert_eq!(cell(Cell::Chain("eth".into())).path.as_deref(), Some("usage?chain=eth"));

@@ -111,10 +111,10 @@ async fn units_have_a_price_only_if_the_plan_has_not_changed_in_the_period() {
     let before = Time::from_secs(NOON.secs() - 3 * 86_400);
     fixture.site.app.store.set_tier(tenant, Tier::Premium, before).await.unwrap();
     let day = fixture.page("/usage").await;
-    assert!(day.text.contains(" each, the price of today<"), "{}", day.text);
+    assert!(day.text.contains(" each, the current price<"), "{}", day.text);
     let week = fixture.page("/usage?period=7d").await;
-    assert!(week.text.contains("no price, since the plan has changed meanwhile"), "{}", week.text);
-    assert!(!week.text.contains("the price of today"), "{}", week.text);
+    assert!(week.text.contains("no price, because the plan has changed in this period"), "{}", week.text);
+    assert!(!week.text.contains("the current price"), "{}", week.text);
 }
 
 // Shows (Dashboard).
@@ -138,8 +138,8 @@ async fn a_refused_query_explains_the_reason_at_its_field_and_keeps_the_choice()
         assert!(page.text.contains(text), "{query}: {}", page.text);
         assert!(page.text.contains("<title>Not shown: Usage"), "{query}: {}", page.text);
     }
-    let kept = fixture.page("/usage?transport=smoke&chain=eth").await;
-    assert!(kept.text.contains("<option value=\"eth\" selected>"), "{}", kept.text);
+    let filtered = fixture.page("/usage?transport=smoke&chain=eth").await;
+    assert!(filtered.text.contains("<option value=\"eth\" selected>"), "{}", filtered.text);
     let foreign = fixture.page("/usage?project_id=0190163d-8694-739b-aea5-966c26f8ad91").await;
     assert_eq!(foreign.status, StatusCode::NOT_FOUND);
 }
@@ -218,7 +218,7 @@ async fn a_long_name_is_cut_visually_and_complete_for_assistive_technology() {
         ),
         "<td class=\"id\"><a href=\"usage?method=eth_call&#38;group_by=method\">eth_call</a></td>",
         "…end_of_the_name",
-        "Long names are shortened here. The rows below have them whole.",
+        "Long names are shortened here. The rows below have the full names.",
     ] {
         assert!(page.text.contains(text), "{text}: {}", page.text);
     }

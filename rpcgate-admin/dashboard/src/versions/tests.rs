@@ -197,7 +197,7 @@ async fn a_form_of_an_operator_notices_a_concurrent_change() {
 
     let path = format!("/operator/plans/{}", plan.id);
     let fields = [("name", "mine"), ("visibility", "visible"), ("do", "save")];
-    let beside = [("theirs", "mine"), ("Those that you move to it", "All tenants")];
+    let beside = [("theirs", "mine"), ("Only tenants that you move to it", "All tenants")];
     form(&path, &path, &fields, rename_plan("theirs"), &beside).await;
     let path = format!("{path}/delete");
     form(&path, &path, &[], rename_plan("again"), &[]).await;
@@ -249,9 +249,9 @@ async fn a_form_that_is_refused_for_another_reason_keeps_its_version() {
     let stale = fixture.post(&path, &[("name", "Mine"), (VERSION, &first)]).await;
     assert_eq!(stale.status, StatusCode::PRECONDITION_FAILED);
     assert!(stale.text.contains("value=\"Mine\""), "what was typed stays: {}", stale.text);
-    let asked = [("per_hour", "7"), ("do", "ask"), (VERSION, "0123")];
+    let fields = [("per_hour", "7"), ("do", "ask"), (VERSION, "0123")];
     let operator = cookie(&fixture.site, &fixture.site.operator().await);
-    let answer = post(&fixture.site, "/operator/plans/standard", &operator, &asked).await;
+    let answer = post(&fixture.site, "/operator/plans/standard", &operator, &fields).await;
     assert_eq!(version_in(&answer, "/operator/plans/standard"), "0123", "an answer is about the same form");
 }
 

@@ -55,8 +55,8 @@ async fn an_endpoint_is_added_and_its_secret_is_shown_once() {
     assert_eq!(again.status, StatusCode::OK);
     let reloaded =
         crate::tests::get(&fixture.site, &format!("/webhooks/{}/secret", stored.id), &fixture.cookie).await;
-    let place = format!("../../webhooks/{}/settings", stored.id);
-    assert_eq!(reloaded.leads_to(), (StatusCode::SEE_OTHER, place.as_str()));
+    let target = format!("../../webhooks/{}/settings", stored.id);
+    assert_eq!(reloaded.leads_to(), (StatusCode::SEE_OTHER, target.as_str()));
 }
 
 #[tokio::test]
@@ -88,8 +88,8 @@ async fn settings_are_changed_where_they_differ() {
     let fixture = ProjectFixture::new().await;
     let url = fixture.webhook.url.clone();
     let saved = fixture.save(&[("url", &url), ("active", "yes"), ("standard_headers", "yes")]).await;
-    let place = format!("../../webhooks/{}/settings?done=webhook-saved", fixture.webhook.id);
-    assert_eq!(saved.leads_to(), (StatusCode::SEE_OTHER, place.as_str()));
+    let target = format!("../../webhooks/{}/settings?done=webhook-saved", fixture.webhook.id);
+    assert_eq!(saved.leads_to(), (StatusCode::SEE_OTHER, target.as_str()));
     let stored = &fixture.endpoints().await[0];
     assert!(stored.active && stored.standard_headers);
     let audit = rpcgate_store::AuditSubject::Tenant(fixture.tenant());
@@ -133,7 +133,7 @@ async fn a_secret_is_replaced_with_an_overlap() {
     assert!(settings.text.contains("Two secrets sign until <time"), "{}", settings.text);
     assert_eq!(shown_secrets(&settings), 0);
     let alone = fixture.post(&path, &[("overlap_hours", "0")]).await;
-    assert!(alone.text.contains("It signs alone from now on."), "{}", alone.text);
+    assert!(alone.text.contains("Only the new secret signs from now on."), "{}", alone.text);
     assert_eq!(fixture.endpoints().await[0].next_secret, None);
 }
 
@@ -141,9 +141,9 @@ async fn a_secret_is_replaced_with_an_overlap() {
 async fn a_test_event_leads_to_its_delivery() {
     let fixture = ProjectFixture::new().await;
     let sent = fixture.post(&fixture.endpoint("/test"), &[]).await;
-    let (status, place) = sent.leads_to();
+    let (status, target) = sent.leads_to();
     assert_eq!(status, StatusCode::SEE_OTHER, "{}", sent.text);
-    let path = place.trim_start_matches("../").to_owned();
+    let path = target.trim_start_matches("../").to_owned();
     assert!(path.starts_with("deliveries/") && path.ends_with("?done=test-event-sent"), "{path}");
     let page = fixture.get(&format!("/{path}")).await;
     for part in
@@ -185,8 +185,8 @@ async fn a_range_is_replayed_and_an_empty_one_is_reported() {
         assert!(empty.text.contains("Nothing was sent to this endpoint in that time."), "{}", empty.text);
     }
     let done = replay("2026-12-31T12:00", "2026-12-31T12:01").await;
-    let place = format!("../../webhooks/{}?done=replay-begun", fixture.webhook.id);
-    assert_eq!(done.leads_to(), (StatusCode::SEE_OTHER, place.as_str()));
+    let target = format!("../../webhooks/{}?done=replay-begun", fixture.webhook.id);
+    assert_eq!(done.leads_to(), (StatusCode::SEE_OTHER, target.as_str()));
     fixture.site.app.store.make_all_replays(fixture.site.app.now()).await;
     let all =
         fixture.site.app.store.deliveries(fixture.tenant(), fixture.webhook.id, None, None, 9).await.unwrap();
@@ -206,7 +206,7 @@ async fn an_endpoint_in_use_is_deleted_by_its_name() {
     for part in [
         "<h1>Delete hooks.example/in?</h1>",
         "This endpoint is in use: 0 of 1 deliveries of the last 24 hours have arrived.",
-        "No delivery waits.",
+        "No deliveries are waiting.",
         "Type <b>hooks.example/in</b> to confirm",
     ] {
         assert!(question.text.contains(part), "{part}: {}", question.text);

@@ -71,7 +71,7 @@ pub async fn create(
         let days = MAX_LIFE.as_secs() / 86_400;
         return Err(ActionError::named(
             "expires_at",
-            format!("must lie in the future, at most {days} days ahead"),
+            format!("must be in the future, at most {days} days ahead"),
         ));
     }
     let text = Opaque::make(OpaqueKind::Access)?;

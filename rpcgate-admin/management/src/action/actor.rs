@@ -141,7 +141,7 @@ impl Actor {
     /// # Errors
     /// [`ActionError::Forbidden`] for an operator.
     pub fn tenant(&self) -> Result<TenantId, ActionError> {
-        self.user.tenant.ok_or(ActionError::Forbidden("this is for members of a tenant"))
+        self.user.tenant.ok_or(ActionError::Forbidden("only members of a tenant may do this"))
     }
 
     /// Returns `store` for a write that changes `of`, which must have a version that the user accepts.

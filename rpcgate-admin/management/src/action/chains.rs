@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn methods_cost_what_operators_say() {
+    async fn methods_have_the_weights_that_operators_set() {
         let site = Site::of("[chains.eth]\nblocked_methods = [\"eth_sign\"]\n").await;
         site.app.store.put_weight("eth", "eth_call", 77, NOON).await.unwrap();
         site.app.store.put_weight("eth", "eth_ofOurOwn", 5, NOON).await.unwrap();

@@ -66,7 +66,7 @@ async fn subject(
         CheckoutWish::Plan(requested) => {
             let plan = requested.find(app, actor, "tier").await?;
             if plan.plan.price.0 == 0 && plan.monthly_fee == 0 {
-                return Err(ActionError::named("tier", "must be a plan that is paid for"));
+                return Err(ActionError::named("tier", "must be a paid plan"));
             }
             let current = app.store.tenant(tenant).await?.ok_or(ActionError::NotFound("tenant"))?;
             if current.plan() == plan.of {
@@ -204,10 +204,10 @@ async fn report_unmatched(app: &AppState, payment: &UnmatchedPayment) {
     let amount = payment.amount();
     let why = &payment.reason;
     let session = &payment.session;
-    tracing::error!(session, amount, why, "a payment fits nothing that is to be paid");
+    tracing::error!(session, amount, why, "a payment matches nothing that is due");
     let Some(tenant) = payment.tenant else { return };
     let about = payment.invoice.map_or_else(String::new, |number| format!(" for invoice {number}"));
-    let text = format!("A payment of {amount}{about} could not be booked: {why}");
+    let text = format!("A payment of {amount}{about} could not be assigned: {why}");
     let object = payment.invoice.map_or(MailObject::Billing, MailObject::Invoice);
     if let Err(error) = raise_about(app, tenant, NotificationKind::Invoice, &text, |_| object).await {
         tracing::warn!(%error, %tenant, "members could not be notified of a payment");

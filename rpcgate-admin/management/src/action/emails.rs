@@ -66,7 +66,7 @@ pub async fn request(
     entry.detail = email.to_string();
     let app = app.clone();
     let user = user.id;
-    let asked = email.clone();
+    let requested = email.clone();
     let work = async move {
         let change = EmailChange {
             user,
@@ -86,7 +86,7 @@ pub async fn request(
     };
     let done = tokio::spawn(work.in_current_span()).await;
     done.map_err(|error| ActionError::Broken(format!("changing an address ended early: {error}")))??;
-    Ok(asked)
+    Ok(requested)
 }
 
 /// Reports whether `token` is one that changes an account's address.

@@ -97,12 +97,12 @@ async fn find(
     if !app.store.has_gateway(at_work(app.now())).await? {
         return Err(UNKNOWN);
     }
-    let asked = app.store.ask_explanation(request, tenant, app.now()).await?;
+    let question = app.store.ask_explanation(request, tenant, app.now()).await?;
     let answer = tokio::time::timeout(PATIENCE, async {
         let mut pause = FIRST_PAUSE;
         loop {
             tokio::time::sleep(pause).await;
-            if let Some(answer) = app.store.explanation(asked).await? {
+            if let Some(answer) = app.store.explanation(question).await? {
                 return Ok::<_, ActionError>(answer);
             }
             pause = (pause * 2).min(LONGEST_PAUSE);
@@ -111,7 +111,7 @@ async fn find(
     match answer.await {
         Ok(answer) => answer,
         Err(_) => {
-            app.store.end_asking(asked).await?;
+            app.store.end_asking(question).await?;
             Err(UNKNOWN)
         }
     }

@@ -85,11 +85,11 @@ pub async fn begin(
         RunOutcome::Answered { run, status, sealed } => {
             let opened = app.sealing.open(SealedFor { table: TABLE, row: run }, &sealed);
             let Ok(opened) = opened else { return refused(ErrorCode::AnswerLost, LOST) };
-            let kept: KeptAnswer = serde_json::from_slice(&opened)
+            let stored: KeptAnswer = serde_json::from_slice(&opened)
                 .map_err(|error| ActionError::Broken(format!("a kept answer cannot be read: {error}")))?;
             let status = StatusCode::from_u16(status)
                 .map_err(|_| ActionError::Broken(format!("a kept answer has the status {status}")))?;
-            Ok(Once::Answer(KeptAnswer { status, ..kept }))
+            Ok(Once::Answer(KeptAnswer { status, ..stored }))
         }
         RunOutcome::Different => {
             refused(ErrorCode::IdempotencyKeyReused, "the idempotency key was used for another request")

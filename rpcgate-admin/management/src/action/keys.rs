@@ -47,7 +47,7 @@ pub async fn create(
     let project = projects::get(app, actor, project).await?;
     let now = app.now();
     if new.expires_at.is_some_and(|end| end <= now) {
-        return Err(ActionError::named("expires_at", "must lie in the future"));
+        return Err(ActionError::named("expires_at", "must be in the future"));
     }
     let description = text::line("description", &new.description)?;
     let scope = scope(new.chains)?;
@@ -75,8 +75,9 @@ fn scope(chains: Option<Vec<String>>) -> Result<Scope, ActionError> {
     }
     let canonical = |(n, name): (usize, String)| {
         let found = rpcgate_chains::scoped(&name).map(|name| name.as_str().into());
-        found
-            .ok_or_else(|| ActionError::named("chains", format!("holds an unknown chain at place {}", n + 1)))
+        found.ok_or_else(|| {
+            ActionError::named("chains", format!("has an unknown chain at position {}", n + 1))
+        })
     };
     chains.into_iter().enumerate().map(canonical).collect::<Result<_, _>>().map(Scope::Only)
 }

@@ -101,7 +101,7 @@ pub async fn change_password(
     let new = app.passwords.hash(new).await?;
     let entry = audit::entry(session, client, "password.changed", user.id.to_string(), now);
     if !app.store.change_password(user.id, verified, &new, Some(session.id), &entry).await? {
-        return Err(ActionError::Conflict("the password has been changed meanwhile"));
+        return Err(ActionError::Conflict("the password was changed in the meantime"));
     }
     security::notify(app, user, SecurityEvent::PasswordChanged, client.address).await;
     Ok(())

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 const UNKNOWN: ActionError = ActionError::NotFound("user");
 const LAST_OWNER: ActionError =
-    ActionError::Refused(ErrorCode::LastOwner, "this is the last owner: make somebody else an owner before");
+    ActionError::Refused(ErrorCode::LastOwner, "this is the last owner: make another member an owner first");
 
 /// The error for a user whose role does not permit an action.
 pub(super) const REFUSED: ActionError = ActionError::Forbidden("your role does not permit this");

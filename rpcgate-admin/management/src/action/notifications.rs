@@ -260,8 +260,8 @@ pub(super) async fn raise_once(
 ) -> Result<bool, ActionError> {
     let mails = mails_to_members(app, notice.tenant, notice.kind, mail).await?;
     let mails = app.mails.sealed_all(&mails, notice.at)?;
-    let told = MailedNotice { notice: &notice, mails: &mails };
-    let Some(rooms) = app.store.with_audit_entry(entry).put_mailed_notice_once(told).await? else {
+    let mailed = MailedNotice { notice: &notice, mails: &mails };
+    let Some(rooms) = app.store.with_audit_entry(entry).put_mailed_notice_once(mailed).await? else {
         return Ok(false);
     };
     app.mails.stored(rooms);

@@ -62,7 +62,7 @@ pub async fn begin(
     request: RequestParts<'_>,
 ) -> Result<FormRun, ActionError> {
     if value.is_empty() || value.len() > MAX_VALUE || !value.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(ActionError::invalid("this form is not from a page of ours: load the page again"));
+        return Err(ActionError::invalid("this form is not from one of our pages: load the page again"));
     }
     let request = request.digest(owner);
     let key = Digest::of(&format!("form {value} {}", hex::encode(request.0)));
@@ -105,21 +105,21 @@ fn open(app: &AppState, run: u128, sealed: &[u8]) -> Result<Redirection, ActionE
 
 /// Stores the redirect of a submission. The submission was carried out, so an error is only logged.
 pub async fn keep(app: &AppState, run: &Run, status: StatusCode, redirection: &Redirection) {
-    let kept = async {
+    let stored = async {
         let bytes =
             serde_json::to_vec(redirection).map_err(|error| ActionError::Broken(error.to_string()))?;
         let sealed = app.sealing.seal(SealedFor { table: TABLE, row: run.id }, &bytes)?;
         Ok::<_, ActionError>(app.store.keep_answer(run, status.as_u16(), Some(sealed)).await?)
     };
-    if let Err(error) = kept.await {
-        tracing::warn!(%error, "where a form led could not be kept");
+    if let Err(error) = stored.await {
+        tracing::warn!(%error, "the redirect of a form could not be stored");
     }
 }
 
 /// Deletes a submission without a redirect, so that it can be sent again, unless it failed after it had an effect.
 pub async fn let_go(app: &AppState, run: &Run, status: StatusCode) {
     if let Err(error) = forget(app, run, status).await {
-        tracing::warn!(%error, "a form that led nowhere could not be forgotten");
+        tracing::warn!(%error, "a form without a redirect could not be deleted");
     }
 }
 

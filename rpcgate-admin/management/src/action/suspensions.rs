@@ -16,7 +16,7 @@ const ACTIVE: &str = "Your organisation is active again: calls with its keys are
 pub(super) async fn notify(app: &AppState, tenant: TenantId, is_suspended: bool, unpaid: Option<&Invoice>) {
     let dash_url = &app.settings.dash_url;
     let text = if is_suspended { SUSPENDED } else { ACTIVE };
-    let told = raise_with(app, tenant, NotificationKind::Suspension, text, |user, to| match unpaid {
+    let notified = raise_with(app, tenant, NotificationKind::Suspension, text, |user, to| match unpaid {
         Some(invoice) if Permission::ReadBilling.is_granted_to(user.role) => {
             Mail::suspended(to, invoice, dash_url)
         }
@@ -27,7 +27,7 @@ pub(super) async fn notify(app: &AppState, tenant: TenantId, is_suspended: bool,
             Mail::notification(to, text, dash_url, object)
         }
     });
-    if let Err(error) = told.await {
+    if let Err(error) = notified.await {
         tracing::warn!(%error, %tenant, is_suspended, "the members of a tenant could not be notified about its state");
     }
 }

@@ -33,10 +33,10 @@ pub fn line(field: &'static str, text: &str) -> Result<String, ActionError> {
         return invalid(field, format!("must be at most {MAX_LINE} characters long"));
     }
     if text.chars().any(|c| separates_lines(c) || controls(c)) {
-        return invalid(field, "must not hold control characters");
+        return invalid(field, "must not contain control characters");
     }
     if text.chars().any(reorders) {
-        return invalid(field, "must not hold characters that change the direction of text");
+        return invalid(field, "must not contain characters that change the direction of text");
     }
     if !text.is_empty() {
         expect_visible(field, text)?;
@@ -131,7 +131,7 @@ fn prose_within(field: &'static str, text: &str, max: usize) -> Result<String, A
         return invalid(field, format!("must be at most {max} characters long"));
     }
     if text.chars().any(|c| controls(c) && !matches!(c, '\n' | '\r' | '\t')) {
-        return invalid(field, "must not hold control characters");
+        return invalid(field, "must not contain control characters");
     }
     expect_visible(field, text)?;
     Ok(text.to_owned())
@@ -161,16 +161,16 @@ pub fn method(field: &'static str, name: &str) -> Result<(), ActionError> {
 /// [`ActionError::Invalid`] for a list that is too long, and those of [`method`].
 pub fn methods(field: &'static str, names: Vec<String>) -> Result<Vec<String>, ActionError> {
     if names.len() > MAX_METHODS {
-        return invalid(field, format!("must hold at most {MAX_METHODS} methods"));
+        return invalid(field, format!("must have at most {MAX_METHODS} methods"));
     }
-    let mut kept = Vec::with_capacity(names.len());
+    let mut distinct = Vec::with_capacity(names.len());
     for name in names {
         method(field, &name)?;
-        if !kept.contains(&name) {
-            kept.push(name);
+        if !distinct.contains(&name) {
+            distinct.push(name);
         }
     }
-    Ok(kept)
+    Ok(distinct)
 }
 
 #[cfg(test)]
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(wrong(name("name", &"ü".repeat(201))), "`name` must be at most 200 characters long");
         assert_eq!(wrong(name("name", " \t ")), "`name` must not be empty");
         for strange in ["a\nb", "a\u{0}b", "a\u{9b}b"] {
-            assert_eq!(wrong(line("name", strange)), "`name` must not hold control characters");
+            assert_eq!(wrong(line("name", strange)), "`name` must not contain control characters");
         }
     }
 
@@ -219,8 +219,16 @@ mod tests {
             '\u{10fffe}',
         ] {
             let text = format!("a{strange}b");
-            assert_eq!(wrong(name("name", &text)), "`name` must not hold control characters", "{strange:?}");
-            assert_eq!(wrong(line("name", &text)), "`name` must not hold control characters", "{strange:?}");
+            assert_eq!(
+                wrong(name("name", &text)),
+                "`name` must not contain control characters",
+                "{strange:?}"
+            );
+            assert_eq!(
+                wrong(line("name", &text)),
+                "`name` must not contain control characters",
+                "{strange:?}"
+            );
             // A text of several lines may have line separators.
             let is_line_end = matches!(strange, '\u{2028}' | '\u{2029}');
             assert_eq!(prose("reason", &text).is_ok(), is_line_end, "{strange:?}");
@@ -254,7 +262,7 @@ mod tests {
             assert_eq!(wrong(name("name", text)), unseen, "{text:?}");
             assert_eq!(wrong(line("name", text)), unseen, "{text:?}");
         }
-        let turned = "`name` must not hold characters that change the direction of text";
+        let turned = "`name` must not contain characters that change the direction of text";
         for text in ["a\u{202e}b", "\u{202d}a", "\u{2067}a\u{2069}", "\u{202a}a"] {
             assert_eq!(wrong(name("name", text)), turned, "{text:?}");
         }
@@ -277,7 +285,7 @@ mod tests {
     fn prose_may_have_several_lines() {
         assert_eq!(prose("reason", " a\r\n\tb ").unwrap(), "a\r\n\tb");
         assert_eq!(wrong(prose("reason", "\n")), "`reason` must not be empty");
-        assert_eq!(wrong(prose("reason", "a\u{1b}[0m")), "`reason` must not hold control characters");
+        assert_eq!(wrong(prose("reason", "a\u{1b}[0m")), "`reason` must not contain control characters");
         assert!(letter("text", &"ü".repeat(5_000)).is_ok() && letter("text", &"ü".repeat(5_001)).is_err());
         assert!(prose("reason", &"a".repeat(2_000)).is_ok() && prose("reason", &"a".repeat(2_001)).is_err());
     }
@@ -292,7 +300,7 @@ mod tests {
         }
         assert_eq!(wrong(list(&["debug_*"])), "`list` must name methods one by one, without *");
         let many: Vec<_> = (0..201).map(|n| n.to_string()).collect();
-        assert_eq!(wrong(methods("list", many.clone())), "`list` must hold at most 200 methods");
+        assert_eq!(wrong(methods("list", many.clone())), "`list` must have at most 200 methods");
         assert_eq!(methods("list", many[..200].to_vec()).unwrap().len(), 200);
     }
 }

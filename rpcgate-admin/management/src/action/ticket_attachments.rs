@@ -100,7 +100,7 @@ pub(super) async fn create_in(
         match verdict.map_err(|error| ActionError::Unavailable(error.to_string()))? {
             ScanVerdict::Accepted => {}
             ScanVerdict::Refused => {
-                return Err(ActionError::invalid("the check for malware refuses this file"));
+                return Err(ActionError::invalid("the malware check refuses this file"));
             }
         }
     }

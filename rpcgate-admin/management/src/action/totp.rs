@@ -74,7 +74,7 @@ pub async fn activate(
     client: &Client,
 ) -> Result<Vec<Secret>, ActionError> {
     const NONE: ActionError =
-        ActionError::Conflict("no authenticator app waits for its activation: enroll one first");
+        ActionError::Conflict("no authenticator app is waiting for its activation: enroll one first");
     let user = session.user.clone();
     let now = app.now();
     if given.is_none() {

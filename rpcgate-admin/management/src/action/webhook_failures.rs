@@ -39,7 +39,7 @@ pub async fn take_turns(
         if let Some(tenant) = app.store.disable_gone_webhook(*webhook, url, now).await? {
             tracing::info!(%webhook, "an endpoint is switched off: its receiver answers 410 (Gone)");
             let text = format!(
-                "The webhook {} was switched off, because its receiver answers 410: it is gone for good. Give it another \
+                "The webhook {} was switched off, because its receiver answers 410 (Gone). Give it another \
                  address, or switch it on again when it works: deliveries wait for it for a day.",
                 shown(url)
             );
@@ -52,7 +52,7 @@ pub async fn take_turns(
             && (has_given_up || is_left_alone(webhook))
             && let Some((tenant, url)) = app.store.disable_webhook(webhook, since, now).await?
         {
-            tracing::info!(%webhook, "an endpoint is switched off: nothing was delivered to it for long");
+            tracing::info!(%webhook, "an endpoint is switched off: no delivery has succeeded for too long");
             let text = format!(
                 "The webhook {} was switched off, because its deliveries failed for too long. Switch it on again when \
                  it works: deliveries wait for it for a day.",
@@ -67,8 +67,8 @@ pub async fn take_turns(
             && let Some((tenant, url)) = app.store.notify_of_failing(webhook, PAUSE, now).await?
         {
             let text = format!(
-                "Deliveries to the webhook {} fail: one was given up after its last attempt. The list of its \
-                 deliveries has the reasons.",
+                "Deliveries to the webhook {} fail: one has failed in its last attempt. The list of its \
+                 deliveries shows the reasons.",
                 shown(&url)
             );
             notify(app, tenant, webhook, text).await?;
@@ -91,10 +91,10 @@ pub async fn notify_of_withheld(app: &AppState) -> Result<(), ActionError> {
     let now = app.now();
     for webhook in app.store.withheld_webhooks(PAUSE, STEP).await? {
         if let Some((tenant, url)) = app.store.notify_of_withheld(webhook, PAUSE, now).await? {
-            tracing::info!(%webhook, "events are withheld from an endpoint: too many of its deliveries wait");
+            tracing::info!(%webhook, "events are withheld from an endpoint: too many deliveries are waiting");
             let text = format!(
-                "Too many deliveries wait for the webhook {}. Events from about {} on are kept in the log of events and \
-                 are not sent by themselves: replay that time when the webhook works again.",
+                "Too many deliveries wait for the webhook {}. Events from about {} on are only stored in \
+                 the log of events. Replay that time when the webhook works again.",
                 shown(&url),
                 text::moment(now)
             );

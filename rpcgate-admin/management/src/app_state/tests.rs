@@ -10,7 +10,7 @@ use rpcgate_config::{ChallengeKind, Input};
 use rpcgate_core::clock::ManualClock;
 use rpcgate_store::Role;
 #[tokio::test]
-async fn the_error_for_a_missing_secret_names_the_way_to_set_it() {
+async fn the_error_for_a_missing_secret_says_how_to_set_it() {
     let mut config = Config::default();
     config.gateway.key_secret = Some(Secret::new("0123456789abcdef"));
     let error = AppState::open(config, Arc::new(ManualClock::at(NOON))).await.unwrap_err();

@@ -119,17 +119,17 @@ impl EgressClient {
             () = &mut over => return Err(EgressError::Late(limit)),
         };
         let (head, mut body) = answer.into_parts();
-        let mut kept = Vec::new();
+        let mut buffer = Vec::new();
         let is_complete = tokio::select! {
             biased;
-            is_complete = read(&mut body, &mut kept) => is_complete,
+            is_complete = read(&mut body, &mut buffer) => is_complete,
             () = &mut over => false,
         };
         if is_complete {
             self.shared.idle.put_back(&target.origin, connection, self.shared.clock.elapsed());
         }
         let retry_after = head.headers.get(RETRY_AFTER).cloned();
-        Ok(EgressAnswer { status: head.status, beginning: kept.into(), retry_after })
+        Ok(EgressAnswer { status: head.status, beginning: buffer.into(), retry_after })
     }
 
     fn request(
@@ -274,14 +274,14 @@ async fn dial(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
 }
 
 /// Reads a body, keeps its start, and reports whether it was read to its end.
-async fn read(body: &mut Incoming, kept: &mut Vec<u8>) -> bool {
+async fn read(body: &mut Incoming, buffer: &mut Vec<u8>) -> bool {
     let mut count = 0;
     while let Some(frame) = body.frame().await {
         let Ok(frame) = frame else { return false };
         if let Ok(data) = frame.into_data() {
             count += data.len();
-            let room = MAX_KEPT - kept.len().min(MAX_KEPT);
-            kept.extend_from_slice(&data[..data.len().min(room)]);
+            let free = MAX_KEPT - buffer.len().min(MAX_KEPT);
+            buffer.extend_from_slice(&data[..data.len().min(free)]);
             if count > MAX_READ {
                 return false;
             }

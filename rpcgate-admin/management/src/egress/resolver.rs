@@ -76,28 +76,28 @@ impl Resolver for SystemResolver {
     fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
         Box::pin(async move {
             let shared = self.0.clone();
-            let place = loop {
+            let permit = loop {
                 let is_slow = shared.is_slow(zone(name));
                 let places = if is_slow { &shared.slow_places } else { &shared.places };
-                let place = places.clone().acquire_owned().await.map_err(io::Error::other)?;
+                let permit = places.clone().acquire_owned().await.map_err(io::Error::other)?;
                 // Meanwhile, other calls may have found that the zone is slow.
                 if is_slow || !shared.is_slow(zone(name)) {
-                    break place;
+                    break permit;
                 }
             };
             // It runs in its own task, because it holds its slot until its thread is free, even if the caller is
             // cancelled.
-            let found = tokio::spawn(shared.look_up(name.to_owned(), place));
+            let found = tokio::spawn(shared.look_up(name.to_owned(), permit));
             found.await.map_err(io::Error::other)?
         })
     }
 }
 
 impl Shared {
-    async fn look_up(self: Arc<Self>, name: String, place: OwnedSemaphorePermit) -> io::Result<Vec<IpAddr>> {
-        let place = Arc::new(Mutex::new(Some(place)));
+    async fn look_up(self: Arc<Self>, name: String, permit: OwnedSemaphorePermit) -> io::Result<Vec<IpAddr>> {
+        let permit = Arc::new(Mutex::new(Some(permit)));
         let shared = self.clone();
-        let taken = place.clone();
+        let taken = permit.clone();
         let looked_up = name.clone();
         let mut found = tokio::task::spawn_blocking(move || {
             let found = (shared.lookup)(&looked_up);
@@ -112,8 +112,8 @@ impl Shared {
         self.remember(zone(&name));
         if let Ok(slow) = self.slow_places.clone().try_acquire_owned() {
             // Its normal slot becomes free for other names.
-            if let Some(place) = place.lock().as_mut() {
-                *place = slow;
+            if let Some(permit) = permit.lock().as_mut() {
+                *permit = slow;
             }
         }
         found.await.map_err(io::Error::other)?
@@ -153,7 +153,7 @@ mod tests {
     use std::sync::mpsc;
 
     #[test]
-    fn a_zone_is_what_one_owner_has() {
+    fn a_zone_belongs_to_one_owner() {
         for (name, expected) in [
             ("a.b.evil.example", "evil.example"),
             ("evil.example", "evil.example"),

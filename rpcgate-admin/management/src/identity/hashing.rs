@@ -26,7 +26,7 @@ impl HashingThreads {
             .thread_name("hashing")
             .on_thread_start(lower_priority)
             .build();
-        HashingThreads(runtime.inspect_err(|error| tracing::error!(%error, "no thread can hash")).ok())
+        HashingThreads(runtime.inspect_err(|error| tracing::error!(%error, "hashing has no threads")).ok())
     }
 
     /// Runs `work` on one of the threads. It runs to its end even if the caller is cancelled.
@@ -63,7 +63,8 @@ fn lower_priority() {
     let idle = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, Normal(Idle));
     let nice = rustix::process::setpriority_process(Some(rustix::thread::gettid()), LOWEST);
     if idle.is_err() || nice.is_err() {
-        LOGGED.call_once(|| tracing::debug!(?idle, ?nice, "hashing has no lower priority than the rest"));
+        LOGGED
+            .call_once(|| tracing::debug!(?idle, ?nice, "hashing threads could not get the lowest priority"));
     }
 }
 

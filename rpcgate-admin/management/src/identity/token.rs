@@ -179,7 +179,7 @@ impl Tokens {
     /// [`TokenError::Signing`].
     pub fn issue(&self, claims: &Claims, now: Time) -> Result<String, TokenError> {
         let uuid = |id: u128| Uuid::from_u128(id).to_string();
-        let said = RawClaims {
+        let raw = RawClaims {
             iss: ISSUER.into(),
             aud: self.kind.audience().into(),
             sub: uuid(claims.sub.0),
@@ -191,7 +191,7 @@ impl Tokens {
             nbf: now.secs(),
             exp: now.plus(self.ttl).micros().div_ceil(1_000_000),
         };
-        self.write(&self.header, &said)
+        self.write(&self.header, &raw)
     }
 
     /// Returns the claims of `token` if it is valid at `now`.
@@ -215,19 +215,19 @@ impl Tokens {
         if token.header != self.header {
             return Err(BadToken::Header);
         }
-        let said = token.claims;
-        if Time::from_secs(said.nbf.max(said.iat)) > now.plus(LEEWAY) {
+        let raw = token.claims;
+        if Time::from_secs(raw.nbf.max(raw.iat)) > now.plus(LEEWAY) {
             return Err(BadToken::Early);
         }
-        if Time::from_secs(said.exp).plus(LEEWAY) <= now {
+        if Time::from_secs(raw.exp).plus(LEEWAY) <= now {
             return Err(BadToken::Expired);
         }
         Ok(Claims {
-            sub: UserId(uuid(&said.sub)?),
-            sid: uuid(&said.sid)?,
-            tenant: TenantId(uuid(&said.tenant)?),
-            role: said.role.parse().map_err(|_| BadToken::Malformed)?,
-            operator: said.operator,
+            sub: UserId(uuid(&raw.sub)?),
+            sid: uuid(&raw.sid)?,
+            tenant: TenantId(uuid(&raw.tenant)?),
+            role: raw.role.parse().map_err(|_| BadToken::Malformed)?,
+            operator: raw.operator,
         })
     }
 
@@ -347,9 +347,9 @@ mod tests {
     }
 
     fn with(name: &str, value: Value) -> String {
-        let mut said = said();
-        said[name] = value;
-        said.to_string()
+        let mut claims = said();
+        claims[name] = value;
+        claims.to_string()
     }
 
     /// Makes a token of these parts, signed with our own key, which an attacker does not have.
@@ -403,9 +403,9 @@ mod tests {
         let parts: Vec<&str> = good.split('.').collect();
         let plain = said().to_string();
         let without = |name: &str| {
-            let mut said = said();
-            said.as_object_mut().unwrap().remove(name);
-            signed(HEADER, &said.to_string())
+            let mut claims = said();
+            claims.as_object_mut().unwrap().remove(name);
+            signed(HEADER, &claims.to_string())
         };
         let unsigned = |header: &str| format!("{}.{}.", BASE64.encode(header), parts[1]);
         let twice = plain.replacen('{', r#"{"role":"owner","#, 1);

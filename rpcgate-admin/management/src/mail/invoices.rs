@@ -25,11 +25,11 @@ impl Mail {
         let from = day(invoice.period.start);
         let until = day(invoice.period.end);
         let text = format!(
-            "Invoice {number} for your organisation at rpcgate is ready. It is for the time from {from} until {until} \
+            "Invoice {number} for your organisation at rpcgate is ready. It covers the time from {from} until {until} \
              (UTC).\n\n\
              Amount: {amount}\n\
              Due: {due}\n\n\
-             You find it in the dashboard:\n\n\
+             You can find it in the dashboard:\n\n\
              {link}\n"
         );
         Mail::new(to, format!("Invoice {number}"), text)
@@ -44,9 +44,9 @@ impl Mail {
         let text = format!(
             "Invoice {number} for your organisation at rpcgate is due on {due} and is not paid yet.\n\n\
              Amount: {amount}\n\n\
-             You find it in the dashboard:\n\n\
+             You can find it in the dashboard:\n\n\
              {link}\n\n\
-             If you have paid it in the meantime, you need not do anything.\n"
+             If you have paid it in the meantime, you can ignore this mail.\n"
         );
         Mail::new(to, format!("Invoice {number} is due soon"), text)
     }
@@ -72,9 +72,9 @@ impl Mail {
             "Invoice {number} for your organisation at rpcgate was due on {due} and is not paid.\n\n\
              Amount: {amount}\n\n\
              {consequence}\
-             You find it in the dashboard:\n\n\
+             You can find it in the dashboard:\n\n\
              {link}\n\n\
-             If you have paid it in the meantime, you need not do anything.\n"
+             If you have paid it in the meantime, you can ignore this mail.\n"
         );
         Mail::new(to, format!("Invoice {number} is not paid"), text)
     }
@@ -86,10 +86,10 @@ impl Mail {
         let amount = dollars(invoice.due_cents());
         let link = MailObject::Invoice(number).url(dash_url);
         let text = format!(
-            "Invoice {number} for your organisation at rpcgate was due on {due} and is not paid. Calls with the keys of \
-             your organisation are refused now. The keys are kept.\n\n\
+            "Invoice {number} for your organisation at rpcgate was due on {due} and is not paid. Calls with the keys \
+             of your organisation are refused. The keys are not deleted.\n\n\
              Amount: {amount}\n\n\
-             Calls are served again as soon as the payment has arrived. You find the invoice in the dashboard:\n\n\
+             Calls are served again as soon as the payment has arrived. You can find the invoice in the dashboard:\n\n\
              {link}\n"
         );
         Mail::new(to, "Your organisation is suspended", text)
@@ -101,7 +101,7 @@ impl Mail {
         let link = MailObject::Invoice(invoice.number).url(dash_url);
         let text = format!(
             "Invoice {number} for your organisation at rpcgate is paid. Thank you.\n\n\
-             You find it in the dashboard:\n\n\
+             You can find it in the dashboard:\n\n\
              {link}\n"
         );
         Mail::new(to, format!("Invoice {number} is paid"), text)

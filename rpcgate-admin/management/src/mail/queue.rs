@@ -193,11 +193,11 @@ impl MailQueue {
             match room {
                 MailStored::Found => {}
                 MailStored::Made => {
-                    tracing::warn!("the oldest mail of a recipient is dropped: too many wait already");
+                    tracing::warn!("the oldest mail of a recipient is dropped: too many are waiting already");
                     self.counts.add(Outcome::Dropped);
                 }
                 MailStored::Full => {
-                    tracing::error!("a mail is dropped: too many wait already");
+                    tracing::error!("a mail is dropped: too many are waiting already");
                     self.counts.add(Outcome::Dropped);
                 }
             }

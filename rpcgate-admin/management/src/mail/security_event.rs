@@ -150,25 +150,24 @@ impl SecurityEvent<'_> {
             SecurityEvent::PasswordReset => "All sessions of the account were ended.".into(),
             SecurityEvent::PasswordChanged => "All other sessions of the account were ended.".into(),
             SecurityEvent::EmailChanged { before } => format!("It was {} before.", plain(before)),
-            SecurityEvent::NewDevice { agent: "" } => "The program did not give its name.".into(),
+            SecurityEvent::NewDevice { agent: "" } => "The client did not send a user agent.".into(),
             SecurityEvent::NewDevice { agent } => format!("The program calls itself \"{}\".", plain(agent)),
             SecurityEvent::RefreshTokenReused => {
-                "Either somebody has copied the token, or a program has sent it again after it was used. Log in again."
-                    .into()
+                "Either someone has copied the token, or a program has used it twice. Log in again.".into()
             }
             SecurityEvent::Locked { tries } => {
                 let minutes = LOCK.as_secs() / 60;
                 format!("There were {ATTEMPTS} {tries}, so no more are accepted for {minutes} minutes.")
             }
             SecurityEvent::FactorAdded { factor } => {
-                format!("It is the {}. From now on log-ins ask for a second factor.", plain(factor))
+                format!("It is the {}. From now on, a log-in requires a second factor.", plain(factor))
             }
             SecurityEvent::FactorRemoved { factor } => {
                 format!("It was the {}. All other sessions of the account were ended.", plain(factor))
             }
             SecurityEvent::FactorsReset { reason } => format!(
-                "The reason given is \"{}\". All sessions of the account were ended. Log in with your password, and add \
-                 a second factor again. If you did not ask for this, tell the operators of the service.",
+                "The reason is \"{}\". All sessions of the account were ended. Log in with your password, and add \
+                 a second factor again. If you did not ask for this, contact the operators of the service.",
                 plain(reason)
             ),
             SecurityEvent::RecoveryCodeUsed { left } => format!("{left} of them can still be used."),
@@ -178,14 +177,14 @@ impl SecurityEvent<'_> {
             SecurityEvent::AccessTokenCreated { name } => format!("Its name is \"{}\".", plain(name)),
             SecurityEvent::RoleChanged { role } => format!("It is \"{}\" now.", plain(role)),
             SecurityEvent::MemberInvited { invited, by, .. } => format!(
-                "The invitation of {} was made from the account of {}. If you did not expect this, withdraw it, and let the owner \
-                 of that account set a new password.",
+                "{} was invited from the account of {}. If you did not expect this, withdraw the invitation, and ask \
+                 the owner of that account to set a new password.",
                 plain(invited),
                 plain(by)
             ),
             SecurityEvent::RoleRaised { member, by, .. } => format!(
-                "The member is {}, and the role was given from the account of {}. If you did not expect this, change the role, and \
-                 let the owner of that account set a new password.",
+                "The role of {} was changed from the account of {}. If you did not expect this, change it back, and \
+                 ask the owner of that account to set a new password.",
                 plain(member),
                 plain(by)
             ),
@@ -293,13 +292,14 @@ impl Mail {
             text = format!("{text}Address: {address}\n");
         }
         if let Some(object) = event.object() {
-            text = format!("{text}\nMore about it is in your dashboard:\n\n{}\n", object.url(dash_url));
+            text =
+                format!("{text}\nYou can find the details in your dashboard:\n\n{}\n", object.url(dash_url));
         }
         if event.is_by_user() {
             let forgotten = MailObject::ForgottenPassword.url(dash_url);
             text = format!(
                 "{text}\n\
-                 If that was you, you need not do anything. If it was not you, set a new password, which ends all \
+                 If that was you, you can ignore this mail. If it was not you, set a new password, which ends all \
                  sessions:\n\n\
                  {forgotten}\n"
             );

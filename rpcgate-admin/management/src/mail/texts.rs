@@ -15,8 +15,8 @@ impl Mail {
             "Welcome to rpcgate.\n\n\
              Please confirm that this e-mail address is yours. Open this link within {within}:\n\n\
              {dash_url}/confirm?token={token}\n\n\
-             Until then no API key can be created.\n\n\
-             If you have not registered, you need not do anything: the account cannot be used without the link.\n"
+             Until the address is confirmed, you cannot create API keys.\n\n\
+             If you did not register, you can ignore this mail: without the link the account cannot be used.\n"
         );
         Mail::new(to, "Confirm your e-mail address", text).useful_for(life)
     }
@@ -26,11 +26,11 @@ impl Mail {
     pub fn registered_already(to: Address, dash_url: &str) -> Self {
         let link = MailObject::LogIn.url(dash_url);
         let text = format!(
-            "An account at rpcgate was requested for this e-mail address. You have an account already; nothing was \
+            "Someone tried to register at rpcgate with this e-mail address. You have an account already; nothing was \
              changed.\n\n\
              If that was you, log in here:\n\n\
              {link}\n\n\
-             If it was not you, you need not do anything.\n"
+             If it was not you, you can ignore this mail.\n"
         );
         Mail::new(to, "You have an account already", text)
     }
@@ -42,8 +42,8 @@ impl Mail {
             "A new password was requested for your account at rpcgate.\n\n\
              To choose one, open this link within {minutes} minutes:\n\n\
              {link}\n\n\
-             All sessions of the account end then.\n\n\
-             If you did not request it, you need not do anything: the password stays as it is.\n"
+             This also ends all sessions of the account.\n\n\
+             If you did not request it, you can ignore this mail: your password does not change.\n"
         );
         Mail::new(to, "Choose a new password", text).useful_for(life)
     }
@@ -57,7 +57,7 @@ impl Mail {
             "This e-mail address was entered for an account at rpcgate.\n\n\
              Please confirm that the address is yours. Open this link within {hours} hours:\n\n\
              {dash_url}/confirm?token={token}\n\n\
-             If you did not request this, you need not do anything: without the link nothing is changed.\n"
+             If you did not request this, you can ignore this mail: nothing changes until the link is opened.\n"
         );
         Mail::new(to, "Confirm your new e-mail address", text).useful_for(life)
     }
@@ -65,9 +65,9 @@ impl Mail {
     /// Makes the mail to the requested new address if another account has it. The requesting user must not learn this.
     pub fn email_change_in_vain(to: Address, before: &Address) -> Self {
         let text = format!(
-            "This e-mail address was entered for the account of {before} at rpcgate. But it belongs to another account \
-             already. Nothing was changed.\n\n\
-             If you do not know {before}, you need not do anything.\n"
+            "This e-mail address was entered for the account of {before} at rpcgate, but it belongs to another \
+             account. Nothing was changed.\n\n\
+             If you do not know {before}, you can ignore this mail.\n"
         );
         Mail::new(to, "This e-mail address has an account already", text)
     }
@@ -78,7 +78,7 @@ impl Mail {
         let text = format!(
             "Another e-mail address was entered for your account at rpcgate: {after}. The change takes effect when the \
              mail to that address is confirmed.\n\n\
-             If you did not request this, choose another password now: nothing is changed then.\n\n\
+             If you did not request this, change your password now. That cancels the change of address.\n\n\
              {link}\n"
         );
         Mail::new(to, "Your e-mail address is to be changed", text)
@@ -90,7 +90,7 @@ impl Mail {
         let text = format!(
             "The e-mail address of your account at rpcgate is now {after}. This is the last mail to the previous \
              address.\n\n\
-             Your account with its address:\n\n\
+             Your account:\n\n\
              {link}\n\n\
              If you did not change it, contact the operators of the service.\n"
         );
@@ -105,7 +105,7 @@ impl Mail {
             "{host} invites you to join an organisation at rpcgate, in the role \"{role}\".\n\n\
              To join, open this link within {days} days and choose a password:\n\n\
              {link}\n\n\
-             If you do not know {host}, you need not do anything.\n"
+             If you do not know {host}, you can ignore this mail.\n"
         );
         Mail::new(to, "You are invited to rpcgate", text).useful_for(life)
     }
@@ -113,7 +113,7 @@ impl Mail {
     /// Makes the mail to an invited address that already has an account. The inviting user must not learn this.
     pub fn invited_in_vain(to: Address, host: &Address) -> Self {
         let text = format!(
-            "{host} invites you to join an organisation at rpcgate. But this e-mail address belongs to an account \
+            "{host} invites you to join an organisation at rpcgate, but this e-mail address belongs to an account \
              already, and an account cannot join a second organisation. Nothing was changed.\n\n\
              If you want to join, ask {host} to invite another one of your addresses.\n"
         );
@@ -142,7 +142,7 @@ impl Mail {
              {subject}\n\n\
              The answer:\n\n\
              {text}\n\n\
-             To reply, comment on the ticket. A reply to this mail is not read:\n\n\
+             To reply, comment on the ticket. Replies to this mail are not read:\n\n\
              {link}\n"
         );
         Mail::new(to, "Your support ticket was answered", text)
@@ -155,7 +155,7 @@ impl Mail {
         let text = format!(
             "Your support ticket at rpcgate was closed:\n\n\
              {subject}\n\n\
-             If it is not done, reopen it. You can also say there whether the support was good:\n\n\
+             If your problem is not solved, reopen the ticket. You can also rate our support there:\n\n\
              {link}\n"
         );
         Mail::new(to, "Your support ticket was closed", text)
@@ -167,14 +167,14 @@ impl Mail {
         let link = MailObject::Chains.url(dash_url);
         let changes = changes.join("\n");
         let text = format!(
-            "From {day} (UTC) on, some calls at rpcgate cost more. With its calls of the last 30 days, your organisation would \
-             have paid more.\n\n\
+            "From {day} (UTC), some calls at rpcgate cost more. At the new prices, your organisation would have \
+             paid more for its calls of the last 30 days.\n\n\
              {changes}\n\n\
-             What every method costs is in your dashboard:\n\n\
+             Your dashboard lists the price of each method:\n\n\
              {link}\n\n\
-             You get this mail because mails of this kind are switched on in your preferences for notifications.\n"
+             You get this mail because your notification preferences allow mails of this kind.\n"
         );
-        Mail::new(to, format!("What calls cost changes on {day}"), text)
+        Mail::new(to, format!("Call prices change on {day}"), text)
     }
 
     /// Makes the mail about the decision on a request for another plan. `text` is a sentence without its full stop, and
@@ -186,7 +186,7 @@ impl Mail {
             "{text}.\n\n\
              {note}Your requests and the decisions about them are in your dashboard:\n\n\
              {link}\n\n\
-             You get this mail because mails of this kind are switched on in your preferences for notifications.\n"
+             You get this mail because your notification preferences allow mails of this kind.\n"
         );
         let subject: String = text.chars().filter(|c| !ends_line(*c)).take(150).collect();
         Mail::new(to, subject, body)
@@ -197,9 +197,9 @@ impl Mail {
         let link = object.url(dash_url);
         let body = format!(
             "{text}.\n\n\
-             More about it is in your dashboard:\n\n\
+             You can find the details in your dashboard:\n\n\
              {link}\n\n\
-             You get this mail because mails of this kind are switched on in your preferences for notifications.\n"
+             You get this mail because your notification preferences allow mails of this kind.\n"
         );
         let subject: String = text.chars().filter(|c| !ends_line(*c)).take(150).collect();
         Mail::new(to, subject, body)
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn the_links_in_a_mail_are_whole() {
+    fn the_links_in_a_mail_are_complete() {
         let to = address("ada@example.com").unwrap();
         let token = format!("rpcgc_{}", "x".repeat(43));
         for dash_url in ["http://127.0.0.1:8081", "https://dash.rpcgate.example/some/deeper/path/"] {

@@ -91,7 +91,7 @@ pub struct NewWebhookJson {
     /// The URL that receives deliveries: absolute, with http or https, without user name, password and fragment.
     #[schema(max_length = 2048, example = "https://hooks.example.com/rpcgate")]
     pub url: String,
-    /// True to send the headers of Standard Webhooks too; false by default.
+    /// True to also send the headers of Standard Webhooks; false by default.
     pub standard_headers: Option<bool>,
 }
 
@@ -105,7 +105,7 @@ pub struct WebhookChangeJson {
     pub url: Option<String>,
     /// True to deliver events. Undelivered events are still due when it is switched on again.
     pub active: Option<bool>,
-    /// True to send the headers of Standard Webhooks too.
+    /// True to also send the headers of Standard Webhooks.
     pub standard_headers: Option<bool>,
 }
 

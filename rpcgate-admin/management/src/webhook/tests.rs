@@ -202,8 +202,9 @@ fn run(program: &str, file: &str, text: &str, arguments: &[&str]) {
     std::fs::write(folder.path().join(file), text).unwrap();
     std::fs::write(folder.path().join("go.mod"), "module receiver\n").unwrap();
     let done = Command::new(program).args(arguments).current_dir(folder.path()).output().unwrap();
-    let said = format!("{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
-    assert!(done.status.success() && said.contains("held: 6"), "{said}");
+    let output =
+        format!("{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert!(done.status.success() && output.contains("held: 6"), "{output}");
 }
 
 // Shows (Webhook delivery).

@@ -21,12 +21,12 @@ impl Collector for CertificateMetrics {
         let renewals = [("done", done), ("refused", refused)];
         page.counters(
             "certificate_renewals",
-            "Certificates that were put in the place of the one in use, or could not be used.",
+            "Replacements of the certificate in use, by outcome.",
             renewals.map(|(result, count)| ([("result", result)], count.load(Relaxed))),
         )?;
         let loaded = self.0.loaded();
         if let Some(valid) = &loaded.valid {
-            let help = "When the certificate in use expires, since 1970.";
+            let help = "The expiry time of the certificate in use, since 1970.";
             page.gauge("certificate_expiry", help, Some(&Unit::Seconds), valid.end.secs())?;
         }
         if !loaded.is_ordered() {
@@ -36,10 +36,10 @@ impl Collector for CertificateMetrics {
         let orders = [("done", done), ("failed", failed)];
         page.counters(
             "certificate_orders",
-            "Orders of certificates, by how they ended.",
+            "Orders of certificates, by outcome.",
             orders.map(|(result, count)| ([("result", result)], count.load(Relaxed))),
         )?;
-        let help = "Orders of certificates that have failed one after the other.";
+        let help = "Orders of certificates that have failed in a row.";
         page.gauge("certificate_order_failures", help, None, failures.load(Relaxed))
     }
 }

@@ -59,7 +59,7 @@ impl Collector for ProgramMetrics {
             page.gauge("process_resident_memory", help, Some(&Unit::Bytes), facts.resident_bytes)?;
             page.gauge("process_threads", "Threads.", None, facts.threads)?;
             if let Some(system) = system_start(&fs::read_to_string("/proc/stat").unwrap_or_default()) {
-                let help = "When the process started, since 1970.";
+                let help = "The start time of the process, since 1970.";
                 page.gauge("process_start_time", help, Some(&Unit::Seconds), system + facts.started)?;
             }
         }

@@ -40,20 +40,20 @@ async fn a_token_is_shown_once_and_listed_with_its_last_use() {
     let owner = site.member(Role::Owner).await;
     let (text, created) = made(&site, &owner, &["read", "manage_keys", "read"]).await;
     assert!(text.starts_with("rpcga_") && text.len() == 49, "{text}");
-    let mut kept = created.clone();
-    kept.as_object_mut().unwrap().remove("token");
+    let mut expected = created.clone();
+    expected.as_object_mut().unwrap().remove("token");
     assert_eq!(
-        kept,
+        expected,
         json!({"id": created["id"], "name": "deploy", "scopes": ["read", "manage_keys"],
             "created_at": "2026-12-31T12:00:00.000Z", "expires_at": "2027-03-31T12:00:00.000Z",
             "last_used_at": null, "last_used_from": null})
     );
-    assert_eq!(get(&site, &owner.token, TOKENS).await.body, json!([kept]));
+    assert_eq!(get(&site, &owner.token, TOKENS).await.body, json!([expected]));
     site.clock.advance(Duration::from_secs(61));
     assert_eq!(get(&site, &text, "/api/v1/auth/me").await.body["id"], owner.user.id.to_string());
-    kept["last_used_at"] = json!("2026-12-31T12:01:01.000Z");
-    kept["last_used_from"] = json!("192.0.2.1");
-    assert_eq!(get(&site, &owner.token, TOKENS).await.body, json!([kept]));
+    expected["last_used_at"] = json!("2026-12-31T12:01:01.000Z");
+    expected["last_used_from"] = json!("192.0.2.1");
+    assert_eq!(get(&site, &owner.token, TOKENS).await.body, json!([expected]));
     let entries = site.app.store.audit(AuditSubject::User(owner.user.id), 1).await.unwrap();
     assert_eq!(entries[0].action, "access_token.created");
     assert_eq!(entries[0].detail, "deploy: read, manage_keys");

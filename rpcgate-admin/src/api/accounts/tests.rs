@@ -264,7 +264,7 @@ async fn an_invalid_registration_is_refused_with_the_reason_and_creates_nothing(
         ("email", json!(7), "`email` must be a string"),
         ("password", json!("short"), "the password must have at least 10 characters"),
         ("password", json!(null), "`password` must be a string"),
-        ("name", json!("a\r\nb"), "`name` must not hold control characters"),
+        ("name", json!("a\r\nb"), "`name` must not contain control characters"),
         ("challenge", json!("x"), "the challenge's solution is malformed"),
         (
             "role",

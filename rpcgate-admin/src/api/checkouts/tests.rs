@@ -108,8 +108,8 @@ async fn a_plan_starts_when_the_provider_reports_it_and_a_repeated_report_change
     report(&site, COMPLETED, &id, "no_payment_required", 0).await;
     assert_eq!(tier().await, Tier::Free);
     let changes = site.app.store.tier_changes(tenant, crate::testing::NOON).await.unwrap();
-    let told: Vec<_> = changes.iter().map(|change| (change.before.tier, change.after.tier)).collect();
-    assert_eq!(told, [(Tier::Free, Tier::Premium), (Tier::Premium, Tier::Free)], "fees follow the plan");
+    let moves: Vec<_> = changes.iter().map(|change| (change.before.tier, change.after.tier)).collect();
+    assert_eq!(moves, [(Tier::Free, Tier::Premium), (Tier::Premium, Tier::Free)], "fees follow the plan");
 }
 
 // Shows (Plans, bills and payments): Members buy visible custom plans, or request them in tickets, by name or
@@ -141,7 +141,7 @@ async fn a_visible_custom_plan_with_a_price_is_bought_by_name_or_identifier() {
         ("secret", unknown),
         (&*CustomPlanId(4).to_string(), unknown),
         (&*CustomPlanId(9).to_string(), unknown),
-        ("gift", "`tier` must be a plan that is paid for"),
+        ("gift", "`tier` must be a paid plan"),
     ] {
         assert_eq!(
             begin(&site, &owner, json!({"tier": wish})).await,
@@ -266,12 +266,12 @@ async fn a_payment_is_booked_or_reported_and_one_that_does_not_fit_completes_not
         let names_checkout = !reason.contains("no checkout");
         assert_eq!(recorded, usize::from(names_checkout), "{name}");
         let path = "/api/v1/notifications";
-        let told =
+        let message =
             site.ask(Some(&owner), Method::GET, path, axum::body::Body::empty()).await.body.to_string();
         assert_eq!(
-            told.contains(&format!("could not be booked: {reason}")),
+            message.contains(&format!("could not be assigned: {reason}")),
             names_checkout,
-            "{name}: {told}"
+            "{name}: {message}"
         );
         // A later event about the checkout's own session with the right amount still counts.
         report(&site, "checkout.session.async_payment_succeeded", &id, "paid", 1_190).await;
@@ -324,7 +324,7 @@ async fn a_payment_of_too_little_or_of_a_settled_invoice_pays_nothing() {
     report(&site, COMPLETED, &id, "paid", 1_189).await;
     drop(guard);
     let text = lines.text();
-    let reported = "a payment fits nothing that is to be paid";
+    let reported = "a payment matches nothing that is due";
     assert!(text.lines().any(|line| line.contains("ERROR") && line.contains(reported)), "{text}");
     assert_eq!(status(&site, tenant, number).await, InvoiceStatus::Open);
     assert_eq!(begin(&site, &owner, invoice).await.0, 201, "it can be paid on another page");
@@ -362,7 +362,7 @@ async fn a_page_that_has_ended_is_not_returned_again_and_neither_is_an_old_one()
 }
 
 #[tokio::test]
-async fn an_unreachable_provider_is_asked_again_for_the_same_payment() {
+async fn an_unreachable_provider_is_retried_with_the_same_payment() {
     let (site, stand_in) = site().await;
     let owner = site.member(Role::Owner).await;
     let number = issue(&site, owner.user.tenant.unwrap()).await;
@@ -400,7 +400,7 @@ async fn an_unpayable_object_is_refused_with_the_reason() {
             "exactly one of `tier` and `invoice` must be given",
         ),
         (json!({"invoice": "5"}), 400, "`invoice` must be the number of an invoice"),
-        (json!({"tier": "free"}), 400, "`tier` must be a plan that is paid for"),
+        (json!({"tier": "free"}), 400, "`tier` must be a paid plan"),
         (json!({"invoice": foreign.to_string()}), 404, "invoice not found"),
         (json!({"invoice": "2026-999999"}), 404, "invoice not found"),
     ] {

@@ -86,7 +86,7 @@ async fn a_delivery_is_retried_a_bounded_number_of_times_and_only_to_an_active_e
         site.app.store.failed_attempt(id, (Some(500), "HTTP status 500", b""), site.app.now()).await.unwrap();
         let (status, answer) = ask(&site, &owner, Method::POST, &path, Value::Null).await;
         if status == 409 {
-            let text = "the delivery was tried too often: replay its event in place of it";
+            let text = "the delivery was tried too often: replay its event instead";
             assert_eq!(answer, error_body("conflict", text));
             break;
         }

@@ -44,7 +44,7 @@ async fn a_change_that_expects_an_older_version_is_refused_an_unconditional_one_
     let made = json!({"url": "https://hooks.example/"});
     let made = ask(&site, &owner, (Method::POST, &webhooks), None, &made).await;
     let webhook = made.body["id"].as_str().unwrap();
-    let changed = error_body("precondition_failed", "it has been changed meanwhile");
+    let changed = error_body("precondition_failed", "it was changed in the meantime");
     for (visitor, path, forms) in [
         (&owner, format!("/projects/{project}"), [json!({"name": "a"}), json!({"name": "b"})]),
         (&owner, format!("/webhooks/{webhook}"), [json!({"active": false}), json!({"active": true})]),

@@ -115,7 +115,7 @@ async fn only_an_owner_with_a_factor_requires_one() {
 }
 
 #[tokio::test]
-async fn a_member_who_removes_the_factor_is_held_again() {
+async fn a_member_who_removes_the_factor_is_restricted_again() {
     let site = site().await;
     let (_, _, member) = strict_tenant(&site).await;
     let token = member.token.as_str();

@@ -274,8 +274,8 @@ async fn a_reset_of_the_password_does_not_skip_the_factor() {
     let (token, app, _) = account_with_app(&site).await;
     let pending = begun(&site).await;
     let sent = mails(&site).len();
-    let asked = post(&site, "/auth/password/forgot", json!({"email": EMAIL})).await;
-    assert_eq!(asked.status, StatusCode::ACCEPTED);
+    let forgotten = post(&site, "/auth/password/forgot", json!({"email": EMAIL})).await;
+    assert_eq!(forgotten.status, StatusCode::ACCEPTED);
     let links = mailed(&site, sent + 1, "/reset?token=").await;
     let new = "another horse, another staple";
     // Otherwise the reset removes the app, which was added less than seven days ago.

@@ -193,7 +193,7 @@ async fn an_invalid_acceptance_is_refused_with_the_reason_and_keeps_the_invitati
     let good = json!({"token": token(&site), "password": PASSWORD});
     for (field, value, text) in [
         ("password", json!("short"), "the password must have at least 10 characters"),
-        ("name", json!("a\nb"), "`name` must not hold control characters"),
+        ("name", json!("a\nb"), "`name` must not contain control characters"),
         ("role", json!("owner"), "unknown field `role`: expected one of `token`, `name`, `password`"),
         (
             "email",

@@ -154,9 +154,9 @@ async fn an_operator_marks_an_invoice_as_paid_or_cancelled_once() {
     }
     assert_eq!(put(InvoiceNumber { year: 2026, serial: 9 }, body).await.0, 404);
     let audit = site.app.store.audit(AuditSubject::Tenant(tenant), 9).await.unwrap();
-    let told: Vec<_> = audit.iter().map(|entry| (entry.action.as_str(), entry.detail.as_str())).collect();
-    assert_eq!(told.iter().filter(|(action, _)| action.starts_with("invoice.")).count(), 2, "{told:?}");
-    assert!(told.contains(&("invoice.paid", "By transfer")), "{told:?}");
+    let entries: Vec<_> = audit.iter().map(|entry| (entry.action.as_str(), entry.detail.as_str())).collect();
+    assert_eq!(entries.iter().filter(|(action, _)| action.starts_with("invoice.")).count(), 2, "{entries:?}");
+    assert!(entries.contains(&("invoice.paid", "By transfer")), "{entries:?}");
 }
 
 #[tokio::test]

@@ -87,18 +87,21 @@ async fn an_invalid_request_creates_no_key() {
             json!({"description": "", "chains": []}),
             "`chains` must name a chain: leave it out for a key that may use all",
         ),
-        (json!({"description": "", "chains": ["eth", "moon"]}), "`chains` holds an unknown chain at place 2"),
-        (json!({"description": "", "chains": ["ETH"]}), "`chains` holds an unknown chain at place 1"),
+        (
+            json!({"description": "", "chains": ["eth", "moon"]}),
+            "`chains` has an unknown chain at position 2",
+        ),
+        (json!({"description": "", "chains": ["ETH"]}), "`chains` has an unknown chain at position 1"),
         (json!({"description": "", "chains": "eth"}), "`chains` must be an array"),
         (json!({"description": "", "expires_at": "soon"}), no_moment),
         (json!({"description": "", "expires_at": 1_900_000_000}), no_moment),
         (
             json!({"description": "", "expires_at": "2026-12-31T12:00:00.000Z"}),
-            "`expires_at` must lie in the future",
+            "`expires_at` must be in the future",
         ),
         (
             json!({"description": "", "expires_at": "2020-01-01T00:00:00.000Z"}),
-            "`expires_at` must lie in the future",
+            "`expires_at` must be in the future",
         ),
         (
             json!({"description": "", "key": "rpcg_mine"}),

@@ -38,7 +38,7 @@ async fn actions(site: &Site, tenant: TenantId) -> Vec<(String, String)> {
 }
 
 const NO_ROLE: &str = "your role does not permit this";
-const LAST: &str = "this is the last owner: make somebody else an owner before";
+const LAST: &str = "this is the last owner: make another member an owner first";
 
 #[tokio::test]
 async fn members_see_members_oldest_first() {

@@ -81,7 +81,7 @@ async fn each_user_has_preferences_for_the_kinds_of_its_role() {
 }
 
 #[tokio::test]
-async fn a_choice_is_kept_with_another_role_even_if_it_was_the_default() {
+async fn a_preference_survives_a_change_of_role_even_if_it_was_the_default() {
     let site = Site::new().await;
     let owner = site.member(Role::Owner).await;
     let tenant = owner.user.tenant.unwrap();
@@ -212,8 +212,8 @@ async fn new_notifications_of_gateways_are_mailed_once_to_users_who_want_mail() 
     let owner = site.member(Role::Owner).await;
     let tenant = owner.user.tenant.unwrap();
     let viewer = site.visitor(Some(tenant), Role::Viewer).await;
-    let wanted = json!({"kind": "usage.rate_limited_spike", "mail": true});
-    assert_eq!(put(&site, &viewer, wanted.clone()).await.0, 200);
+    let preference = json!({"kind": "usage.rate_limited_spike", "mail": true});
+    assert_eq!(put(&site, &viewer, preference.clone()).await.0, 200);
     use_up(&site, tenant).await;
     let notified = site.app.usage.unmailed_notifications().await.unwrap();
     assert_eq!(notified.len(), 2);
@@ -229,7 +229,7 @@ async fn new_notifications_of_gateways_are_mailed_once_to_users_who_want_mail() 
     site.send_mails().await;
     assert_eq!(mails(&site).len(), 1, "once");
     let other = site.member(Role::Owner).await;
-    assert_eq!(put(&site, &other, wanted).await.0, 200);
+    assert_eq!(put(&site, &other, preference).await.0, 200);
     use_up(&site, other.user.tenant.unwrap()).await;
     site.clock.advance(Duration::from_secs(2 * 86_400));
     assert!(mail_new(&site.app).await.unwrap(), "they are marked");

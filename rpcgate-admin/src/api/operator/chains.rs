@@ -44,9 +44,9 @@ pub async fn switch(
 
 /// Empty the cache of a chain
 ///
-/// Gateways do it within a second. They do not reuse the answers that are stored then, or that nodes are about to give.
+/// Gateways do so within a second. They do not reuse answers that are stored or in flight at that time.
 #[utoipa::path(delete, path = "/operator/chains/{chain}/cache", operation_id = "operator_clear_cache", tag = "operator",
-    responses((status = 204, description = "The gateways are told.")))]
+    responses((status = 204, description = "The gateways are notified.")))]
 pub async fn clear_cache(
     State(app): State<Arc<AppState>>,
     actor: Actor,

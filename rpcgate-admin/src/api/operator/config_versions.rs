@@ -95,7 +95,7 @@ mod tests {
     use serde_json::json;
 
     #[tokio::test]
-    async fn operators_read_what_changed_and_members_do_not() {
+    async fn operators_read_the_changes_and_members_do_not() {
         let site = Site::new().await;
         let operator = site.operator().await;
         let ask = async |path: &str| {

@@ -19,7 +19,7 @@ use rpcgate_management::shape::operator::contracts::{ContractEnd, NewContractJso
 use rpcgate_store::{ContractId, Versioned};
 use std::sync::Arc;
 
-/// Make a contract with a tenant
+/// Create a contract with a tenant
 ///
 /// Gateways apply its values within a second of its start, and those of the plan within a second of its end. A tenant
 /// can have 100 contracts, including those that ended in the last 400 days.
@@ -27,7 +27,7 @@ use std::sync::Arc;
     tag = "operator",
     request_body = NewContractJson,
     responses((status = 201, description = "The contract.", body = ContractJson),
-        (status = 409, description = "The tenant has as many contracts as are allowed.")))]
+        (status = 409, description = "The tenant has the maximum number of contracts.")))]
 pub async fn create(
     State(app): State<Arc<AppState>>,
     actor: Actor,
@@ -71,9 +71,9 @@ pub async fn get(
     Ok(Tagged::new(version, action::operator::contracts::get(&app, tenant, id).await?.into()))
 }
 
-/// Let a contract end at another time
+/// Change the end of a contract
 ///
-/// Its values stay: for others, make another contract. Gateways apply the change within a second.
+/// Its values cannot be changed: create another contract instead. Gateways apply the change within a second.
 #[utoipa::path(put, path = "/operator/tenants/{id}/contracts/{contract_id}",
     operation_id = "operator_update_contract", tag = "operator",
     params(IfMatchHeader),
@@ -92,11 +92,11 @@ pub async fn update(
 
 /// End a contract
 ///
-/// At once. A contract that has not begun disappears. Gateways apply it within a second.
+/// The contract ends at once. A contract that has not begun is deleted. Gateways apply it within a second.
 #[utoipa::path(delete, path = "/operator/tenants/{id}/contracts/{contract_id}",
     operation_id = "operator_end_contract", tag = "operator",
     params(IfMatchHeader),
-    responses((status = 204, description = "It has ended."), (status = 409, description = "It had ended before.")))]
+    responses((status = 204, description = "It has ended."), (status = 409, description = "It has ended already.")))]
 pub async fn end(
     State(app): State<Arc<AppState>>,
     actor: Actor,

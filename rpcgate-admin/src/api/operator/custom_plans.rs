@@ -20,14 +20,14 @@ use rpcgate_management::shape::operator::custom_plans::{
 use rpcgate_store::{CustomPlanChange, Versioned};
 use std::sync::Arc;
 
-/// Make a plan of one's own
+/// Create a custom plan
 ///
 /// At most 100 custom plans can exist in addition to the four built-in ones. Move tenants to a plan with `PUT
 /// /operator/tenants/{id}`.
 #[utoipa::path(post, path = "/operator/custom-plans", operation_id = "operator_create_custom_plan", tag = "operator",
     request_body = NewCustomPlanJson,
     responses((status = 201, description = "The plan.", body = CustomPlanJson),
-        (status = 409, description = "Another plan has this name, or there are as many as are allowed.")))]
+        (status = 409, description = "Another plan has this name, or there are too many custom plans.")))]
 pub async fn create(
     State(app): State<Arc<AppState>>,
     actor: Actor,
@@ -40,12 +40,12 @@ pub async fn create(
     Ok((StatusCode::CREATED, Json(plan.into())))
 }
 
-/// List the plans of one's own
+/// List the custom plans
 ///
 /// Oldest first.
 #[utoipa::path(get, path = "/operator/custom-plans", operation_id = "operator_list_custom_plans", tag = "operator",
     params(Page),
-    responses((status = 200, description = "All plans beside the four.", body = [CustomPlanJson])))]
+    responses((status = 200, description = "All custom plans.", body = [CustomPlanJson])))]
 pub async fn list(
     State(app): State<Arc<AppState>>,
     page: PageRequest,
@@ -54,7 +54,7 @@ pub async fn list(
     page.of(plans.into_iter().map(CustomPlanJson::from).collect(), false, |one| &one.id)
 }
 
-/// Read a plan of one's own
+/// Read a custom plan
 #[utoipa::path(get, path = "/operator/custom-plans/{id}", operation_id = "operator_get_custom_plan", tag = "operator",
     responses((status = 200, description = "The plan.", body = CustomPlanJson,
         headers(("ETag" = String, description = "The version, for `If-Match`.")))))]
@@ -66,9 +66,9 @@ pub async fn get(
     Ok(Tagged::new(version, action::operator::custom_plans::get(&app, id).await?.into()))
 }
 
-/// Change a plan of one's own
+/// Change a custom plan
 ///
-/// Gateways apply it within a second. A fee counts for the whole month in which it is changed.
+/// Gateways apply it within a second. A changed fee applies to the whole month of the change.
 #[utoipa::path(put, path = "/operator/custom-plans/{id}", operation_id = "operator_update_custom_plan",
     tag = "operator",
     params(IfMatchHeader),
@@ -88,13 +88,13 @@ pub async fn update(
     Ok(Json(action::operator::custom_plans::update(&app, &actor, id, change).await?.into()))
 }
 
-/// Delete a plan of one's own
+/// Delete a custom plan
 ///
 /// No tenant may be on the plan.
 #[utoipa::path(delete, path = "/operator/custom-plans/{id}", operation_id = "operator_delete_custom_plan",
     tag = "operator",
     params(IfMatchHeader),
-    responses((status = 204, description = "It is gone."), (status = 409, description = "A tenant is on it.")))]
+    responses((status = 204, description = "Deleted."), (status = 409, description = "A tenant is on the plan.")))]
 pub async fn delete(
     State(app): State<Arc<AppState>>,
     actor: Actor,

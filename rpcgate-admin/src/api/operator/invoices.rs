@@ -81,13 +81,13 @@ pub async fn settle(
 
 /// Issue a credit note
 ///
-/// Reduces the amount that is owed for the invoice. The invoice is paid once nothing is owed any more. A credit note
+/// Reduces the amount that is owed for the invoice. The invoice is paid when nothing is owed any more. A credit note
 /// for a paid invoice documents a refund.
 #[utoipa::path(post, path = "/operator/invoices/{number}/credit-notes", operation_id = "operator_create_credit_note",
     tag = "operator",
     request_body = NewCreditNoteJson,
     responses((status = 201, description = "The credit note.", body = CreditNoteJson),
-        (status = 409, description = "The invoice is cancelled, or leaves less than this.")))]
+        (status = 409, description = "The invoice is cancelled, or the amount exceeds what is left of it.")))]
 pub async fn credit(
     State(app): State<Arc<AppState>>,
     actor: Actor,

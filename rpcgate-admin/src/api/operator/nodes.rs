@@ -22,7 +22,7 @@ fn position(cursor: &str) -> Option<ReportPosition> {
 
 /// List nodes
 ///
-/// As the running gateways see them. They report every 5 seconds.
+/// The nodes as the running gateways see them. Gateways report every 5 seconds.
 #[utoipa::path(get, path = "/operator/nodes", operation_id = "operator_list_nodes", tag = "operator",
     params(Page),
     responses((status = 200, description = "The nodes, by gateway.", body = [NodeJson])))]
@@ -45,7 +45,7 @@ pub async fn list(
 ///
 /// A drained node gets no new call and no new stream. Gateways apply it within a second. Calls in flight end at the
 /// node, and its WebSocket streams are closed with 1012, spread over the time between two pings. Nodes of a chain that
-/// have the same name are drained together. A drain lasts until it is ended, also over restarts.
+/// have the same name are drained together. A drain lasts until it is ended, even across restarts.
 #[utoipa::path(put, path = "/operator/chains/{chain}/nodes", operation_id = "operator_drain_node", tag = "operator",
     request_body = NodeSwitch,
     responses((status = 200, description = "The node as it is now.", body = NodeDrainJson),

@@ -8,10 +8,10 @@ use rpcgate_management::shape::list::{ListPage, Page, PageRequest};
 use rpcgate_management::shape::operator::payments::UnmatchedPaymentJson;
 use std::sync::Arc;
 
-/// List the payments that fit nothing
+/// List the unmatched payments
 ///
 /// The payment provider has reported them, but they belong to no checkout of this service, or match no amount that is
-/// due. They completed nothing: refund each one at the payment provider, or settle the invoice by hand. Newest first.
+/// due. They settled nothing: refund each one at the payment provider, or settle the invoice by hand. Newest first.
 #[utoipa::path(get, path = "/operator/payments", operation_id = "operator_list_payments", tag = "operator",
     params(Page),
     responses((status = 200, description = "The payments.", body = [UnmatchedPaymentJson])))]

@@ -35,7 +35,7 @@ pub async fn get(
     params(IfMatchHeader),
     request_body = PlanChangeJson,
     responses((status = 200, description = "The plan as it is in force now.", body = PlanFigures),
-        (status = 409, description = "As many changes of the plan as are allowed wait for their time.")))]
+        (status = 409, description = "The plan has the maximum number of scheduled changes.")))]
 pub async fn update(
     State(app): State<Arc<AppState>>,
     actor: Actor,
@@ -54,7 +54,7 @@ pub async fn update(
     tag = "operator",
     params(("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
             description = "The `ETag` of the version of the plan that is to be changed.")),
-    responses((status = 204, description = "It is gone.")))]
+    responses((status = 204, description = "Withdrawn.")))]
 pub async fn withdraw(
     State(app): State<Arc<AppState>>,
     actor: Actor,

@@ -89,9 +89,9 @@ pub async fn update(
 /// Delete a tenant
 ///
 /// Also deletes its users, projects, keys and tickets, permanently. Its keys are refused within a second. Its usage
-/// expires as always, and its invoices stay. A tenant that has an open invoice, or owes something for a month that is
-/// not closed, is not deleted: suspend it, move it to a plan without a fee, and delete it once the month is closed. A
-/// log-in session needs a proof from the last ten minutes (`POST /auth/proof`).
+/// expires as usual, and its invoices are kept. A tenant that has an open invoice, or owes something for a month that
+/// is not closed, is not deleted: suspend it, move it to a plan without a fee, and delete it once the month is closed.
+/// A log-in session needs a proof from the last ten minutes (`POST /auth/proof`).
 #[utoipa::path(delete, path = "/operator/tenants/{id}", operation_id = "operator_delete_tenant", tag = "operator",
     params(("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
             description = "The `ETag` of the version that is to be deleted.")),

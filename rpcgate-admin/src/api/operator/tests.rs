@@ -49,7 +49,7 @@ async fn operator_routes_require_an_operator() {
         let (status, answer) = ask(&site, &owner, method.clone(), &path, body.clone()).await;
         assert_eq!(
             (status, answer),
-            (403, error_body("forbidden", "this is for operators")),
+            (403, error_body("forbidden", "only operators may do this")),
             "{method} {path}"
         );
         let path = format!("/api/v1/operator{path}");

@@ -178,7 +178,7 @@ pub async fn attach(
 
 /// Download a file of a support ticket of any tenant
 ///
-/// As a file to save, never to show, with a type from a fixed list.
+/// It is sent as an attachment, never for display, with a media type from a fixed list.
 #[utoipa::path(get, path = "/operator/tickets/{id}/attachments/{attachment_id}",
     operation_id = "operator_get_ticket_attachment", tag = "operator",
     responses((status = 200, description = "The file.", content((FileContent = "application/gzip"), (FileContent = "application/pdf"), (FileContent = "application/vnd.tcpdump.pcap"), (FileContent = "application/x-7z-compressed"), (FileContent = "application/x-bzip2"), (FileContent = "application/x-tar"), (FileContent = "application/x-xz"), (FileContent = "application/zip"), (FileContent = "application/zstd"), (FileContent = "image/gif"), (FileContent = "image/jpeg"), (FileContent = "image/png"), (FileContent = "image/webp"), (FileContent = "text/plain")))))]

@@ -55,7 +55,7 @@ pub async fn put(
     tag = "operator",
     params(("method" = String, Path, description = "The method, percent-encoded."),
         IfMatchHeader),
-    responses((status = 204, description = "The deployed weight holds again."),
+    responses((status = 204, description = "The deployed weight applies again."),
         (status = 400, description = "No method can have this name.")))]
 pub async fn delete(
     State(app): State<Arc<AppState>>,

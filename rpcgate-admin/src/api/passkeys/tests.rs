@@ -279,10 +279,10 @@ async fn a_further_passkey_needs_a_factor_and_a_user_may_have_several() {
     for key in [&mut first, &mut second] {
         assert_eq!(log_in(&site, key).await.status, StatusCode::OK);
     }
-    let asked = call(&site, Some(&token), "factor/start", json!({})).await;
-    assert_eq!(asked.status, StatusCode::OK, "{}", asked.body);
-    let credential = first.use_here(&asked.body["options"]).await;
-    let factor = json!({"passkey": {"ceremony": asked.body["ceremony"], "credential": credential}});
+    let started = call(&site, Some(&token), "factor/start", json!({})).await;
+    assert_eq!(started.status, StatusCode::OK, "{}", started.body);
+    let credential = first.use_here(&started.body["options"]).await;
+    let factor = json!({"passkey": {"ceremony": started.body["ceremony"], "credential": credential}});
     let again = call(&site, Some(&token), "register/start", factor.clone()).await;
     assert_eq!(again.status, StatusCode::OK, "{}", again.body);
     assert_eq!(reported(&call(&site, Some(&token), "register/start", factor).await), USED);
@@ -345,17 +345,17 @@ async fn removing_a_passkey_asks_for_a_factor_and_ends_other_sessions() {
     let wrong = remove(json!({"recovery_code": "0000-0000-0000-0000"})).await;
     assert_eq!(wrong.status, StatusCode::FORBIDDEN, "{}", wrong.body);
     assert_eq!(me(&site, &other).await, StatusCode::OK);
-    let asked = call(&site, Some(&token), "factor/start", json!({})).await;
-    let credential = key.use_here(&asked.body["options"]).await;
-    let factor = json!({"passkey": {"ceremony": asked.body["ceremony"], "credential": credential}});
+    let started = call(&site, Some(&token), "factor/start", json!({})).await;
+    let credential = key.use_here(&started.body["options"]).await;
+    let factor = json!({"passkey": {"ceremony": started.body["ceremony"], "credential": credential}});
     assert_eq!(remove(factor).await.status, StatusCode::NO_CONTENT);
     assert!(is_mailed(&site, "It was the passkey \"Telephone\"."));
     assert_eq!(me(&site, &token).await, StatusCode::OK);
     assert_eq!(me(&site, &other).await, StatusCode::UNAUTHORIZED);
     assert_eq!(reported(&log_in(&site, &mut key).await), REFUSED);
     assert_eq!(login(&site, EMAIL, PASSWORD).await.body.get("mfa_required"), None, "no factor is left");
-    let asked = call(&site, Some(&token), "factor/start", json!({})).await;
-    assert_eq!(reported(&asked), (StatusCode::CONFLICT, "the user has no passkey"));
+    let started = call(&site, Some(&token), "factor/start", json!({})).await;
+    assert_eq!(reported(&started), (StatusCode::CONFLICT, "the user has no passkey"));
 }
 
 #[tokio::test]

@@ -100,7 +100,7 @@ async fn an_invalid_request_is_refused_and_changes_nothing() {
     let many: Vec<_> = (0..201).map(|n| n.to_string()).collect();
     for (body, text) in [
         (json!({"name": " "}), "`name` must not be empty"),
-        (json!({"name": "a\nb"}), "`name` must not hold control characters"),
+        (json!({"name": "a\nb"}), "`name` must not contain control characters"),
         (json!({"name": "a".repeat(201)}), "`name` must be at most 200 characters long"),
         (json!({"name": 5}), "`name` must be a string"),
         (json!({"name": "x", "tenant_id": "y"}), "unknown field `tenant_id`"),
@@ -111,7 +111,7 @@ async fn an_invalid_request_is_refused_and_changes_nothing() {
             json!({"name": "x", "blocked_methods": ["debug_*"]}),
             "`blocked_methods` must name methods one by one",
         ),
-        (json!({"name": "x", "blocked_methods": many}), "`blocked_methods` must hold at most 200 methods"),
+        (json!({"name": "x", "blocked_methods": many}), "`blocked_methods` must have at most 200 methods"),
         (json!({"name": "x", "allowed_methods": "a"}), "`allowed_methods` must be an array"),
     ] {
         let (status, answer) = ask(&site, &owner, Method::PUT, &path, body.clone()).await;

@@ -121,14 +121,14 @@ async fn every_route_to_something_of_a_tenant_admits_only_members_with_the_right
     let viewer = site.visitor(Some(tenant), Role::Viewer).await;
     let billing = site.visitor(Some(tenant), Role::Billing).await;
     for (method, path, body, _) in &mine {
-        let place = format!("{method} {path}");
+        let operation = format!("{method} {path}");
         let status = async |visitor| ask(&site, visitor, method, path, body).await.0;
-        assert_eq!(status(None).await, 401, "{place}");
-        assert_eq!(status(Some(&outsider)).await, 404, "{place}");
-        assert_eq!(status(Some(&operator)).await, 403, "{place}");
+        assert_eq!(status(None).await, 401, "{operation}");
+        assert_eq!(status(Some(&outsider)).await, 404, "{operation}");
+        assert_eq!(status(Some(&operator)).await, 403, "{operation}");
         for reader in [&viewer, &billing] {
             let expected = if method == Method::GET { 200 } else { 403 };
-            assert_eq!(status(Some(reader)).await, expected, "{place}");
+            assert_eq!(status(Some(reader)).await, expected, "{operation}");
         }
     }
     for unknown in [nothing, "none", "%2e%2e"] {
@@ -143,6 +143,6 @@ async fn every_route_to_something_of_a_tenant_admits_only_members_with_the_right
         let (status, answer) = ask(&site, Some(&developer), method, path, body).await;
         assert_eq!(status, if is_tenants { 403 } else { *expected }, "{method} {path}: {answer}");
     }
-    let kept = site.app.store.tenant(outsider.user.tenant.unwrap()).await.unwrap().unwrap();
-    assert_eq!(kept.name, "Site");
+    let stored = site.app.store.tenant(outsider.user.tenant.unwrap()).await.unwrap().unwrap();
+    assert_eq!(stored.name, "Site");
 }

@@ -215,7 +215,7 @@ async fn a_file_that_the_check_refuses_or_cannot_check_is_not_stored() {
     let author = site.member(Role::Owner).await;
     let files = ticket(&site, &author).await + "/attachments";
     assert_eq!(attach(&site, &author, &files, "a clean file").await.0, 201);
-    let refused = (400, json!({"error": "the check for malware refuses this file"}));
+    let refused = (400, json!({"error": "the malware check refuses this file"}));
     assert_eq!(attach(&site, &author, &files, "this is EICAR").await, refused);
     std::fs::write(&broken, "").unwrap();
     assert_eq!(

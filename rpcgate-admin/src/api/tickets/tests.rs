@@ -146,7 +146,7 @@ async fn operators_are_mailed_of_tickets_that_wait_a_few_times_in_a_quarter_of_a
     let author = site.member(Role::Owner).await;
     let other = site.member(Role::Owner).await;
     let operator = site.operator().await;
-    let told = async |to: &str| {
+    let subjects_to = async |to: &str| {
         let mails = site.handed_over_mails().await.into_iter();
         mails.filter(|(its, _)| its == to).map(|(_, subject)| subject).collect::<Vec<_>>()
     };
@@ -169,19 +169,19 @@ async fn operators_are_mailed_of_tickets_that_wait_a_few_times_in_a_quarter_of_a
         "A support ticket was reopened",
     ];
     for address in addresses {
-        assert_eq!(told(address).await, expected);
+        assert_eq!(subjects_to(address).await, expected);
     }
     for _ in 0..4 {
         ticket(&site, &author).await;
     }
     expected.extend(["A support ticket was written"; 2]);
-    assert_eq!(told(addresses[0]).await, expected, "one tenant cannot fill the mailbox");
+    assert_eq!(subjects_to(addresses[0]).await, expected, "one tenant cannot fill the mailbox");
     ticket(&site, &other).await;
-    assert_eq!(told(addresses[0]).await.len(), 6);
+    assert_eq!(subjects_to(addresses[0]).await.len(), 6);
     site.clock.advance(LOCK);
     let later = site.member(Role::Owner).await;
     ticket(&site, &later).await;
-    assert_eq!(told(addresses[0]).await.len(), 7);
+    assert_eq!(subjects_to(addresses[0]).await.len(), 7);
 }
 
 // Shows (Management).

@@ -334,8 +334,8 @@ async fn resources_of_a_deleted_webhook_or_project_are_not_found() {
             let (status, answer) = ask(&site, &owner, method.clone(), &path, body).await;
             assert_eq!(status, 404, "{method} {path}: {answer}");
         }
-        let kept = Duration::from_secs(86_400);
-        let swept = site.app.store.sweep_events(kept, site.app.now()).await.unwrap();
+        let retention = Duration::from_secs(86_400);
+        let swept = site.app.store.sweep_events(retention, site.app.now()).await.unwrap();
         assert_eq!((swept.webhooks, swept.deliveries, swept.events), (1, 1, 0));
     }
 }

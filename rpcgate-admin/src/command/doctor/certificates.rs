@@ -64,7 +64,8 @@ fn look(key: &str, cert: &Path, private: &Path, urls: &[(&'static str, &Url)], n
     match Certified::read(cert, private) {
         Ok(certified) => {
             let expires = certified.own().and_then(|own| certified.expires(&own, now));
-            let advice = "append the certificates of the authorities between (fullchain.pem), unless the authority is your own";
+            let advice =
+                "append the intermediate certificates (fullchain.pem), unless the authority is your own";
             judge(&certified, &subject, urls, expiry(expires, &subject, now), advice, now)
         }
         Err(why) => {
@@ -79,7 +80,8 @@ fn clients(config: &Config, now: Time) -> Vec<Finding> {
     let Some(file) = &config.admin.tls.client_ca else { return Vec::new() };
     let subject = format!("admin.tls.client_ca {}", file.display());
     let authorities = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    let advice = "put the certificates of the authorities that sign those of clients, in PEM, into this file";
+    let advice =
+        "put the certificates of the authorities that sign client certificates, in PEM, into this file";
     let authorities = match authorities {
         Ok(authorities) if !authorities.is_empty() => authorities,
         Ok(_) => return vec![Finding::failure(CHECK, subject, "holds no certificate in PEM", advice)],
@@ -188,7 +190,7 @@ fn judge(
     now: Time,
 ) -> Vec<Finding> {
     let Some(own) = certified.own() else {
-        let advice = "make sure that every certificate in the file is one";
+        let advice = "make sure that the file has only valid certificates";
         return vec![Finding::failure(CHECK, subject, "its chain cannot be read", advice)];
     };
     let mut findings = vec![expiry];

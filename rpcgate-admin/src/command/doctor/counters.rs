@@ -29,7 +29,7 @@ pub(super) async fn check(examination: &Examination) -> Vec<Finding> {
         }
         Err(error) => {
             let advice =
-                "start Redis, or correct redis.url and the way there: until then each gateway counts alone";
+                "start Redis, or correct redis.url or the network path: until then each gateway counts alone";
             vec![Finding::failure(CHECK, url.masked(), error.to_string(), advice)]
         }
     }
@@ -62,7 +62,7 @@ fn judge(shown: &str, condition: &RedisCondition) -> Vec<Finding> {
     if *most > 0 && used >= most && policy == KEEPS {
         let text = format!("uses all of its {} MiB of memory, and refuses counts", most >> 20);
         let advice =
-            "raise maxmemory, or remove what others keep there: until then each gateway counts alone";
+            "raise maxmemory, or remove the data of other programs: until then each gateway counts alone";
         findings.push(Finding::failure(CHECK, shown, text, advice));
     } else if *most > 0 && *used > most / 10 * 9 {
         let text = format!(

@@ -77,11 +77,11 @@ fn unusable(shown: &str, error: &StoreError, migrate: bool) -> Finding {
         }
         StoreError::Unavailable(_) => {
             let advice =
-                "start the database server, or correct database.url and the way there (firewall, DNS)";
+                "start the database server, or correct database.url or the network path (firewall, DNS)";
             Finding::failure(CHECK, shown, text, advice)
         }
         _ if text.ends_with(NEWER) => {
-            let advice = "start that version again, or restore the backup of before the update";
+            let advice = "start that version again, or restore the backup from before the update";
             Finding::failure(CHECK, shown, text, advice)
         }
         _ => Finding::failure(CHECK, shown, text, "correct database.url, or the rights of its user"),
@@ -92,8 +92,8 @@ fn written(subject: &str, tried: Result<(), StoreError>) -> Finding {
     match tried {
         Ok(()) => Finding::ok(CHECK, subject, "takes writes"),
         Err(error @ StoreError::Unavailable(_)) => {
-            let advice = "make room on its disk, and let the account of the service write the file and its folder; if a \
-                          program only wrote for long, try again";
+            let advice = "free space on its disk, and let the account of the service write the file and its folder; if \
+                          another program was writing for a long time, try again";
             Finding::failure(CHECK, subject, format!("takes no writes: {error}"), advice)
         }
         Err(error) => {
@@ -134,8 +134,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("rpcgate.db");
         for (migrate, verdict) in [("true", Verdict::Warning), ("false", Verdict::Failure)] {
-            let asked = configured(&url_of(&file), &format!("migrate = {migrate}\n"));
-            let (findings, store) = check(&asked).await;
+            let examination = configured(&url_of(&file), &format!("migrate = {migrate}\n"));
+            let (findings, store) = check(&examination).await;
             assert_eq!((only(&findings).verdict, store.is_none()), (verdict, true), "{findings:?}");
         }
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);

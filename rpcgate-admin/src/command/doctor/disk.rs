@@ -29,16 +29,17 @@ pub(super) fn check(examination: &Examination) -> Vec<Finding> {
 fn free_space(key: &str, folder: &Path) -> Option<Finding> {
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let absolute = std::path::absolute(folder).ok()?;
-    let place = absolute.ancestors().find(|place| place.exists())?;
+    let ancestor = absolute.ancestors().find(|ancestor| ancestor.exists())?;
     let subject = format!("{key} {}", folder.display());
-    if !may_write(place) {
-        let text = format!("this account may not write to {}", place.display());
+    if !may_write(ancestor) {
+        let text = format!("this account may not write to {}", ancestor.display());
         let advice = "run this as the account of the service, or give the folder to that account (chown)";
         return Some(Finding::failure(CHECK, subject, text, advice));
     }
-    let free = free(place)?;
+    let free = free(ancestor)?;
     let text = format!("{} MiB are free", free >> 20);
-    let advice = "make room, or move the folder to a larger disk; a full disk loses no usage, but nothing is stored then";
+    let advice = "free space, or move the folder to a larger disk; a full disk loses no usage, but \
+                  nothing is stored then";
     Some(match free {
         0..LITTLE => Finding::failure(CHECK, subject, text, advice),
         LITTLE..SOME => Finding::warning(CHECK, subject, text, advice),

@@ -28,8 +28,8 @@ pub(super) fn check(examination: &Examination) -> Vec<Finding> {
     }
     if config.gateway.tls.acme || config.admin.tls.acme {
         let folder = AcmeFolder::new(&config.acme.dir);
-        let kept = [folder.certificate(), folder.account_file()];
-        findings.extend(kept.iter().filter(|file| file.exists()).map(|file| secret("acme.dir", file)));
+        let secrets = [folder.certificate(), folder.account_file()];
+        findings.extend(secrets.iter().filter(|file| file.exists()).map(|file| secret("acme.dir", file)));
     }
     if let Ok(Some(files)) = files_of(config.database.url()) {
         findings.extend(files.iter().filter(|file| file.exists()).map(|file| secret("database.url", file)));
@@ -140,8 +140,8 @@ fn exposure(file: &Path) -> std::io::Result<Result<&'static str, &'static str>> 
     fs::File::open(file)?;
     let mode = fs::metadata(file)?.permissions().mode();
     Ok(match mode {
-        mode if mode & 0o022 != 0 => Err("others than its owner may change it"),
-        mode if mode & 0o004 != 0 => Err("everybody on this machine may read it"),
+        mode if mode & 0o022 != 0 => Err("users other than its owner may change it"),
+        mode if mode & 0o004 != 0 => Err("all users of this machine may read it"),
         mode if mode & 0o040 != 0 => Ok("only its owner and its group may read it"),
         _ => Ok("only its owner may read it"),
     })
@@ -189,9 +189,9 @@ mod tests {
             (0o640, Verdict::Ok, group),
             (0o400, Verdict::Ok, alone),
             (0o440, Verdict::Ok, group),
-            (0o644, Verdict::Failure, "everybody on this machine may read it"),
-            (0o660, Verdict::Failure, "others than its owner may change it"),
-            (0o602, Verdict::Failure, "others than its owner may change it"),
+            (0o644, Verdict::Failure, "all users of this machine may read it"),
+            (0o660, Verdict::Failure, "users other than its owner may change it"),
+            (0o602, Verdict::Failure, "users other than its owner may change it"),
         ] {
             let findings = found("", 0o600, mode);
             assert_eq!(findings[1].0, verdict, "{mode:o} {findings:?}");

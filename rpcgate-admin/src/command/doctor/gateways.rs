@@ -17,7 +17,7 @@ const REMEMBERED: Duration = Duration::from_secs(86_400);
 
 pub(super) async fn check(examination: &Examination, store: Option<&Store>) -> Vec<Finding> {
     let Some(store) = store else {
-        let advice = "see what is said about databases";
+        let advice = "see the findings about databases";
         return vec![Finding::warning(CHECK, "gateways", "unknown: the database cannot be read", advice)];
     };
     let now = examination.clock.now();
@@ -30,7 +30,7 @@ pub(super) async fn check(examination: &Examination, store: Option<&Store>) -> V
         }
         Ok(reports) => reports.iter().map(|report| judge(report, now)).collect(),
         Err(error) => {
-            let advice = "see what is said about databases";
+            let advice = "see the findings about databases";
             vec![Finding::failure(CHECK, "gateways", error.to_string(), advice)]
         }
     }
@@ -41,13 +41,14 @@ fn judge(report: &GatewayReport, now: Time) -> Finding {
     let ago = now.since(report.at);
     if ago > LATELY {
         let text = format!("has not reported for {} minutes", ago.as_secs() / 60);
-        let advice = "look at its log and its /readyz if it should run; one that is gone for good is forgotten after a day";
+        let advice =
+            "look at its log and its /readyz if it should run; one that was removed is forgotten after a day";
         return Finding::warning(CHECK, subject, text, advice);
     }
     let nodes = report.nodes.len();
     let of = |name: &str| report.nodes.iter().filter(|node| node.standing == name).count();
     let well = of(NodeHealth::Well.name());
-    let mut text = format!("reported {} s ago, {well} of its {nodes} nodes are well", ago.as_secs());
+    let mut text = format!("reported {} s ago, {well} of its {nodes} nodes are healthy", ago.as_secs());
     for name in
         NodeHealth::ALL.iter().filter(|health| **health != NodeHealth::Well).map(|health| health.name())
     {
@@ -73,9 +74,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(&url_of(&dir.path().join("rpcgate.db")), true).await.unwrap();
         let clock = Arc::new(ManualClock::at(Time::from_secs(1_798_718_400)));
-        let asked = Examination { clock: clock.clone(), ..examination("") };
+        let examined = Examination { clock: clock.clone(), ..examination("") };
         let at = clock.now();
-        assert_eq!(only(&check(&asked, Some(&store)).await).text, "none has reported within a day");
+        assert_eq!(only(&check(&examined, Some(&store)).await).text, "none has reported within a day");
         let node = |standing: &str| NodeState { standing: standing.into(), ..NodeState::default() };
         let report = GatewayReport {
             id: fresh_id(at),
@@ -84,16 +85,16 @@ mod tests {
         };
         store.put_report(&report, &[]).await.unwrap();
         clock.advance(Duration::from_secs(59));
-        let findings = check(&asked, Some(&store)).await;
+        let findings = check(&examined, Some(&store)).await;
         assert_eq!(
             only(&findings).text,
             "reported 59 s ago, 1 of its 3 nodes are well, 1 doubtful, 1 behind"
         );
         assert_eq!(only(&findings).verdict, Verdict::Ok);
         clock.advance(Duration::from_secs(120));
-        let findings = check(&asked, Some(&store)).await;
+        let findings = check(&examined, Some(&store)).await;
         assert_eq!(only(&findings).text, "has not reported for 2 minutes");
         assert_eq!(only(&findings).verdict, Verdict::Warning);
-        assert_eq!(only(&check(&asked, None).await).verdict, Verdict::Warning);
+        assert_eq!(only(&check(&examined, None).await).verdict, Verdict::Warning);
     }
 }

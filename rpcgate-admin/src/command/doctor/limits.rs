@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_handles_are_warned_about_with_what_they_allow() {
+    fn few_handles_cause_a_warning_with_their_capacity() {
         let few = gateway("a gateway", FileHandles::new(1_024));
         assert_eq!(few.verdict, Verdict::Warning);
         assert_eq!(few.text, "may open 1024 files, enough for 448 client connections");

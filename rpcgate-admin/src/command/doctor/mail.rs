@@ -21,7 +21,7 @@ pub(super) async fn check(examination: &Examination) -> Vec<Finding> {
         Err(error) => Err(error),
     };
     findings.push(match greeted {
-        Ok(()) => Finding::ok(CHECK, subject, "would take a mail; none was sent"),
+        Ok(()) => Finding::ok(CHECK, subject, "accepts mails; none was sent"),
         Err(error @ (MailError::Unavailable(_) | MailError::Rejected(_))) => {
             let advice = "start the mail server, or correct admin.mail.smtp with its user and password; mails wait for a day";
             Finding::failure(CHECK, subject, error.to_string(), advice)
@@ -52,8 +52,8 @@ mod tests {
     async fn a_server_that_would_take_a_mail_gets_none() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addr = listener.local_addr().unwrap();
-        let said = Arc::new(parking_lot::Mutex::new(Vec::new()));
-        let lines_said = said.clone();
+        let received = Arc::new(parking_lot::Mutex::new(Vec::new()));
+        let lines_said = received.clone();
         tokio::spawn(async move {
             let (read, mut write) = listener.accept().await.unwrap().0.into_split();
             write.write_all(b"220 here\r\n").await.unwrap();
@@ -65,7 +65,11 @@ mod tests {
         });
         let findings = check(&examination(&format!("[admin.mail]\nsmtp = \"smtp://{addr}\"\n{FROM}"))).await;
         assert_eq!(only(&findings).verdict, Verdict::Ok, "{findings:?}");
-        assert!(!said.lock().iter().any(|line: &String| line.starts_with("MAIL")), "{:?}", said.lock());
+        assert!(
+            !received.lock().iter().any(|line: &String| line.starts_with("MAIL")),
+            "{:?}",
+            received.lock()
+        );
     }
 
     #[tokio::test]

@@ -83,8 +83,8 @@ fn judge(facts: &Facts, looks: &[NodeLook], max_lag: u64) -> Vec<Finding> {
 fn reference(looks: &[NodeLook]) -> Option<u64> {
     let mut heights: Vec<_> = heights(looks).collect();
     heights.sort_unstable_by(|a, b| b.cmp(a));
-    let place = usize::from(looks.len() > 2 && heights.len() > 1);
-    heights.get(place).copied()
+    let index = usize::from(looks.len() > 2 && heights.len() > 1);
+    heights.get(index).copied()
 }
 
 fn heights(looks: &[NodeLook]) -> impl Iterator<Item = u64> {
@@ -136,15 +136,14 @@ fn node(facts: &Facts, look: &NodeLook, reference: u64, max_lag: u64) -> Finding
             CHECK,
             subject,
             text,
-            "wait; until then it gets calls only if no other is fit",
+            "wait; until then it gets calls only if no other is healthy",
         );
     }
     let behind = reference.saturating_sub(height);
     if behind > max_lag {
         let text =
             format!("{behind} blocks behind the other nodes, at height {height}; {max_lag} are allowed");
-        let advice =
-            "look at the node's log and its peers; until it is back it gets calls only if no other is fit";
+        let advice = "look at the node's log and its peers; until it is back it gets calls only if no other is healthy";
         return Finding::warning(CHECK, subject, text, advice);
     }
     let took = look.took.as_millis();
@@ -175,7 +174,7 @@ fn summary(facts: &Facts, looks: &[NodeLook], fit: usize) -> Finding {
         (Some(least), Some(most)) => format!(", heights {least} to {most}, {} apart", most - least),
         _ => String::new(),
     };
-    let text = format!("{fit} of {} nodes are fit{spread}", looks.len());
+    let text = format!("{fit} of {} nodes are healthy{spread}", looks.len());
     if fit == 0 {
         let advice = "repair one of its nodes: until then calls go to the least bad one, or fail";
         return Finding::failure(CHECK, subject, text, advice);

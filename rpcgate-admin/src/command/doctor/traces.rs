@@ -12,7 +12,7 @@ pub(super) async fn check(examination: &Examination) -> Vec<Finding> {
         return vec![Finding::ok(CHECK, "telemetry.otlp.url", "is not set: no call is traced")];
     };
     vec![match check_collector(settings).await {
-        Ok(()) => Finding::ok(CHECK, url.masked(), "takes a connection; no span was sent"),
+        Ok(()) => Finding::ok(CHECK, url.masked(), "accepts connections; no span was sent"),
         Err(why) => {
             let advice = "start the collector, or correct telemetry.otlp.url: until then calls are served and their spans lost";
             Finding::warning(CHECK, url.masked(), why, advice)

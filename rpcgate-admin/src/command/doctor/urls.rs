@@ -33,7 +33,7 @@ fn dashboard(admin: &Admin) -> Vec<Finding> {
     let host = host(url);
     if url.scheme() != "https" && !is_local(&host) {
         let text =
-            format!("is {}: passwords travel unencrypted, and browsers make no passkeys", url.masked());
+            format!("is {}: passwords travel unencrypted, and browsers create no passkeys", url.masked());
         findings.push(Finding::warning(
             CHECK,
             key,
@@ -43,8 +43,9 @@ fn dashboard(admin: &Admin) -> Vec<Finding> {
     }
     let hostnames = &admin.challenge.hostnames;
     if !hostnames.is_empty() && !hostnames.iter().any(|name| name.eq_ignore_ascii_case(&host)) {
-        let text =
-            format!("its host {host} is not among admin.challenge.hostnames: nobody can register there");
+        let text = format!(
+            "its host {host} is not among admin.challenge.hostnames: registration does not work there"
+        );
         findings.push(Finding::failure(CHECK, key, text, "add the host to admin.challenge.hostnames"));
     }
     if let Some(api) = &admin.api_url

@@ -191,8 +191,8 @@ async fn a_page_that_was_left_open_changes_no_owner_and_no_admin() {
     ] {
         let page = post(&team.site, &path, who, &fields).await;
         assert_eq!(page.status, StatusCode::SEE_OTHER, "{path}: {}", page.text);
-        let (_, place) = page.leads_to();
-        assert!(place.contains(&format!("step-up?next={next}")), "{path} leads to {place}");
+        let (_, target) = page.leads_to();
+        assert!(target.contains(&format!("step-up?next={next}")), "{path} leads to {target}");
     }
     assert_eq!(team.stored().await, before);
     let lesser = [("email", "guest@example.com"), ("role", "viewer")];
@@ -231,8 +231,8 @@ async fn owners_are_notified_only_of_new_owners_and_admins() {
     let raised = "A member of your organisation has the role owner now";
     for owner in [&team.owner, second] {
         for (subject, about) in [(invited, THIEF), (raised, &developer.user.email)] {
-            let told = mails_about(&team.site, &owner.user.email, subject);
-            let [mail] = &told[..] else { panic!("{subject}: {told:?}") };
+            let matching = mails_about(&team.site, &owner.user.email, subject);
+            let [mail] = &matching[..] else { panic!("{subject}: {matching:?}") };
             let by = format!("from the account of {}", team.owner.user.email);
             for part in [about, &by, "\r\nhttp://127.0.0.1:8081/team\r\n"] {
                 assert!(mail.contains(part), "{part} is not in {mail}");
@@ -286,8 +286,8 @@ async fn a_reset_withdraws_the_invitations_of_the_user_unless_it_says_to_keep_th
             let done = ask(&site, Some(&operator.token), Method::POST, &path, None).await;
             assert_eq!(done.status, StatusCode::OK, "{}", done.body);
         } else {
-            let asked = call(&site, "/auth/password/forgot", json!({"email": EMAIL})).await;
-            assert_eq!(asked.status, StatusCode::ACCEPTED);
+            let answer = call(&site, "/auth/password/forgot", json!({"email": EMAIL})).await;
+            assert_eq!(answer.status, StatusCode::ACCEPTED);
             let has_come = async {
                 while mails_about(&site, EMAIL, "Choose a new password").is_empty() {
                     tokio::time::sleep(Duration::from_millis(1)).await;

@@ -923,7 +923,7 @@ async fn premises(
     let (webhook, subscription, delivery) = listen(site, tenant, project).await;
     let request = RequestId::new(now);
     if words.contains(&ObjectKind::Request) {
-        let asked = store.ask_explanation(request, Some(tenant), now).await.unwrap();
+        let question = store.ask_explanation(request, Some(tenant), now).await.unwrap();
         let tenant = tenant.to_string();
         let project = project.to_string();
         let key = key.to_string();
@@ -931,7 +931,7 @@ async fn premises(
         let transport = "http".into();
         let chain = "eth".into();
         let answer = Explanation { tenant, project, key, plan, transport, chain, ..Explanation::default() };
-        store.answer_explanation_request(asked, organisation.id, &answer).await.unwrap();
+        store.answer_explanation_request(question, organisation.id, &answer).await.unwrap();
     }
     let mut premises = RouteFixture {
         tenant,
@@ -1242,13 +1242,13 @@ async fn bad_tokens(matrix: &Matrix, scene: &Scene) -> Vec<(&'static str, String
     let (site, Visitor { user, session, token }) = (&matrix.site, &scene.own.caller.visitor);
     let now = site.app.now();
     let [header, payload, signature] = token.split('.').collect::<Vec<_>>()[..] else { panic!("{token}") };
-    let said: Value = serde_json::from_slice(&BASE64.decode(payload).unwrap()).unwrap();
+    let decoded: Value = serde_json::from_slice(&BASE64.decode(payload).unwrap()).unwrap();
     let with = |name: &str, value: Value| {
-        let mut said = said.clone();
-        said[name] = value;
-        said
+        let mut changed = decoded.clone();
+        changed[name] = value;
+        changed
     };
-    let again = signed(site, header, &said);
+    let again = signed(site, header, &decoded);
     assert_eq!(site.app.tokens.check(&again, now), Ok(claims(user, *session)), "the key is the right one");
     let greedy = BASE64.encode(with("role", "owner".into()).to_string() + " ");
     let turned: String = signature.chars().rev().collect();

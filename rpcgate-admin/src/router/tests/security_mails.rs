@@ -332,8 +332,8 @@ async fn a_user_is_notified_of_a_disabled_account_and_of_a_new_address_at_both()
     let (site, access, _) = account().await;
     let new = "countess@example.com";
     let body = json!({"email": new, "current_password": PASSWORD});
-    let asked = ask(&site, Some(&access), Method::PUT, "/auth/me/email", Some(body)).await;
-    assert_eq!(asked.status, StatusCode::ACCEPTED, "{asked:?}");
+    let answer = ask(&site, Some(&access), Method::PUT, "/auth/me/email", Some(body)).await;
+    assert_eq!(answer.status, StatusCode::ACCEPTED, "{answer:?}");
     let confirming =
         mails(&site).into_iter().find(|mail| mail.contains(&format!("\r\nTo: {new}\r\n"))).unwrap();
     let (_, rest) = confirming.split_once("/confirm?token=").unwrap();

@@ -178,16 +178,16 @@ async fn a_connection_beyond_the_limit_gets_a_503_with_retry_after() {
 #[tokio::test]
 async fn silent_and_stalled_connections_are_closed() {
     let (_site, api) = started("").await;
-    let mut said = Vec::new();
+    let mut streams = Vec::new();
     for begin in ["", "P", "PRI * HTTP/2.0\r\n", "GET /healthz HT", "GET /healthz HTTP/1.1\r\nhost: a\r\nx"] {
         let mut stream = TcpStream::connect(api.addr()).await.unwrap();
         stream.write_all(begin.as_bytes()).await.unwrap();
-        said.push((begin, stream));
+        streams.push((begin, stream));
     }
     // All of them have arrived, because later ones are answered.
     reported(&api, HEALTH).await;
     tokio::time::pause();
-    for (begin, mut stream) in said {
+    for (begin, mut stream) in streams {
         let mut answer = Vec::new();
         let ended = tokio::time::timeout(Duration::from_secs(40), stream.read_to_end(&mut answer)).await;
         assert!(ended.is_ok(), "{begin:?} is still connected");

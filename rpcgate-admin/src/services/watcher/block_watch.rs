@@ -207,7 +207,7 @@ impl<'w> BlockWatch<'w> {
                     chain,
                     known,
                     height = block.height,
-                    "none of the blocks that are known is part of the chain any more: following goes on here, and nothing is taken back"
+                    "no known block is part of the chain any more: following continues here, and no events are reverted"
                 );
                 self.chain.metrics.lost(chain);
                 let outcome = self.chain.store.forget_followed(&self.chain.lease(), self.chain.now()).await?;
@@ -224,8 +224,8 @@ impl<'w> BlockWatch<'w> {
     /// Asks the nodes for news. If no node shows the events of a block within the patience, the block is stored without
     /// them: a sender's data in it, or a node without an index, must not block all later ones.
     async fn look(&mut self, follower: &mut Follower) -> Result<Finding, ReadError> {
-        let wanted = self.chain.index.filter(self.chain.name);
-        let found = self.round(follower, &wanted).await;
+        let filter = self.chain.index.filter(self.chain.name);
+        let found = self.round(follower, &filter).await;
         let is_stuck = match &found {
             Ok(Finding::Nothing) => follower.is_held_up(),
             Ok(Finding::Next(_)) => {
@@ -239,11 +239,11 @@ impl<'w> BlockWatch<'w> {
         };
         let is_bare = [EventType::AddressActivity, EventType::TokenTransfer, EventType::ContractEvent]
             .into_iter()
-            .all(|kind| !wanted.wants(kind));
+            .all(|kind| !filter.wants(kind));
         if !is_stuck || is_bare {
             self.patience.forget();
             if is_stuck {
-                return self.go_beyond(follower, found, &wanted).await;
+                return self.go_beyond(follower, found, &filter).await;
             }
             self.absence.forget();
             return found;
@@ -252,7 +252,7 @@ impl<'w> BlockWatch<'w> {
             // A lost stream is reopened.
             self.chain.nodes.reset();
         }
-        let bare = EventFilter::new(wanted.wants(EventType::NewBlock).then_some(EventType::NewBlock));
+        let bare = EventFilter::new(filter.wants(EventType::NewBlock).then_some(EventType::NewBlock));
         match self.round(follower, &bare).await {
             Ok(Finding::Next(next)) => {
                 self.absence.forget();
@@ -266,14 +266,14 @@ impl<'w> BlockWatch<'w> {
                     chain,
                     height,
                     error,
-                    "the events of a block cannot be read: it is told without them, and they are lost"
+                    "the events of a block cannot be read: it is reported without them, and they are lost"
                 );
                 self.chain.metrics.unread(chain);
                 Ok(Finding::Next(next))
             }
             Ok(Finding::Nothing) | Err(_) => {
                 self.patience.forget();
-                self.go_beyond(follower, found, &wanted).await
+                self.go_beyond(follower, found, &filter).await
             }
             // A different branch is visible without events.
             other => other,
@@ -286,7 +286,7 @@ impl<'w> BlockWatch<'w> {
         &mut self,
         follower: &Follower,
         found: Result<Finding, ReadError>,
-        wanted: &EventFilter,
+        filter: &EventFilter,
     ) -> Result<Finding, ReadError> {
         let head = self.chain.nodes.head();
         let newest = follower.newest().filter(|newest| head.is_some_and(|head| head > newest.height));
@@ -310,7 +310,7 @@ impl<'w> BlockWatch<'w> {
             return follower.cut_off().map_or(found, |head| Ok(Finding::AllGone(head.clone())));
         };
         let below = BlockRef::new(block.height - 1, "", "", 0);
-        let next = self.reader.after(&BoundedCalls::new(&*node.calls), &below, wanted).await;
+        let next = self.reader.after(&BoundedCalls::new(&*node.calls), &below, filter).await;
         let next = next.ok().flatten().filter(|next| next.block.hash == block.hash);
         Ok(Finding::Pruned(next.unwrap_or_else(|| {
             self.chain.metrics.unread(self.chain.name);
@@ -318,13 +318,13 @@ impl<'w> BlockWatch<'w> {
         })))
     }
 
-    async fn round(&self, follower: &mut Follower, wanted: &EventFilter) -> Result<Finding, ReadError> {
+    async fn round(&self, follower: &mut Follower, filter: &EventFilter) -> Result<Finding, ReadError> {
         let usable = self.chain.nodes.usable();
         let nodes: Vec<_> = usable
             .iter()
             .map(|node| ReadNode { index: node.index, height: node.height, calls: &*node.calls })
             .collect();
-        follower.round(self.reader, &nodes, wanted).await
+        follower.round(self.reader, &nodes, filter).await
     }
 
     /// Skips blocks that are too far behind the head. While the watcher catches up, the chain may be twice as far
@@ -445,7 +445,12 @@ impl<'w> BlockWatch<'w> {
         let chain = self.chain.name;
         let depth = gone.len();
         let highest = gone.first().map(|block| block.height);
-        tracing::warn!(chain, depth, highest, "blocks are no longer part of the chain: they are taken back");
+        tracing::warn!(
+            chain,
+            depth,
+            highest,
+            "blocks are no longer part of the chain: their events are reverted"
+        );
         let unfinished = progress.unfinished.take();
         for block in unfinished.iter().chain(&gone) {
             if self.take_back(block).await? == WatchOutcome::LeaseLost {

@@ -34,7 +34,7 @@ impl WatchedChain {
                 () = probes => {}
                 () = signals => {}
                 () = blocks => tracing::warn!(chain = self.name, "another watcher follows the chain"),
-                () = health => tracing::warn!(chain = self.name, "another watcher tells of its health"),
+                () = health => tracing::warn!(chain = self.name, "another watcher reports its health"),
             }
             self.metrics.forget(self.name);
         })
@@ -45,15 +45,15 @@ impl WatchedChain {
         let mut watch = HealthWatch::default();
         let mut ticks = interval(EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut told = None;
+        let mut reported = None;
         loop {
             ticks.tick().await;
             let Some(phase) = watch.look(is_fit(&self.pool)) else { continue };
-            if told == Some(phase) {
+            if reported == Some(phase) {
                 continue;
             }
             match self.report(phase).await {
-                Ok(WatchOutcome::Done) => told = Some(phase),
+                Ok(WatchOutcome::Done) => reported = Some(phase),
                 Ok(WatchOutcome::LeaseLost) => return,
                 Err(error) => {
                     tracing::debug!(chain = self.name, %error, "the health of the chain waits for the database");
@@ -80,11 +80,11 @@ impl WatchedChain {
             // A health event has no later blocks to wait for.
             matched.confirmations = 0;
         }
-        let told = self.store.report_phase(&self.lease(), phase, &block, &matched, self.now()).await?;
-        if told == WatchOutcome::Done && is_news {
+        let outcome = self.store.report_phase(&self.lease(), phase, &block, &matched, self.now()).await?;
+        if outcome == WatchOutcome::Done && is_news {
             tracing::warn!(chain = self.name, phase = phase.name(), "the health of the chain has changed");
             self.metrics.count_events(self.name, &matched);
         }
-        Ok(told)
+        Ok(outcome)
     }
 }

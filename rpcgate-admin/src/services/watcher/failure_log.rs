@@ -34,7 +34,7 @@ impl FailureLog {
             Err(error) => {
                 let error = error.to_string();
                 if self.last.as_ref() != Some(&error) {
-                    tracing::warn!(chain, error, "{what} no more: it is tried again");
+                    tracing::warn!(chain, error, "{what} no longer: it will be retried");
                     self.last = Some(error);
                 }
             }

@@ -117,14 +117,14 @@ fn reader(chain: &WatchedChain) -> &dyn rpcgate_core::event::BlockReader {
 
 /// Adds up the deliveries of each endpoint: the number of events of each block, minus its removals.
 async fn told(site: &Site) -> BTreeMap<(WebhookId, String), i32> {
-    let mut told = BTreeMap::new();
+    let mut counts = BTreeMap::new();
     for one in site.app.store.sample_deliveries().await {
         if one.status != "held" {
-            *told.entry((one.webhook, one.block_hash)).or_default() += if one.removed { -1 } else { 1 };
+            *counts.entry((one.webhook, one.block_hash)).or_default() += if one.removed { -1 } else { 1 };
         }
     }
-    told.retain(|_, times| *times != 0);
-    told
+    counts.retain(|_, times| *times != 0);
+    counts
 }
 
 fn grown(blocks: usize) -> (Tree, TreeNode) {
@@ -528,10 +528,11 @@ async fn an_added_watcher_gets_its_share_chain_by_chain_and_all_when_the_other_s
         let settings = watch_settings(&*adapter, &site.app.settings.config)?;
         Some((adapter, settings))
     };
-    let wanted: Vec<_> = rpcgate_chains::catalog().filter_map(with_settings).collect();
-    let names: Vec<_> = wanted.iter().map(|(adapter, _)| adapter.facts().name.as_str()).collect();
+    let subscribed: Vec<_> = rpcgate_chains::catalog().filter_map(with_settings).collect();
+    let names: Vec<_> = subscribed.iter().map(|(adapter, _)| adapter.facts().name.as_str()).collect();
     assert_eq!(names.len(), chains.len());
-    let claim = async |watches: &mut Watches| watches.claim(&site.app, &wanted, names.clone()).await.unwrap();
+    let claim =
+        async |watches: &mut Watches| watches.claim(&site.app, &subscribed, names.clone()).await.unwrap();
     let mut first = Watches::new(&site.app, Vec::new());
     let mut second = Watches::new(&site.app, Vec::new());
     claim(&mut first).await;
@@ -664,10 +665,10 @@ proptest! {
             }
             settle(&mut watch).await;
             let branch = tree.branch(node.head());
-            let told = told(&site).await;
+            let reported = told(&site).await;
             let head = node.height();
             for confirmations in 0..4 {
-                let own: Vec<_> = told.iter().filter(|((own, _), _)| *own == endpoint(confirmations)).collect();
+                let own: Vec<_> = reported.iter().filter(|((own, _), _)| *own == endpoint(confirmations)).collect();
                 assert!(own.iter().all(|(_, times)| **times == 1), "{own:?}");
                 let hashes: Vec<_> = own.iter().map(|((_, hash), _)| hash.as_str()).collect();
                 for block in &branch[1..] {

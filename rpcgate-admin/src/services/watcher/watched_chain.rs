@@ -128,10 +128,10 @@ impl WatchedChain {
             let event = if is_replacing { event.with("reorganized", true) } else { event };
             // An endpoint gets one delivery for each number of confirmations, even if several of its subscriptions
             // match.
-            let mut told = HashSet::new();
+            let mut seen = HashSet::new();
             let mut found = self.index.matches(self.name, block, &event);
             found.sort_unstable_by_key(|found| found.subscription);
-            found.retain(|found| told.insert((found.webhook, found.confirmations)));
+            found.retain(|found| seen.insert((found.webhook, found.confirmations)));
             if found.is_empty() {
                 continue;
             }

@@ -137,7 +137,7 @@ impl Store {
             // Compared in the transaction: of two credit notes at the same time, the second must see the first.
             if new.seen_credited.is_some_and(|seen| seen != invoice.credited) {
                 return Err(StoreError::WrongState(
-                    "the invoice was credited after you were asked: look at it again",
+                    "the invoice was credited in the meantime: look at it again",
                 ));
             }
             let left = invoice.amounts.total.saturating_sub(invoice.credited);

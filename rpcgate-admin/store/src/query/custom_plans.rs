@@ -137,7 +137,7 @@ impl Store {
         self.write_settings(None, plan.created_at, async |transaction| {
             if Entity::find().count(transaction).await? >= MAX_CUSTOM_PLANS {
                 let why = format!(
-                    "there can be {MAX_CUSTOM_PLANS} plans beside the four, including those that were in use and deleted \
+                    "there can be {MAX_CUSTOM_PLANS} custom plans, including those that were in use and deleted \
                      in the last 400 days"
                 );
                 return Err(StoreError::Full(why));

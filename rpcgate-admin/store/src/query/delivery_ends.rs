@@ -192,7 +192,7 @@ async fn mark(
             AfterAttempt::Again(_) | AfterAttempt::Failed => of.status == PENDING && !is_late,
         };
         if !counts {
-            tracing::debug!(delivery = %end.delivery, number, "the end of an attempt comes too late to count");
+            tracing::debug!(delivery = %end.delivery, number, "the result of an attempt came too late and is ignored");
             continue;
         }
         of.attempts = of.attempts.max(*number);
@@ -410,7 +410,7 @@ impl Store {
                 OnConflict::column(Of).update_columns([FailingAt, WorkingAt, WithheldToldAt]).to_owned();
             let insert = webhook_notices::Entity::insert(row).on_conflict(upsert);
             insert.exec_without_returning(transaction).await?;
-            tracing::debug!(webhook = %webhook, at = ?now, "users are told of an endpoint");
+            tracing::debug!(webhook = %webhook, at = ?now, "users are notified about an endpoint");
             Ok(Some((project.tenant_id, endpoint.url)))
         })
         .await

@@ -257,7 +257,7 @@ impl Store {
                 return Err(StoreError::WrongState("the delivery has not ended yet"));
             }
             if row.attempts >= MAX_ATTEMPTS {
-                let text = "the delivery was tried too often: replay its event in place of it";
+                let text = "the delivery was tried too often: replay its event instead";
                 return Err(StoreError::WrongState(text));
             }
             expect_active(transaction, tenant, WebhookId(row.webhook_id.as_u128())).await?;

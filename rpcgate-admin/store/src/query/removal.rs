@@ -96,7 +96,7 @@ pub(super) async fn try_to_remove(
         Err(error @ StoreError::Unavailable(_)) => Err(error),
         Err(error) => {
             savepoint.rollback().await?;
-            tracing::warn!(%error, what, "old rows stay: they could not be removed");
+            tracing::warn!(%error, what, "old rows could not be removed");
             Ok(false)
         }
     }

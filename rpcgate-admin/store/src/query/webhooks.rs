@@ -263,7 +263,7 @@ impl Store {
             let row = expect(transaction, tenant, webhook.id).await?;
             let next = webhook.next_secret.as_ref().map(|(secret, _)| secret);
             if row.secret != webhook.secret || row.next_secret.as_ref() != next {
-                return Err(StoreError::WrongState("the secret has been replaced meanwhile: try again"));
+                return Err(StoreError::WrongState("the secret was replaced in the meantime: try again"));
             }
             let (next_secret, next_secret_at) = secrets.next.clone().unzip();
             let columns = ActiveModel {

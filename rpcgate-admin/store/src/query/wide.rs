@@ -48,7 +48,7 @@ pub(super) fn advice(ask: &UsageAsk, max: u64) -> String {
     }
     // Sums of whole days have fewer rows.
     if hours > 24 && ask.group_by().contains(&Group::Hour) {
-        ways.push("group by day in place of hour");
+        ways.push("group by day instead of hour");
     }
     if dimensions.key && dimensions.call {
         ways.push("leave out key");

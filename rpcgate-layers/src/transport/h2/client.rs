@@ -191,6 +191,6 @@ fn keep_alive(tcp: &tokio::net::TcpStream) {
     #[cfg(target_os = "linux")]
     let applied = applied.and(socket.set_tcp_user_timeout(Some(Duration::from_secs(40))));
     if let Err(error) = applied {
-        tracing::debug!(%error, "a connection to a node is not probed by TCP");
+        tracing::debug!(%error, "TCP keep-alive could not be set for a connection to a node");
     }
 }

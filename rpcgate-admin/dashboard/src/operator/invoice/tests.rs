@@ -84,14 +84,14 @@ async fn an_invoice_is_asked_about_and_then_paid() {
     let fixture = OperatorFixture::named("Acme").await;
     let path = format!("/operator/invoices/{}", issue(&fixture.site, fixture.tenant).await);
     let note = "Wire <b> of today";
-    let asked = fixture.post(&format!("{path}/ask"), &[("act", "paid"), ("note", note)]).await;
-    assert_eq!(asked.status, StatusCode::OK, "{}", asked.text);
+    let question = fixture.post(&format!("{path}/ask"), &[("act", "paid"), ("note", note)]).await;
+    assert_eq!(question.status, StatusCode::OK, "{}", question.text);
     assert!(
-        asked.text.contains("$11.90") && asked.text.contains("name=\"act\" value=\"paid\""),
+        question.text.contains("$11.90") && question.text.contains("name=\"act\" value=\"paid\""),
         "{}",
-        asked.text
+        question.text
     );
-    assert!(!asked.text.contains(note), "{}", asked.text);
+    assert!(!question.text.contains(note), "{}", question.text);
     assert!(fixture.get(&path).await.text.contains("Mark as paid…"), "asking changes nothing");
     let done = fixture.post(&format!("{path}/do"), &[("act", "paid"), ("note", note)]).await;
     assert!(done.leads_to().1.ends_with("?done=invoice-paid"), "{}", done.text);
@@ -112,19 +112,22 @@ async fn an_invoice_is_credited_and_cancelled() {
     let ask = format!("{path}/ask");
     let act = format!("{path}/do");
     let credit = [("act", "credit"), ("amount", "1.90"), ("reason", "A bad day")];
-    let asked = fixture.post(&ask, &credit).await.text;
-    assert!(asked.contains("Credit $1.90 of") && asked.contains("$10.00 in place of $11.90"), "{asked}");
+    let question = fixture.post(&ask, &credit).await.text;
+    assert!(
+        question.contains("Credit $1.90 of") && question.contains("$10.00 instead of $11.90"),
+        "{question}"
+    );
     for (amount, reason, field) in [("x", "why", "amount"), ("0", "why", "amount"), ("1", " ", "reason")] {
         let wrong = [("act", "credit"), ("amount", amount), ("reason", reason)];
         fixture.post(&ask, &wrong).await.assert_wrong(field, "Not done: ");
     }
-    assert!(asked.contains("name=\"credited\" value=\"0\""), "{asked}");
+    assert!(question.contains("name=\"credited\" value=\"0\""), "{question}");
     let sent = [credit[0], credit[1], credit[2], ("credited", "0")];
     let done = fixture.post(&act, &sent).await;
     assert!(done.leads_to().1.ends_with("?done=invoice-credited"), "{}", done.text);
     let again = fixture.post(&act, &sent).await;
     assert_eq!(again.status, StatusCode::CONFLICT, "{}", again.text);
-    assert!(again.text.contains("was credited after you were asked"), "{}", again.text);
+    assert!(again.text.contains("was credited in the meantime"), "{}", again.text);
     assert!(fixture.get(&path).await.text.contains("To be paid in USD"));
     let more = fixture.post(&act, &[("act", "credit"), ("amount", "100"), ("reason", "Too much")]).await;
     assert_eq!(more.status, StatusCode::CONFLICT, "{}", more.text);

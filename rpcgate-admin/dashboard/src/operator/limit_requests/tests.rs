@@ -36,7 +36,7 @@ async fn requests_are_for_operators_alone_and_their_texts_are_no_markup() {
 #[tokio::test]
 async fn a_request_is_approved_once_and_rejected_with_a_reason() {
     let fixture = OperatorFixture::named("Acme").await;
-    assert!(fixture.get("/operator/limit-requests").await.text.contains("Nothing waits"));
+    assert!(fixture.get("/operator/limit-requests").await.text.contains("Nothing is waiting"));
     let path = format!("/operator/limit-requests/{}", fixture.request("We grow").await);
     let page = fixture.get(&path).await.text;
     assert!(page.contains("free to premium") && page.contains("We grow"), "{page}");
@@ -85,14 +85,14 @@ async fn a_limit_request_is_shown_with_what_the_plan_would_have_cost() {
         "<th scope=\"row\">Fee of a month</th>",
         "<th scope=\"row\">Compute Units</th><td class=\"num\">30</td><td class=\"num\">30</td>",
         "<th scope=\"row\">Amount for them</th><td class=\"num\">$0.00</td><td class=\"num\">$0.015</td>",
-        "Requests that windows refuse, at the least",
+        "Requests refused by windows, at least",
     ] {
         assert!(page.contains(part), "{part}: {page}");
     }
     let store = &fixture.site.app.store;
     store.set_tier(fixture.tenant, Tier::Enterprise, NOON).await.unwrap();
     let page = fixture.get(&path).await.text;
-    assert!(page.contains("which is as large: if you approve, it stays there."), "{page}");
+    assert!(page.contains("which is at least as large. If you approve, it stays on that plan."), "{page}");
     fixture.post(&path, &[("status", "approved")]).await;
     assert_eq!(store.tenant(fixture.tenant).await.unwrap().unwrap().tier, Tier::Enterprise, "it does");
     let page = fixture.get(&path).await.text;

@@ -29,13 +29,14 @@ async fn the_first_page_of_an_operator_shows_the_overall_health() {
     fixture.assert_operators("/operator").await;
     assert_eq!(get(&fixture.site, "/", &fixture.own).await.leads_to(), (StatusCode::SEE_OTHER, "operator"));
     let empty = fixture.get("/operator").await.text;
-    for part in ["No gateway has reported", "Nothing waits", "No node is reported", "No calls in this time."]
+    for part in
+        ["No gateway has reported", "Nothing is waiting", "No node is reported", "No calls in this time."]
     {
         assert!(empty.contains(part), "{part}: {empty}");
     }
     fixture.calls(1_204, 2_408).await;
     report(&fixture, vec![node("well", "")]).await;
-    assert!(fixture.get("/operator").await.text.contains("All nodes are well"));
+    assert!(fixture.get("/operator").await.text.contains("All nodes are healthy"));
     report(&fixture, vec![node("well", ""), node("behind", "7 blocks behind; 3 are allowed")]).await;
     fixture.request("More").await;
     fixture.ticket("Null receipts", "Text").await;
@@ -43,7 +44,7 @@ async fn the_first_page_of_an_operator_shows_the_overall_health() {
     for part in [
         "<b>1,204</b>",
         "<dd>2,408</dd>",
-        "A node is not well.",
+        "A node is unhealthy.",
         "7 blocks behind; 3 are allowed",
         "Limit request",
         "Null receipts",
@@ -51,14 +52,14 @@ async fn the_first_page_of_an_operator_shows_the_overall_health() {
     ] {
         assert!(page.contains(part), "{part}: {page}");
     }
-    assert!(!page.contains("No gateway has reported") && !page.contains("Nothing waits"), "{page}");
+    assert!(!page.contains("No gateway has reported") && !page.contains("Nothing is waiting"), "{page}");
 }
 
 #[tokio::test]
 async fn an_operator_sees_the_second_factor_notice_only_if_one_is_required() {
     for (text, expected) in [
-        ("", "What operators may do makes one worth having."),
-        ("[admin]\noperator_mfa = true\n", "Operators need one to change anything."),
+        ("", "Operators should have one."),
+        ("[admin]\noperator_mfa = true\n", "Operators cannot change anything without one."),
     ] {
         let site = Site::of(text).await;
         let own = cookie(&site, &site.operator().await);

@@ -176,9 +176,12 @@ async fn a_tenant_in_use_is_suspended_only_under_its_name_and_reactivated() {
     let quiet = fixture.get(&format!("{path}/suspend")).await.text;
     assert!(!quiet.contains("name=\"confirm\"") && !quiet.contains("is in use"), "{quiet}");
     fixture.calls(1_204, 1).await;
-    let asked = fixture.get(&format!("{path}/suspend")).await.text;
-    assert!(asked.contains("1,204 requests in the last 24 hours, with 0 keys on 1 project."), "{asked}");
-    assert!(asked.contains("name=\"confirm\""), "{asked}");
+    let question = fixture.get(&format!("{path}/suspend")).await.text;
+    assert!(
+        question.contains("1,204 requests in the last 24 hours, with 0 keys on 1 project."),
+        "{question}"
+    );
+    assert!(question.contains("name=\"confirm\""), "{question}");
     let is_suspended =
         async || fixture.site.app.store.tenant(fixture.tenant).await.unwrap().unwrap().suspended;
     for wrong in ["", "acme"] {
@@ -201,13 +204,13 @@ async fn a_tenant_is_suspended_while_its_use_cannot_be_read() {
     let fixture = OperatorFixture::named("Acme").await;
     let path = format!("/operator/tenants/{}/suspend", fixture.tenant);
     fixture.site.app.usage.close().await;
-    let asked = fixture.get(&path).await;
-    assert_eq!(asked.status, StatusCode::OK, "{}", asked.text);
+    let page = fixture.get(&path).await;
+    assert_eq!(page.status, StatusCode::OK, "{}", page.text);
     assert!(
-        asked.text.contains("How much this tenant uses cannot be read at the moment.")
-            && asked.text.contains("name=\"confirm\""),
+        page.text.contains("The usage of this tenant cannot be read at the moment.")
+            && page.text.contains("name=\"confirm\""),
         "{}",
-        asked.text
+        page.text
     );
     fixture.post(&path, &[]).await.assert_wrong("confirm", "Not done: ");
     let done = fixture.post(&path, &[("confirm", "Acme")]).await;
@@ -220,8 +223,8 @@ async fn a_tenant_is_suspended_while_its_use_cannot_be_read() {
 async fn a_tenant_is_deleted_only_under_its_name_and_not_while_it_owes_something() {
     let fixture = OperatorFixture::named("Acme").await;
     let path = format!("/operator/tenants/{}/delete", fixture.tenant);
-    let asked = fixture.get(&path).await.text;
-    assert!(asked.contains("1 member, 1 project and 0 keys that can be used are deleted"), "{asked}");
+    let page = fixture.get(&path).await.text;
+    assert!(page.contains("1 member, 1 project and 0 keys that can be used are deleted"), "{page}");
     fixture.post(&path, &[("confirm", "Acne")]).await.assert_wrong("confirm", "Not done: ");
     crate::testing::fixtures::issue(&fixture.site, fixture.tenant).await;
     assert!(fixture.get(&path).await.text.contains("It owes something."));

@@ -9,7 +9,7 @@ use http::StatusCode;
 async fn waiting_tickets_are_listed_with_the_oldest_first() {
     let fixture = OperatorFixture::named("Acme").await;
     fixture.assert_operators("/operator/tickets").await;
-    assert!(fixture.get("/operator/tickets").await.text.contains("Nothing waits"));
+    assert!(fixture.get("/operator/tickets").await.text.contains("Nothing is waiting"));
     let first = fixture.ticket("First one", "a").await;
     fixture.ticket("Second one", "b").await;
     let order = |text: &str| text.find("First one").unwrap() < text.find("Second one").unwrap();

@@ -50,11 +50,8 @@ async fn no_name_of_a_user_is_markup() {
 async fn a_user_is_disabled_and_enabled_but_operators_cannot_disable_themselves() {
     let fixture = OperatorFixture::named("Acme").await;
     let path = format!("/operator/users/{}", fixture.owner.user.id);
-    let asked = fixture.get(&format!("{path}/disable")).await.text;
-    assert!(
-        asked.contains("Disable Somebody?") && asked.contains("keys of the tenant keep working"),
-        "{asked}"
-    );
+    let page = fixture.get(&format!("{path}/disable")).await.text;
+    assert!(page.contains("Disable Somebody?") && page.contains("keys of the tenant keep working"), "{page}");
     let is_disabled = async || fixture.site.app.store.is_disabled(fixture.owner.user.id).await.unwrap();
     assert!(!is_disabled().await, "asking changes nothing");
     let done = fixture.post(&format!("{path}/disable"), &[]).await;
@@ -87,8 +84,8 @@ async fn second_factors_are_removed_with_a_reason() {
     let path = format!("/operator/users/{}", user.id);
     assert!(fixture.get(&path).await.text.contains("Remove the second factors…"));
     fixture.post(&format!("{path}/factors"), &[("reason", " ")]).await.assert_wrong("reason", "Not done: ");
-    let asked = fixture.post(&format!("{path}/factors"), &[("reason", "Lost telephone")]).await.text;
-    assert!(asked.contains("Lost telephone") && asked.contains("all sessions end"), "{asked}");
+    let page = fixture.post(&format!("{path}/factors"), &[("reason", "Lost telephone")]).await.text;
+    assert!(page.contains("Lost telephone") && page.contains("all sessions end"), "{page}");
     assert!(fixture.get(&path).await.text.contains("Remove the second factors…"), "asking changes nothing");
     let done = fixture.post(&format!("{path}/remove-factors"), &[("reason", "Lost telephone")]).await;
     assert!(done.leads_to().1.ends_with("?done=factors-removed"), "{}", done.text);

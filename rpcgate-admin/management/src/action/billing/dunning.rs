@@ -146,8 +146,8 @@ async fn claim(
     news: InvoiceEvent,
     prepared: Option<PreparedNotice>,
 ) -> Result<bool, ActionError> {
-    let told = prepared.as_ref().map(PreparedNotice::notice);
-    let Some(rooms) = app.store.notify_of_invoice(invoice.number, news, told).await? else {
+    let mailed = prepared.as_ref().map(PreparedNotice::notice);
+    let Some(rooms) = app.store.notify_of_invoice(invoice.number, news, mailed).await? else {
         return Ok(false);
     };
     app.mails.stored(rooms);

@@ -171,12 +171,12 @@ pub fn usage_lines(
     }
     let mut rest = Vec::new();
     for line in invoiced.iter().filter(|line| line.month == month.start() && line.kind == LineKind::Usage) {
-        let mut told = (line.calls, line.units);
+        let mut remaining = (line.calls, line.units);
         let account = (line.chain.as_str(), line.tier, line.price, line.custom_plan.as_deref());
         if let Some(sum) = sums.get_mut(&account) {
-            settle(sum, &mut told);
+            settle(sum, &mut remaining);
         }
-        rest.push((line, told));
+        rest.push((line, remaining));
     }
     for (line, mut told) in rest {
         let has_same = |(chain, tier, price, _): &Account<'_>| {
@@ -368,12 +368,12 @@ mod tests {
             charged("btc", Tier::Standard, 5, 2),
         ];
         let lines = usage_lines(month, &first, &[]);
-        let told: Vec<_> = lines
+        let rows: Vec<_> = lines
             .iter()
             .map(|line| (&*line.chain, line.tier, line.calls, line.units, line.amount.0))
             .collect();
         assert_eq!(
-            told,
+            rows,
             [
                 ("btc", Tier::Standard, 1, 2, 10),
                 ("eth", Tier::Standard, 2, 17, 85),
@@ -397,19 +397,19 @@ mod tests {
         let eth = |units| charged("eth", Tier::Standard, 5, units);
         let first = [eth(10), on("startup", eth(7)), on("startup", eth(1)), on("school", eth(2))];
         let lines = usage_lines(month, &first, &[]);
-        let told = |lines: &[InvoiceLine]| -> Vec<_> {
+        let rows_of = |lines: &[InvoiceLine]| -> Vec<_> {
             lines.iter().map(|line| (line.custom_plan.clone(), line.calls, line.units)).collect()
         };
         let named = |name: &str| Some(name.to_owned());
-        assert_eq!(told(&lines), [(None, 1, 10), (named("school"), 1, 2), (named("startup"), 2, 8)]);
+        assert_eq!(rows_of(&lines), [(None, 1, 10), (named("school"), 1, 2), (named("startup"), 2, 8)]);
         assert_eq!(usage_lines(month, &first, &lines), []);
         let renamed =
             [eth(10), on("grown", eth(7)), on("grown", eth(1)), on("school", eth(2)), on("grown", eth(4))];
-        assert_eq!(told(&usage_lines(month, &renamed, &lines)), [(named("grown"), 1, 4)]);
+        assert_eq!(rows_of(&usage_lines(month, &renamed, &lines)), [(named("grown"), 1, 4)]);
         let unnamed = [InvoiceLine { custom_plan: None, units: 20, ..lines[0].clone() }];
         assert_eq!(usage_lines(month, &first, &unnamed), [], "an invoice from before lines had names");
         let dearer = [on("startup", charged("eth", Tier::Standard, 6, 3))];
-        assert_eq!(told(&usage_lines(month, &dearer, &lines)), [(named("startup"), 1, 3)]);
+        assert_eq!(rows_of(&usage_lines(month, &dearer, &lines)), [(named("startup"), 1, 3)]);
     }
 
     // Shows (Plans, bills and payments): Amounts are rounded once, to cents; the tax is on the rounded sum.
@@ -458,12 +458,12 @@ mod tests {
         ];
         let spans = plan_spans(month.span(), &[], Tier::Standard.into());
         let lines = plan_lines(month, &fee_spans(&spans, &contracts, &history(&[], &[], &fees())));
-        let told: Vec<_> = lines
+        let rows: Vec<_> = lines
             .iter()
             .map(|line| (line.tier, line.price.usd(), line.units, line.amount.to_string()))
             .collect();
         assert_eq!(
-            told,
+            rows,
             [
                 (Tier::Standard, 31.0, 21 * day, "21.000000000000".to_owned()),
                 (Tier::Standard, 62.0, 5 * day, "10.000000000000".to_owned()),
@@ -495,20 +495,20 @@ mod tests {
             moved(21 * day, on(2), on(3)),
         ];
         let spans = plan_spans(month.span(), &changes, on(3));
-        let told = |contracts: &[TenantContract]| -> Vec<_> {
+        let rows_of = |contracts: &[TenantContract]| -> Vec<_> {
             let lines = plan_lines(month, &fee_spans(&spans, contracts, &history(&[], &plans, &fees())));
-            let told = lines.into_iter().map(|line| (line.custom_plan, line.price.usd(), line.units / day));
-            told.collect()
+            let rows = lines.into_iter().map(|line| (line.custom_plan, line.price.usd(), line.units / day));
+            rows.collect()
         };
         let startup = Some("startup".to_owned());
         let school = Some("school".to_owned());
         assert_eq!(
-            told(&[]),
+            rows_of(&[]),
             [(None, 31.0, 11), (school.clone(), 31.0, 10), (startup.clone(), 62.0, 10)],
             "a plan that is not known any more has the fee of its base"
         );
         assert_eq!(
-            told(&[agreed(6 * day, Some(16 * day), Some(3_100))]),
+            rows_of(&[agreed(6 * day, Some(16 * day), Some(3_100))]),
             [(None, 31.0, 11), (school, 31.0, 10), (startup.clone(), 31.0, 5), (startup, 62.0, 5)]
         );
     }
@@ -547,8 +547,8 @@ mod tests {
             }
             let charged = expected.into_iter().filter(|((_, fee), _)| *fee > 0);
             let charged: Vec<_> = charged.map(|((tier, fee), units)| (tier, fee * CENT, units)).collect();
-            let told: Vec<_> = lines.iter().map(|line| (line.tier, line.price.0, line.units)).collect();
-            prop_assert_eq!(told, charged);
+            let rows: Vec<_> = lines.iter().map(|line| (line.tier, line.price.0, line.units)).collect();
+            prop_assert_eq!(rows, charged);
             for line in lines {
                 let exact = u128::from(line.price.0) * u128::from(line.units) / u128::from(month.seconds());
                 prop_assert_eq!(line.amount, Amount(exact));

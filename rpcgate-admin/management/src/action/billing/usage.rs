@@ -117,31 +117,31 @@ mod tests {
         let first = month().hours().start;
         let all = month().seconds();
         let custom = own(1, None).plan();
-        let told = |spans: &[PlanSpan]| -> Vec<_> {
+        let rows_of = |spans: &[PlanSpan]| -> Vec<_> {
             let hours = plan_hours(month(), spans).into_iter();
             hours.map(|one| (one.hours.start - first, one.hours.end - first, one.plans)).collect()
         };
-        assert_eq!(told(&[span(custom, 0, all)]), [(0, 744, vec![custom])]);
+        assert_eq!(rows_of(&[span(custom, 0, all)]), [(0, 744, vec![custom])]);
         let four = [span(standard, 0, 5_000), span(Tier::Premium.into(), 5_000, all)];
         assert_eq!(
-            told(&four),
+            rows_of(&four),
             [(0, 744, vec![standard, Tier::Premium.into()])],
             "names follow from the base"
         );
         assert_eq!(
-            told(&[span(standard, 0, 5_000), span(custom, 5_000, 5_100), span(standard, 5_100, all)]),
+            rows_of(&[span(standard, 0, 5_000), span(custom, 5_000, 5_100), span(standard, 5_100, all)]),
             [(0, 1, vec![standard]), (1, 2, vec![standard, custom, standard]), (2, 744, vec![standard])]
         );
         assert_eq!(
-            told(&[span(standard, 0, 7_200), span(custom, 7_200, all)]),
+            rows_of(&[span(standard, 0, 7_200), span(custom, 7_200, all)]),
             [(0, 2, vec![standard]), (2, 3, vec![custom]), (3, 744, vec![custom])]
         );
         let last = all - 10;
         assert_eq!(
-            told(&[span(standard, 0, last), span(custom, last, all)]),
+            rows_of(&[span(standard, 0, last), span(custom, last, all)]),
             [(0, 743, vec![standard]), (743, 744, vec![standard, custom])]
         );
-        assert_eq!(told(&[]), [(0, 744, vec![])], "before the tenant was created");
+        assert_eq!(rows_of(&[]), [(0, 744, vec![])], "before the tenant was created");
     }
 
     // Shows (Plans, bills and payments).

@@ -184,7 +184,7 @@ mod tests {
     use rpcgate_store::AcceptedConfig;
 
     #[tokio::test]
-    async fn a_change_shows_who_made_it_and_what_was_before() {
+    async fn a_change_shows_its_author_and_the_previous_value() {
         let site = Site::new().await;
         let actor = Actor::at_command_line(LocalAccount::current(), None, NOON);
         weights::put(&site.app, &actor, "eth", "eth_call", 30).await.unwrap();

@@ -64,13 +64,13 @@ pub async fn review(
         Verdict::Approved => "limit_request.approved",
         Verdict::Rejected => "limit_request.rejected",
     };
-    let told = match &request {
+    let notification = match &request {
         Some(request) => prepared(app, request, verdict, note.as_deref()).await?,
         None => None,
     };
     let tenant = request.map(|request| request.tenant);
     let store = actor.audited_store(&app.store, tenant, (action, id, tier), now);
-    let notice = told.as_ref().map(PreparedNotice::notice);
+    let notice = notification.as_ref().map(PreparedNotice::notice);
     let (request, rooms) =
         store.review_limit_request(id, verdict, note.as_deref(), actor.user.id, notice, now).await?;
     app.mails.stored(rooms);

@@ -72,8 +72,8 @@ async fn served(app: &AppState) -> Result<Option<UsageSeries>, ActionError> {
     for ((hour, chain), metrics) in found {
         let part =
             parts.entry(Some(Cell::Chain(chain))).or_insert_with(|| vec![Metrics::default(); starts.len()]);
-        let place = usize::try_from(hour.saturating_sub(hours.start)).unwrap_or(usize::MAX);
-        if let Some(sum) = part.get_mut(place) {
+        let index = usize::try_from(hour.saturating_sub(hours.start)).unwrap_or(usize::MAX);
+        if let Some(sum) = part.get_mut(index) {
             sum.add(&metrics);
         }
     }

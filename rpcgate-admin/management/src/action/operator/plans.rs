@@ -122,7 +122,7 @@ fn later(from: Option<Time>, now: Time) -> Result<Option<Time>, ActionError> {
     match from {
         Some(from) if from < now => Err(ActionError::field(
             "from",
-            "this is in the past: leave it out for a change that holds at once",
+            "this is in the past: leave it out for a change that applies at once",
         )),
         Some(from) if from > now.plus(MAX_AHEAD) => {
             Err(ActionError::field("from", "this must be at most 366 days ahead"))

@@ -47,7 +47,7 @@ pub struct NotifiedTenants {
 
 impl PriceNotice {
     fn text(&self) -> String {
-        format!("What calls cost changes on {}: {}", self.day, self.changes.join("; "))
+        format!("Call prices change on {}: {}", self.day, self.changes.join("; "))
     }
 
     /// Sets the time at which the change takes effect.
@@ -94,17 +94,17 @@ async fn prices(
     config: &Config,
     AskedPlan { plan, figures }: &AskedPlan,
 ) -> Result<Option<(String, Price, Price)>, ActionError> {
-    let asked = figures.plan.price;
+    let price = figures.plan.price;
     if let Ok(tier) = plan.parse::<Tier>() {
         let before = config.plans.of(tier).price;
-        return Ok(Some((tier.name().to_owned(), before, asked.unwrap_or(before))));
+        return Ok(Some((tier.name().to_owned(), before, price.unwrap_or(before))));
     }
     let id = plan.parse::<CustomPlanId>().ok();
     let all = app.store.custom_plans().await?;
     let found = all.into_iter().find(|custom| custom.name == *plan || Some(custom.id) == id);
     Ok(found.map(|custom| {
         let base = config.plans.of(custom.base).price;
-        (custom.name, custom.figures.plan.price.unwrap_or(base), asked.unwrap_or(base))
+        (custom.name, custom.figures.plan.price.unwrap_or(base), price.unwrap_or(base))
     }))
 }
 
@@ -121,13 +121,14 @@ pub async fn prepare(app: &AppState, actor: &Actor, question: &WhatIf) -> Result
     let mut changes = dearer(app, question).await?;
     let tenants = if changes.is_empty() { Vec::new() } else { what_if::payers(app, actor, question).await? };
     if tenants.len() > MAX_TOLD {
-        let text = format!("more than {MAX_TOLD} tenants would pay more: too many to be told from here");
+        let text =
+            format!("more than {MAX_TOLD} tenants would pay more, which is too many to notify at once");
         return Err(ActionError::field("notify", text));
     }
     if changes.len() > MAX_NAMED {
         let others = changes.len() - MAX_NAMED;
         changes.truncate(MAX_NAMED);
-        changes.push(format!("{others} more cost more as well"));
+        changes.push(format!("further price increases: {others}"));
     }
     let at = app.now();
     Ok(PriceNotice { tenants, changes, day: day(at), at })
@@ -164,10 +165,13 @@ async fn notify_tenant(
     let text = notice.text();
     let named = format!("{}, {} changes", notice.day, notice.changes.len());
     let entry = actor.entry(Some(tenant), ("prices.told", id, named), notice.at);
-    let told = AccountNotice { id, tenant, user: None, kind: NotificationKind::Prices, text, at: notice.at };
+    let account_notice =
+        AccountNotice { id, tenant, user: None, kind: NotificationKind::Prices, text, at: notice.at };
     let dash_url = &app.settings.dash_url;
-    raise_once(app, entry, told, |_, to| Mail::prices_changed(to, &notice.day, &notice.changes, dash_url))
-        .await
+    raise_once(app, entry, account_notice, |_, to| {
+        Mail::prices_changed(to, &notice.day, &notice.changes, dash_url)
+    })
+    .await
 }
 
 #[cfg(test)]
@@ -216,16 +220,16 @@ mod tests {
     #[tokio::test]
     async fn tenants_who_would_have_paid_more_are_notified_once_with_both_weights() {
         let site = used_site().await;
-        let asked =
+        let request =
             question(vec![weight("eth_getLogs", 90), weight("eth_call", 15), weight("eth_chainId", 0)]);
-        let notice = prepare(&site.app, &operator(), &asked).await.unwrap();
+        let notice = prepare(&site.app, &operator(), &request).await.unwrap();
         assert_eq!(notice.tenants, [TenantId(1), TenantId(2)]);
         for _ in 0..2 {
             let done = notify(&site.app, &operator(), &notice).await;
             assert_eq!(done, NotifiedTenants { told: 2, left: 0 });
         }
         let text =
-            "What calls cost changes on 2026-12-31: eth_getLogs on eth costs 90 Compute Units instead of 75";
+            "Call prices change on 2026-12-31: eth_getLogs on eth costs 90 Compute Units instead of 75";
         for id in [1, 2] {
             let found = told(&site, id).await;
             let [one] = &found[..] else { panic!("{found:?}") };
@@ -236,13 +240,13 @@ mod tests {
         assert!(told(&site, 3).await.is_empty(), "it pays the same");
         let mails = site.handed_over_mails().await;
         assert_eq!(mails.len(), 2, "one for each owner: {mails:?}");
-        assert!(mails.iter().all(|(_, subject)| subject == "What calls cost changes on 2026-12-31"));
+        assert!(mails.iter().all(|(_, subject)| subject == "Call prices change on 2026-12-31"));
         // Another change is notified too, and so is the same one on another day.
         let other =
             prepare(&site.app, &operator(), &question(vec![weight("eth_getLogs", 100)])).await.unwrap();
         assert_eq!(notify(&site.app, &operator(), &other).await.told, 2);
         site.clock.advance(Duration::from_secs(86_400));
-        let later = prepare(&site.app, &operator(), &asked).await.unwrap();
+        let later = prepare(&site.app, &operator(), &request).await.unwrap();
         assert_eq!(notify(&site.app, &operator(), &later).await.told, 2);
         assert_eq!(told(&site, 1).await.len(), 3);
     }
@@ -274,8 +278,8 @@ mod tests {
             plan("startup", &[("price_per_cu", 2_000_000_000)]),
             plan("premium", &[("price_per_cu", 1)]),
         ];
-        let asked = WhatIf { weights: Vec::new(), plans };
-        let notice = prepare(&site.app, &operator(), &asked).await.unwrap();
+        let request = WhatIf { weights: Vec::new(), plans };
+        let notice = prepare(&site.app, &operator(), &request).await.unwrap();
         assert_eq!(notice.tenants.len(), 3);
         let expected = [
             "a Compute Unit on the plan standard costs 0.0015 USD instead of 0.001",
@@ -285,7 +289,7 @@ mod tests {
         let weights = (0..=MAX_NAMED).map(|number| weight(&format!("m{number}"), 7)).collect();
         let notice = prepare(&site.app, &operator(), &question(weights)).await.unwrap();
         assert_eq!((notice.changes.len(), notice.tenants.len()), (MAX_NAMED + 1, 0));
-        assert_eq!(notice.changes[MAX_NAMED], "1 more cost more as well");
+        assert_eq!(notice.changes[MAX_NAMED], "further price increases: 1");
     }
 
     // Shows (Plans, bills and payments).
@@ -298,19 +302,19 @@ mod tests {
         }
         let made: Vec<_> = (1..=many).map(|id| calls(id * 100 + 10, 1, "eth_getLogs", 1, 75)).collect();
         ship(&site, &made).await;
-        let asked = question(vec![weight("eth_getLogs", 90)]);
-        let refused = prepare(&site.app, &operator(), &asked).await.unwrap_err();
+        let request = question(vec![weight("eth_getLogs", 90)]);
+        let refused = prepare(&site.app, &operator(), &request).await.unwrap_err();
         assert!(refused.wrong_field() == Some("notify"), "{refused}");
         site.app.store.delete_tenant(TenantId(many), NOON).await.unwrap();
-        assert_eq!(prepare(&site.app, &operator(), &asked).await.unwrap().tenants.len(), MAX_TOLD);
+        assert_eq!(prepare(&site.app, &operator(), &request).await.unwrap().tenants.len(), MAX_TOLD);
     }
 
     // Shows (Plans, bills and payments).
     #[tokio::test]
     async fn unreachable_tenants_are_counted_and_a_database_outage_is_not_retried_for_each() {
         let site = used_site().await;
-        let asked = question(vec![weight("eth_getLogs", 90)]);
-        let notice = prepare(&site.app, &operator(), &asked).await.unwrap();
+        let request = question(vec![weight("eth_getLogs", 90)]);
+        let notice = prepare(&site.app, &operator(), &request).await.unwrap();
         let notice = PriceNotice { tenants: (1..=9).map(TenantId).collect(), ..notice };
         site.app.store.close().await;
         assert_eq!(notify(&site.app, &operator(), &notice).await, NotifiedTenants { told: 0, left: 9 });

@@ -70,16 +70,16 @@ async fn roll_service_back(
     let mut outcome = RolledBack::default();
     for tier in Tier::ALL {
         let of = |settings: &ServiceSettings| settings.overlay.plans.get(&tier).copied().unwrap_or_default();
-        let wanted = of(&target);
-        if of(&current) != wanted {
-            let done = plans::replace(app, actor, tier, wanted).await;
+        let target_change = of(&target);
+        if of(&current) != target_change {
+            let done = plans::replace(app, actor, tier, target_change).await;
             outcome.take(format!("plan {tier}"), done)?;
         }
     }
     for (chain, methods) in &current.overlay.weights {
         for method in methods.keys() {
             let is_wanted =
-                target.overlay.weights.get(chain).is_some_and(|wanted| wanted.contains_key(method));
+                target.overlay.weights.get(chain).is_some_and(|desired| desired.contains_key(method));
             if !is_wanted {
                 let done = weights::delete(app, actor, chain, method).await;
                 outcome.take(format!("weight {chain}/{method}: as configured"), done)?;
@@ -119,31 +119,31 @@ async fn roll_plans_back(
     let same = |plan: &CustomPlan, other: &CustomPlan| {
         plan.id == other.id || (plan.name == other.name && plan.base == other.base)
     };
-    let present = |wanted: &CustomPlan| current.custom_plans.values().find(|plan| same(plan, wanted));
+    let present = |desired: &CustomPlan| current.custom_plans.values().find(|plan| same(plan, desired));
     for plan in current.custom_plans.values() {
-        if !target.custom_plans.values().any(|wanted| same(plan, wanted)) {
+        if !target.custom_plans.values().any(|desired| same(plan, desired)) {
             let done = custom_plans::delete(app, actor, plan.id).await;
             outcome.take(format!("custom plan {}: deleted", plan.name), done)?;
         }
     }
-    for wanted in target.custom_plans.values() {
-        match present(wanted) {
+    for desired in target.custom_plans.values() {
+        match present(desired) {
             Some(plan) => {
                 let change = CustomPlanChange {
-                    name: (plan.name != wanted.name).then(|| wanted.name.clone()),
-                    is_visible: (plan.is_visible != wanted.is_visible).then_some(wanted.is_visible),
-                    figures: (plan.figures != wanted.figures).then_some(wanted.figures),
+                    name: (plan.name != desired.name).then(|| desired.name.clone()),
+                    is_visible: (plan.is_visible != desired.is_visible).then_some(desired.is_visible),
+                    figures: (plan.figures != desired.figures).then_some(desired.figures),
                 };
                 if change != CustomPlanChange::default() {
                     let done = custom_plans::update(app, actor, plan.id, change).await;
-                    outcome.take(format!("custom plan {}: changed", wanted.name), done)?;
+                    outcome.take(format!("custom plan {}: changed", desired.name), done)?;
                 }
             }
             None => {
-                let CustomPlan { name, base, is_visible, figures, .. } = wanted.clone();
+                let CustomPlan { name, base, is_visible, figures, .. } = desired.clone();
                 let new = custom_plans::NewCustomPlan { name, base, is_visible, figures };
                 let done = custom_plans::create(app, actor, new).await;
-                outcome.take(format!("custom plan {}: made again", wanted.name), done)?;
+                outcome.take(format!("custom plan {}: made again", desired.name), done)?;
             }
         }
     }
@@ -164,20 +164,20 @@ async fn roll_tenant_back(
         let done = contracts::end(app, actor, tenant, *id).await;
         outcome.take(format!("contract {id}: ended"), done)?;
     }
-    for (id, wanted) in &target.contracts {
+    for (id, desired) in &target.contracts {
         match current.contracts.get(id) {
-            Some(contract) if contract.until == wanted.until => {}
+            Some(contract) if contract.until == desired.until => {}
             Some(_) => {
-                let done = contracts::update(app, actor, tenant, *id, wanted.until).await;
+                let done = contracts::update(app, actor, tenant, *id, desired.until).await;
                 outcome.take(format!("contract {id}: its end"), done)?;
             }
             // It would have ended already.
-            None if wanted.has_ended(now) => {}
+            None if desired.has_ended(now) => {}
             None => {
-                let figures = wanted.figures;
-                let note = wanted.note.clone();
+                let figures = desired.figures;
+                let note = desired.note.clone();
                 let new =
-                    contracts::NewContract { figures, from: Some(wanted.from), until: wanted.until, note };
+                    contracts::NewContract { figures, from: Some(desired.from), until: desired.until, note };
                 let done = contracts::create(app, actor, tenant, new).await;
                 outcome.take(format!("contract {id}: made again"), done)?;
             }
@@ -256,7 +256,7 @@ mod tests {
         };
         plans::update(app, &actor, "free", plan(Some(20)), None).await.unwrap();
         weights::put(app, &actor, "eth", "eth_call", 30).await.unwrap();
-        let kept = custom_plans::create(app, &actor, new("kept")).await.unwrap();
+        let remaining = custom_plans::create(app, &actor, new("kept")).await.unwrap();
         let gone = custom_plans::create(app, &actor, new("gone")).await.unwrap();
         chains::switch(app, &actor, "btc", false).await.unwrap();
         let good = newest(&site).await;
@@ -271,7 +271,7 @@ mod tests {
         chains::switch(app, &actor, "btc", true).await.unwrap();
         chains::switch(app, &actor, "ltc", false).await.unwrap();
         let change = CustomPlanChange { figures: Some(figures(1)), ..CustomPlanChange::default() };
-        custom_plans::update(app, &actor, kept.id, change).await.unwrap();
+        custom_plans::update(app, &actor, remaining.id, change).await.unwrap();
         custom_plans::delete(app, &actor, gone.id).await.unwrap();
         custom_plans::create(app, &actor, new("wrong")).await.unwrap();
 
@@ -310,7 +310,8 @@ mod tests {
             until,
             note: "2027-1".into(),
         };
-        let kept = contracts::create(app, &actor, tenant, new(1, Some(NOON.plus(9 * day)))).await.unwrap();
+        let remaining =
+            contracts::create(app, &actor, tenant, new(1, Some(NOON.plus(9 * day)))).await.unwrap();
         let ended = contracts::create(app, &actor, tenant, new(2, None)).await.unwrap();
         let short = contracts::create(app, &actor, tenant, new(3, Some(NOON.plus(day)))).await.unwrap();
         let quota = QuotaChange { cu_per_day: Some(5), ..QuotaChange::default() };
@@ -319,7 +320,7 @@ mod tests {
         contracts::create(app, &actor, other, new(9, None)).await.unwrap();
 
         site.clock.advance(2 * day);
-        contracts::update(app, &actor, tenant, kept.id, Some(NOON.plus(5 * day))).await.unwrap();
+        contracts::update(app, &actor, tenant, remaining.id, Some(NOON.plus(5 * day))).await.unwrap();
         contracts::end(app, &actor, tenant, ended.id).await.unwrap();
         let wrong = contracts::create(app, &actor, tenant, new(4, None)).await.unwrap();
         quotas::delete(app, &actor, project.id).await.unwrap();
@@ -332,7 +333,7 @@ mod tests {
         let rolled = roll_back(app, &actor, good.number).await.unwrap();
         assert!(rolled.left.is_empty(), "{rolled:?}");
         let agreements = app.store.tenant_agreements(tenant, app.now()).await.unwrap();
-        assert_eq!(agreements.contracts[&kept.id], kept);
+        assert_eq!(agreements.contracts[&remaining.id], remaining);
         assert!(
             !agreements.contracts.contains_key(&wrong.id) && !agreements.contracts.contains_key(&short.id)
         );

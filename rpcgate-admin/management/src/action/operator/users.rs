@@ -100,7 +100,7 @@ pub async fn disable(
 ) -> Result<Account, ActionError> {
     actor.expect_proof()?;
     if actor.user.id == id {
-        return Err(ActionError::Conflict("the own account cannot be disabled"));
+        return Err(ActionError::Conflict("you cannot disable your own account"));
     }
     let action = if is_disabled { "user.disabled" } else { "user.enabled" };
     let entry = actor.entry(None, (action, id, ""), app.now());

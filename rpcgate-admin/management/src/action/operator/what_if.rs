@@ -81,13 +81,13 @@ pub(super) fn chain_of(name: &str) -> Result<Arc<dyn Adapter>, ActionError> {
 
 type Weights = BTreeMap<(String, String), u32>;
 
-fn changed_weights(config: &Config, asked: &[AskedWeight]) -> Result<Weights, ActionError> {
-    if asked.len() > MAX_WEIGHTS {
+fn changed_weights(config: &Config, weights: &[AskedWeight]) -> Result<Weights, ActionError> {
+    if weights.len() > MAX_WEIGHTS {
         return Err(ActionError::named("weights", format!("must be at most {MAX_WEIGHTS}")));
     }
     let mut seen = Weights::new();
     let mut changed = Weights::new();
-    for AskedWeight { chain, method, cu } in asked {
+    for AskedWeight { chain, method, cu } in weights {
         let adapter = chain_of(chain)?;
         text::method("weights", method)?;
         let name = adapter.facts().name.as_str();
@@ -149,13 +149,13 @@ async fn basis(app: &AppState, slot: &Arc<WhatIfSlot>, question: &WhatIf) -> Res
     let config = app.config_in_force().await?;
     let weights = changed_weights(&config, &question.weights)?;
     let custom_plans = app.store.custom_plans().await?;
-    let asked = AskedPlans::of(&question.plans, &custom_plans)?;
-    let asked_config = asked.over(&config);
+    let asked_plans = AskedPlans::of(&question.plans, &custom_plans)?;
+    let asked_config = asked_plans.over(&config);
     let terms = app.store.terms_of_all(now).await?;
     let stand = move || {
         let standing = |(tenant, terms): &(Tenant, Terms)| {
             let configs = (&config, &asked_config);
-            (tenant.id, TenantPlanStatus::of(tenant, terms, configs, &custom_plans, &asked, now))
+            (tenant.id, TenantPlanStatus::of(tenant, terms, configs, &custom_plans, &asked_plans, now))
         };
         terms.iter().map(standing).collect()
     };

@@ -183,7 +183,7 @@ async fn invoice(
     let open = app.store.invoices(filter, None, MAX_INVOICES).await?;
     let first =
         open.into_iter().filter(|invoice| invoice.due_cents() > 0).min_by_key(|invoice| invoice.due_at);
-    let told = |invoice: Invoice| {
+    let attention = |invoice: Invoice| {
         let number = invoice.number;
         let month = invoice.period.start;
         let cents = invoice.due_cents();
@@ -194,7 +194,7 @@ async fn invoice(
             Attention::InvoiceOpen { number, month, cents, due_at }
         }
     };
-    Ok(first.map(told))
+    Ok(first.map(attention))
 }
 
 async fn webhook(app: &AppState, tenant: &Tenant) -> Result<Option<Attention>, ActionError> {

@@ -67,8 +67,8 @@ pub async fn first_run(app: &AppState, actor: &Actor) -> Result<FirstRun, Action
     let id = actor.tenant()?;
     let now = app.now();
     let tenant = app.store.tenant(id).await?.ok_or(ActionError::NotFound("tenant"))?;
-    let kept = app.settings.config.retention.ledger;
-    match app.usage.first_use(id, tenant.created_at, kept, now).await? {
+    let retention = app.settings.config.retention.ledger;
+    match app.usage.first_use(id, tenant.created_at, retention, now).await? {
         // A suspended tenant is not served.
         Some(at) if now.since(at) < SHOWN && !tenant.suspended => {
             Ok(first_call(app, &tenant, at).await?.map_or(FirstRun::Over, FirstRun::FirstCall))

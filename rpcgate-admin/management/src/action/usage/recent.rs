@@ -50,9 +50,9 @@ pub async fn recent_use(
 
 async fn read(app: &AppState, tenant: TenantId, only: UsageFilter) -> Result<RecentUse, ActionError> {
     let now = app.now();
-    let asked = |period| UsageAsk::new(tenant, UsageWindow::of(period, now)).only(only.clone());
-    let week = app.usage.usage(&asked(Period::Week).grouped(&[Group::Hour])?).await?;
-    let month = app.usage.usage(&asked(Period::ThirtyDays)).await?;
+    let query = |period| UsageAsk::new(tenant, UsageWindow::of(period, now)).only(only.clone());
+    let week = app.usage.usage(&query(Period::Week).grouped(&[Group::Hour])?).await?;
+    let month = app.usage.usage(&query(Period::ThirtyDays)).await?;
     let mut used = week.rows.iter().rev().filter(|row| row.metrics.requests > 0);
     let newest = used.find_map(|row| match row.cells[..] {
         [Cell::Hour(hour)] => Some(hour),
@@ -80,9 +80,9 @@ pub async fn by_key(
     project: ProjectId,
 ) -> Result<BTreeMap<KeyId, KeyUsage>, ActionError> {
     let only = UsageFilter { project: Some(project), ..UsageFilter::default() };
-    let asked = UsageAsk::new(tenant, UsageWindow::of(Period::Day, app.now())).only(only);
+    let query = UsageAsk::new(tenant, UsageWindow::of(Period::Day, app.now())).only(only);
     let mut keys = BTreeMap::new();
-    let by_hour = series(app, &asked, Some(Group::Key)).await?;
+    let by_hour = series(app, &query, Some(Group::Key)).await?;
     if !by_hour.is_merged {
         for (cell, part) in by_hour.parts {
             let Some(Cell::Key(key)) = cell else { continue };
@@ -93,7 +93,7 @@ pub async fn by_key(
         }
         return Ok(keys);
     }
-    let view = app.usage.usage(&asked.grouped(&[Group::Key])?.limited(ask::MOST_ROWS)?).await?;
+    let view = app.usage.usage(&query.grouped(&[Group::Key])?.limited(ask::MOST_ROWS)?).await?;
     for row in view.rows {
         if let [Cell::Key(key)] = row.cells[..] {
             keys.insert(key, KeyUsage { totals: row.metrics, hours: None });
@@ -112,14 +112,14 @@ pub async fn seen_call(
     key: KeyId,
 ) -> Result<Option<SeenCall>, ActionError> {
     let only = UsageFilter { key: Some(key), ..UsageFilter::default() };
-    let asked = UsageAsk::new(tenant, UsageWindow::of(Period::Day, app.now())).only(only);
-    let asked = asked.grouped(&[Group::Chain, Group::Method, Group::Status])?.limited(MAX_ROWS)?;
-    let rows = app.usage.usage(&asked).await?.rows;
+    let query = UsageAsk::new(tenant, UsageWindow::of(Period::Day, app.now())).only(only);
+    let query = query.grouped(&[Group::Chain, Group::Method, Group::Status])?.limited(MAX_ROWS)?;
+    let rows = app.usage.usage(&query).await?.rows;
     let mut called = None;
     let mut succeeded = None;
     for row in rows.into_iter().filter(|row| row.metrics.requests > 0) {
-        let place = if row.metrics.requests > row.metrics.errors { &mut succeeded } else { &mut called };
-        place.get_or_insert(row);
+        let slot = if row.metrics.requests > row.metrics.errors { &mut succeeded } else { &mut called };
+        slot.get_or_insert(row);
     }
     Ok(succeeded.or(called).and_then(|row| match <[Cell; 3]>::try_from(row.cells) {
         Ok([Cell::Chain(chain), Cell::Method(method, _), Cell::Status(status)]) => {

@@ -86,9 +86,9 @@ pub async fn series(
             Cell::Method(name, _) => Cell::Method(name, rpcgate_core::usage::Stream::Call),
             other => other,
         });
-        let place = usize::try_from((begin.secs() / length).saturating_sub(from)).unwrap_or(usize::MAX);
+        let index = usize::try_from((begin.secs() / length).saturating_sub(from)).unwrap_or(usize::MAX);
         let part = parts.entry(cell).or_insert_with(|| vec![Metrics::default(); starts.len()]);
-        if let Some(metrics) = part.get_mut(place) {
+        if let Some(metrics) = part.get_mut(index) {
             metrics.add(&counted);
         }
     }

@@ -152,11 +152,11 @@ fn events_report_the_outcome_of_a_payment() {
         "[billing.stripe]\nsecret_key = \"{SECRET_KEY}\"\nwebhook_secret = \"{EVENT_SECRET}\"\n"
     ));
     let at = 1_798_718_400;
-    let told = |body: &str| {
+    let parsed = |body: &str| {
         stripe.read_event(&headers(&signature(EVENT_SECRET, at, body)), body.as_bytes(), Time::from_secs(at))
     };
     let id = CheckoutId(7);
-    let of = |kind: &str, status: &str| told(&event(kind, &id.to_string(), status, 1_190));
+    let of = |kind: &str, status: &str| parsed(&event(kind, &id.to_string(), status, 1_190));
     let session = session_of(&id.to_string());
     let report = PaymentReport {
         session: session.clone(),
@@ -171,7 +171,7 @@ fn events_report_the_outcome_of_a_payment() {
     assert_eq!(of("checkout.session.completed", "no_payment_required"), Ok(PaymentEvent::Completed(free)));
     let unpaid = event("checkout.session.completed", &id.to_string(), "no_payment_required", 1_190);
     let brought_nothing = PaymentReport { cents: 0, ..report.clone() };
-    assert_eq!(told(&unpaid.replace("setup", "payment")), Ok(PaymentEvent::Completed(brought_nothing)));
+    assert_eq!(parsed(&unpaid.replace("setup", "payment")), Ok(PaymentEvent::Completed(brought_nothing)));
     assert_eq!(of("checkout.session.completed", "unpaid"), Ok(PaymentEvent::Other), "it takes days");
     assert_eq!(of("checkout.session.async_payment_succeeded", "paid"), paid);
     let ended = Ok(PaymentEvent::Ended { id, session: session.clone() });
@@ -180,20 +180,20 @@ fn events_report_the_outcome_of_a_payment() {
     assert_eq!(of("customer.created", "paid"), Ok(PaymentEvent::Other));
     assert_eq!(of("checkout.session.invented", "paid"), Ok(PaymentEvent::Other));
     let foreign =
-        |cents| told(&event("checkout.session.completed", "order 5 of another shop", "paid", cents));
+        |cents| parsed(&event("checkout.session.completed", "order 5 of another shop", "paid", cents));
     let Ok(PaymentEvent::Completed(of_shop)) = foreign(1) else { panic!("a payment is never dropped") };
     assert_eq!((of_shop.checkout, of_shop.cents), (None, 1));
     assert_eq!(foreign(0), Ok(PaymentEvent::Other), "nothing was paid");
     let euros = event("checkout.session.completed", &id.to_string(), "paid", 1_190).replace("usd", "eur");
     let in_euros = PaymentReport { currency: Some("eur".into()), ..report.clone() };
-    assert_eq!(told(&euros), Ok(PaymentEvent::Completed(in_euros)));
+    assert_eq!(parsed(&euros), Ok(PaymentEvent::Completed(in_euros)));
     let mut setup: Value =
         serde_json::from_str(&event("checkout.session.completed", &id.to_string(), "", 0)).unwrap();
     setup["data"]["object"]["amount_total"] = Value::Null;
     setup["data"]["object"]["mode"] = "setup".into();
     setup["data"]["object"]["payment_status"] = "no_payment_required".into();
     let of_plan = PaymentReport { mode: Some("setup".into()), cents: 0, ..report };
-    assert_eq!(told(&setup.to_string()), Ok(PaymentEvent::Completed(of_plan)));
+    assert_eq!(parsed(&setup.to_string()), Ok(PaymentEvent::Completed(of_plan)));
     for wrong in [
         "",
         "{",
@@ -203,7 +203,7 @@ fn events_report_the_outcome_of_a_payment() {
         r#"{"type":"checkout.session.completed","data":[]}"#,
         r#"{"type":"checkout.session.completed","data":5}"#,
     ] {
-        assert_eq!(told(wrong), Err(EventError::Form), "{wrong}");
+        assert_eq!(parsed(wrong), Err(EventError::Form), "{wrong}");
     }
     let body = event("checkout.session.completed", &id.to_string(), "paid", 1);
     assert_eq!(

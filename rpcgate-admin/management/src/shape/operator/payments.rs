@@ -5,7 +5,7 @@ use rpcgate_store::UnmatchedPayment;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// A payment that completed nothing.
+/// An unmatched payment.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 #[schema(as = UnmatchedPayment)]
 pub struct UnmatchedPaymentJson {
@@ -32,7 +32,7 @@ pub struct UnmatchedPaymentJson {
     /// The payment provider's word for the customer's action, or null.
     #[schema(example = "payment")]
     pub mode: Option<String>,
-    /// The reason why it completed nothing.
+    /// The reason why it matches nothing.
     pub reason: String,
 }
 

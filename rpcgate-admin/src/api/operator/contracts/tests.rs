@@ -30,15 +30,15 @@ async fn a_contract_shows_in_the_limits_of_the_tenant_while_it_is_in_force() {
         "from": "2026-12-31T12:00:10.000Z", "until": "2026-12-31T12:00:20.000Z", "note": "2027-44"});
     let made = ask(&site, &operator, Method::POST, &path, &form).await;
     assert_eq!(made.status, StatusCode::CREATED, "{}", made.body);
-    let kept = json!({"id": made.body["id"], "tenant_id": tenant.to_string(),
+    let expected = json!({"id": made.body["id"], "tenant_id": tenant.to_string(),
         "figures": {"limits": {"per_minute": 77, "price_per_cu": 0.25}, "monthly_fee_cents": 900},
         "from": "2026-12-31T12:00:10.000Z", "until": "2026-12-31T12:00:20.000Z", "note": "2027-44",
         "created_at": "2026-12-31T12:00:00.000Z"});
-    assert_eq!(made.body, kept);
-    assert_eq!(shown(&site, &operator, &path).await, json!([kept]));
+    assert_eq!(made.body, expected);
+    assert_eq!(shown(&site, &operator, &path).await, json!([expected]));
     let one = format!("{path}/{}", made.body["id"].as_str().unwrap());
-    assert_eq!(shown(&site, &operator, &one).await, kept);
-    assert_eq!(shown(&site, &owner, &format!("/tenants/{tenant}/contracts")).await, json!([kept]));
+    assert_eq!(shown(&site, &operator, &one).await, expected);
+    assert_eq!(shown(&site, &owner, &format!("/tenants/{tenant}/contracts")).await, json!([expected]));
     for (second, per_minute, fee) in [(0, 10, 0), (10, 77, 900), (19, 77, 900), (20, 10, 0)] {
         site.clock.set(NOON.plus(Duration::from_secs(second)));
         let usage = shown(&site, &owner, "/usage").await;
@@ -131,8 +131,8 @@ async fn a_contract_is_checked_and_ends_on_request() {
         [(Method::DELETE, Value::Null), (Method::PUT, json!({"until": "2100-01-01T00:00:00.000Z"}))]
     {
         let again = ask(&site, &operator, method, &one, &form).await;
-        let told = (again.status, again.body["error"].as_str().unwrap());
-        assert_eq!(told, (StatusCode::CONFLICT, "the contract has ended"));
+        let refusal = (again.status, again.body["error"].as_str().unwrap());
+        assert_eq!(refusal, (StatusCode::CONFLICT, "the contract has ended"));
     }
 }
 

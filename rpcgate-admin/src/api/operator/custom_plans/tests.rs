@@ -235,11 +235,11 @@ async fn a_visible_plan_can_be_requested_and_approval_moves_the_tenant_to_it() {
         let refused = request(form.clone()).await;
         assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{form}: {}", refused.body);
     }
-    let asked = request(json!({"requested_plan": "startup", "reason": "We grow."})).await;
-    assert_eq!(asked.status, StatusCode::CREATED, "{}", asked.body);
-    let plan = (&asked.body["requested_plan"], &asked.body["requested_tier"]);
+    let created = request(json!({"requested_plan": "startup", "reason": "We grow."})).await;
+    assert_eq!(created.status, StatusCode::CREATED, "{}", created.body);
+    let plan = (&created.body["requested_plan"], &created.body["requested_tier"]);
     assert_eq!(plan, (&json!("startup"), &json!("standard")));
-    let review = format!("/operator/limit-requests/{}", asked.body["id"].as_str().unwrap());
+    let review = format!("/operator/limit-requests/{}", created.body["id"].as_str().unwrap());
     let listed = shown(&site, &operator, "/operator/limit-requests").await;
     assert_eq!(listed[0]["requested_plan"], "startup");
     let approved = ask(&site, &operator, Method::PUT, &review, &json!({"status": "approved"})).await;
@@ -248,9 +248,9 @@ async fn a_visible_plan_can_be_requested_and_approval_moves_the_tenant_to_it() {
 
     let tenant = format!("/operator/tenants/{}", owner.user.tenant.unwrap());
     ask(&site, &operator, Method::PUT, &tenant, &json!({"tier": "free"})).await;
-    let asked = request(json!({"requested_plan": "startup", "reason": "Again."})).await.body;
+    let created = request(json!({"requested_plan": "startup", "reason": "Again."})).await.body;
     assert_eq!(ask(&site, &operator, Method::DELETE, &startup, &Value::Null).await.status, 204);
-    let review = format!("/operator/limit-requests/{}", asked["id"].as_str().unwrap());
+    let review = format!("/operator/limit-requests/{}", created["id"].as_str().unwrap());
     let late = ask(&site, &operator, Method::PUT, &review, &json!({"status": "approved"})).await;
     assert_eq!((late.status, &late.body["code"]), (StatusCode::CONFLICT, &json!("conflict")));
     let rejected = ask(&site, &operator, Method::PUT, &review, &json!({"status": "rejected"})).await;

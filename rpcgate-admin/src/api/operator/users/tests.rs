@@ -170,10 +170,13 @@ async fn an_operator_removes_the_second_factors_of_a_user_who_has_lost_them() {
         assert_eq!(late.status, StatusCode::UNAUTHORIZED, "so has the log-in that waited");
     }
     let (access, _) = pair(&login(&site, EMAIL, PASSWORD).await);
-    let told =
+    let matching =
         mails(&site).into_iter().filter(|mail| mail.contains("An operator has removed your second factors"));
-    let told: Vec<_> = told.collect();
-    assert!(told.len() == 1 && told[0].contains("\"Lost telephone, identity checked\""), "{told:?}");
+    let matching: Vec<_> = matching.collect();
+    assert!(
+        matching.len() == 1 && matching[0].contains("\"Lost telephone, identity checked\""),
+        "{matching:?}"
+    );
     let all = ask(&site, Some(&access), Method::GET, "/notifications", None).await.body;
     assert_eq!(all[0]["message"], "An operator has removed your second factors");
     let audit = site.app.store.audit(AuditSubject::User(operator.user.id), 100).await.unwrap();
@@ -253,8 +256,8 @@ async fn a_disabled_user_is_logged_out_at_once_until_operators_enable_the_accoun
     assert_eq!(me(&access).await, StatusCode::OK);
     let notices = ask(&site, Some(&access), Method::GET, "/notifications", None).await.body;
     for message in ["Your account was disabled", "Your account was enabled again"] {
-        let told = notices.as_array().unwrap().iter().filter(|notice| notice["message"] == message);
-        assert_eq!(told.count(), 1, "{notices}");
+        let matching = notices.as_array().unwrap().iter().filter(|notice| notice["message"] == message);
+        assert_eq!(matching.count(), 1, "{notices}");
     }
     let tenant = account["tenant_id"].as_str().unwrap().parse().unwrap();
     let audit = site.app.store.audit(AuditSubject::Tenant(tenant), 100).await.unwrap();

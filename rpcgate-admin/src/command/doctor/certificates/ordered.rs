@@ -31,7 +31,7 @@ pub(super) fn look(key: &str, config: &Config, urls: &[(&'static str, &Url)], no
                 "an order runs now, or its program has ended while it ran".to_owned()
             }
             1 => format!("an order has failed: {}", last.why),
-            failures => format!("{failures} orders have failed one after the other: {}", last.why),
+            failures => format!("{failures} orders have failed in a row: {}", last.why),
         };
         let paused =
             due.as_ref().and_then(|due| pause(&state, acme.directory_url(), &acme.domains, due, now));
@@ -40,7 +40,7 @@ pub(super) fn look(key: &str, config: &Config, urls: &[(&'static str, &Url)], no
             None => "the next one begins when a program runs".to_owned(),
         };
         let advice = format!(
-            "mend what it says; {next}, or at once if {} is removed",
+            "fix the reported problem; {next}, or at once if {} is removed",
             folder.path().join("state.json").display()
         );
         findings.push(Finding::warning(CHECK, subject.clone(), text, advice));
@@ -50,8 +50,8 @@ pub(super) fn look(key: &str, config: &Config, urls: &[(&'static str, &Url)], no
         Err(why) => {
             let advice = "start the program that uses it, which orders one and refuses TLS handshakes until then; if it \
                           runs, look at its log for orders that fail";
-            let place = format!("{}: ", folder.certificate().display());
-            let why = why.strip_prefix(&place).unwrap_or(&why);
+            let prefix = format!("{}: ", folder.certificate().display());
+            let why = why.strip_prefix(&prefix).unwrap_or(&why);
             findings.push(Finding::failure(CHECK, subject, why, advice));
             return findings;
         }
@@ -73,8 +73,8 @@ pub(super) fn look(key: &str, config: &Config, urls: &[(&'static str, &Url)], no
             let text = format!("expires in {days} days, and another one should be there: {due}");
             let advice = match due {
                 OrderReason::OtherNames(_) | OrderReason::OtherAuthority(_) => {
-                    "restart all programs that use it, which read [acme] at their start alone; if their settings are these, look \
-                     at their logs for orders that fail"
+                    "restart all programs that use it, which read [acme] only at start; if they have these settings, \
+                     look at their logs for orders that fail"
                 }
                 _ => advice,
             };
@@ -155,7 +155,7 @@ mod tests {
         let findings = found(Some((2024, 2028)), &state);
         assert_eq!(findings[0].0, Verdict::Warning);
         let text = &findings[0].1;
-        assert!(text.contains("3 orders have failed one after the other: refused it"), "{text}");
+        assert!(text.contains("3 orders have failed in a row: refused it"), "{text}");
         assert!(text.contains("the next one begins at 2026-12-31T13:00:00Z"), "{text}");
     }
 

@@ -143,15 +143,15 @@ async fn every_address_of_a_node_is_reached_for() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         listener.local_addr().unwrap()
     };
-    let asked = |line: String| async move {
+    let findings_of = |line: String| async move {
         check(&examination(&format!("[[chains.eth.nodes]]\nurl = \"http://{http}\"\n{line}"))).await
     };
-    let findings = asked(format!("ws = \"ws://{closed}\"\n")).await;
+    let findings = findings_of(format!("ws = \"ws://{closed}\"\n")).await;
     let text = "its WebSocket address: no connection to the node: connection refused";
     assert!(findings[0].verdict == Verdict::Failure && findings[0].text == text, "{findings:?}");
-    let findings = asked(format!("grpc = \"grpc://{closed}\"\n")).await;
+    let findings = findings_of(format!("grpc = \"grpc://{closed}\"\n")).await;
     assert!(findings[0].verdict == Verdict::Failure && findings[0].text.starts_with("its gRPC address: "));
-    assert_eq!(asked(format!("grpc = \"grpc://{stream}\"\n")).await[0].verdict, Verdict::Ok);
+    assert_eq!(findings_of(format!("grpc = \"grpc://{stream}\"\n")).await[0].verdict, Verdict::Ok);
 }
 
 #[tokio::test]

@@ -34,24 +34,24 @@ impl Receiver {
     }
 
     async fn round(&mut self) -> Result<bool, ReadError> {
-        let wanted = EventFilter::new([EventType::NewBlock]);
-        match self.follower.round(&self.reader, &self.nodes.read(), &wanted).await? {
+        let filter = EventFilter::new([EventType::NewBlock]);
+        match self.follower.round(&self.reader, &self.nodes.read(), &filter).await? {
             Finding::Nothing => return Ok(false),
             Finding::Start(block) => self.put(block),
             Finding::Next(next) => {
                 assert_eq!(next.events.len(), 1);
-                let told = self.told.entry(next.block.hash.clone()).or_default();
-                *told += 1;
-                assert_eq!(*told, 1, "{} is told of twice", next.block.hash);
+                let count = self.told.entry(next.block.hash.clone()).or_default();
+                *count += 1;
+                assert_eq!(*count, 1, "{} is told of twice", next.block.hash);
                 self.put(next.block);
             }
             Finding::Gone(blocks) => {
                 for block in blocks {
                     assert_eq!(self.stored.pop().as_ref(), Some(&block));
                     self.follower.take_back();
-                    let told = self.told.entry(block.hash.clone()).or_default();
-                    *told -= 1;
-                    assert_eq!(*told, 0, "{} is taken back and was not told of", block.hash);
+                    let count = self.told.entry(block.hash.clone()).or_default();
+                    *count -= 1;
+                    assert_eq!(*count, 0, "{} is taken back and was not told of", block.hash);
                 }
             }
             Finding::Gap(next) | Finding::Pruned(next) => panic!("{next:?} does not follow"),
@@ -81,10 +81,10 @@ impl Receiver {
     }
 
     fn told(&self) -> Vec<String> {
-        let mut told: Vec<_> =
+        let mut hashes: Vec<_> =
             self.told.iter().filter(|(_, times)| **times == 1).map(|(hash, _)| hash.clone()).collect();
-        told.sort_by_key(|hash| hash[1..].parse::<usize>().unwrap());
-        told
+        hashes.sort_by_key(|hash| hash[1..].parse::<usize>().unwrap());
+        hashes
     }
 
     fn newest(&self) -> Option<u64> {
@@ -135,18 +135,18 @@ async fn a_node_that_is_shorter_or_does_not_answer_takes_nothing_back() {
     extend(&node, 0, 3, 0);
     receiver.settle().await;
     let head = node.head();
-    let told = receiver.told();
+    let reported = receiver.told();
     for depth in 1..=8 {
         node.set_head(tree.below(head, depth));
         receiver.settle().await;
-        assert_eq!((receiver.told(), receiver.newest()), (told.clone(), Some(FIRST + 8)), "{depth}");
+        assert_eq!((receiver.told(), receiver.newest()), (reported.clone(), Some(FIRST + 8)), "{depth}");
     }
     node.set_down(true);
     assert!(receiver.round().await.is_err());
     node.set_down(false);
     node.set_head(head);
     receiver.settle().await;
-    assert_eq!(receiver.told(), told);
+    assert_eq!(receiver.told(), reported);
 }
 
 // Shows (Webhooks).
@@ -240,11 +240,11 @@ async fn following_continues_below_every_known_block_without_inventing_events() 
         receiver.settle().await;
         extend(&node, 0, KEPT as usize + 6, 0);
         receiver.settle().await;
-        let told = receiver.told();
+        let reported = receiver.told();
         extend(&node, KEPT as usize + 3, KEPT as usize + 5, 0);
         receiver.settle().await;
         assert_eq!((receiver.all_gone, receiver.newest()), (1, Some(node.height())));
-        assert!(told.iter().all(|hash| receiver.told[hash] == 1), "nothing is taken back");
+        assert!(reported.iter().all(|hash| receiver.told[hash] == 1), "nothing is taken back");
     }
 }
 

@@ -145,7 +145,7 @@ async fn secrets_are_replaced_only_as_they_were_read() {
     };
     assert_eq!(replaced, expected);
     let late = async { store.replace_secrets(TENANT, &read, &secrets, now()).await.map(drop) };
-    assert_eq!(refused(&store, late).await, "the secret has been replaced meanwhile: try again");
+    assert_eq!(refused(&store, late).await, "the secret was replaced in the meantime: try again");
     assert_eq!(store.webhook(TENANT, WEBHOOK).await.unwrap(), Some(expected));
 }
 

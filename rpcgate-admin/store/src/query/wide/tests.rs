@@ -64,7 +64,7 @@ async fn a_query_that_reads_too_much_is_refused_with_advice_that_helps() {
     let another = UsageFilter { project: Some(ProjectId(999)), ..UsageFilter::default() };
     assert_eq!(store.usage(&ask(START..START + 3, &wide).only(another)).await.unwrap().totals.requests, 0);
     let text = refused(&store, &ask(START..START + 72, &wide)).await;
-    assert!(text.contains("group by day in place of hour"), "{text}");
+    assert!(text.contains("group by day instead of hour"), "{text}");
 
     // Summed hours take fewer rows.
     refused(&store, &ask(START..START + 24, &[Group::Day, Group::Key, Group::Method])).await;

@@ -357,7 +357,7 @@ async fn lines_name_the_tenants_plan_and_a_contract_price_is_owed_on_the_free_pl
     ship(&site, &mut shipper, &deeds).await;
     site.clock.set(secs(second + 86_400));
     close_months(&site.app).await.unwrap();
-    let told = |lines: Vec<InvoiceLine>| -> Vec<_> {
+    let rows_of = |lines: Vec<InvoiceLine>| -> Vec<_> {
         lines
             .into_iter()
             .map(|line| (line.tier, line.custom_plan, line.price.0 / price, line.units))
@@ -366,7 +366,7 @@ async fn lines_name_the_tenants_plan_and_a_contract_price_is_owed_on_the_free_pl
     let of = invoices(&site, OURS).await;
     let own = |name: &str| Some(name.to_owned());
     let expected = [(Tier::Free, None, 0, 1), (Tier::Free, own("startup"), 1, 2), (Tier::Free, None, 3, 1)];
-    assert_eq!(told(lines(&site, &of[0]).await), expected);
+    assert_eq!(rows_of(lines(&site, &of[0]).await), expected);
     assert_eq!(of[0].amounts.subtotal, 500);
 
     // The plan is renamed before usage of the first month arrives late.
@@ -377,7 +377,7 @@ async fn lines_name_the_tenants_plan_and_a_contract_price_is_owed_on_the_free_pl
     close_months(&site.app).await.unwrap();
     let of = invoices(&site, OURS).await;
     let expected = [(Tier::Free, own("grown"), 1, 1), (Tier::Free, own("grown"), 1, 1)];
-    assert_eq!(told(lines(&site, &of[1]).await), expected, "the late call, and that of the month");
+    assert_eq!(rows_of(lines(&site, &of[1]).await), expected, "the late call, and that of the month");
     site.clock.set(secs(third + length + 86_400));
     close_months(&site.app).await.unwrap();
     assert_eq!(invoices(&site, OURS).await.len(), 2, "nothing is billed again");

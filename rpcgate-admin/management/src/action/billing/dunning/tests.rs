@@ -63,11 +63,11 @@ async fn owners_and_billing_members_are_notified_and_reminded_once_each_time() {
     };
     assert_eq!(pass().await, (1, 0, 0));
     assert_eq!(pass().await, (0, 0, 0));
-    let mut told = site.handed_over_mails().await;
-    told.sort_unstable();
+    let mut sent = site.handed_over_mails().await;
+    sent.sort_unstable();
     let mut expected = [owner.user.email, payer.user.email].map(|to| (to, "Invoice 2026-000001".to_owned()));
     expected.sort_unstable();
-    assert_eq!(told, expected);
+    assert_eq!(sent, expected);
     for (days, reminded) in [(10, 0), (11, 1), (14, 0), (15, 1), (16, 0), (21, 1), (22, 0), (400, 0)] {
         site.clock.set(NOON.plus(days * DAY));
         assert_eq!(pass().await, (0, reminded, 0), "after {days} days");
@@ -137,10 +137,10 @@ async fn members_are_notified_once_of_what_an_operator_decides_about_their_tenan
         assert_eq!(done.unwrap().suspended, suspended);
         site.clock.advance(Duration::from_secs(1));
     }
-    let told = notified(&site, &owner).await;
-    assert_eq!(told.len(), 2, "{told:?}");
-    assert!(told[0].contains("is suspended") && told[1].contains("is active again"), "{told:?}");
-    assert_eq!(subjects(&site).await, told);
+    let messages = notified(&site, &owner).await;
+    assert_eq!(messages.len(), 2, "{messages:?}");
+    assert!(messages[0].contains("is suspended") && messages[1].contains("is active again"), "{messages:?}");
+    assert_eq!(subjects(&site).await, messages);
 }
 
 // Shows (Plans, bills and payments).
@@ -202,8 +202,9 @@ async fn a_tenant_that_does_not_pay_is_suspended_once_and_gateways_are_notified(
     let mut sent = subjects(&site).await;
     // Mails of the same time have no order: the invoice and its reminder, both made by one pass.
     sent[..2].sort_unstable();
-    let told = ["Invoice 2026-000001", "Invoice 2026-000001 is not paid", "Your organisation is suspended"];
-    assert_eq!(sent, told);
+    let expected =
+        ["Invoice 2026-000001", "Invoice 2026-000001 is not paid", "Your organisation is suspended"];
+    assert_eq!(sent, expected);
     let audit = store.audit(AuditSubject::Tenant(tenant), 9).await.unwrap();
     assert_eq!((audit[0].action.as_str(), audit[0].user), ("tenant.suspended", None));
     // A tenant that an operator reactivates is not suspended again.

@@ -373,7 +373,7 @@ async fn questions_that_make_no_sense_are_refused() {
 }
 
 #[tokio::test]
-async fn those_who_would_pay_more_are_known_by_name() {
+async fn tenants_that_would_pay_more_are_named() {
     let site = Site::new().await;
     for (id, tier) in [(1, Tier::Standard), (2, Tier::Standard), (3, Tier::Free), (4, Tier::Standard)] {
         tenant(&site, id, tier, None).await;
@@ -436,8 +436,8 @@ fn keys_are_asked_for_only_of_tenants_whose_windows_change() {
         standings: standings.iter().map(|(id, standing)| (TenantId(*id), standing.clone())).collect(),
         only: None,
     };
-    let asked = basis(&[(1, standing(9, 9)), (2, standing(40, 30)), (3, standing(20, 50))]).ask();
+    let query = basis(&[(1, standing(9, 9)), (2, standing(40, 30)), (3, standing(20, 50))]).ask();
     let of = TenantSet::Only(vec![TenantId(2), TenantId(3)]);
-    assert_eq!(asked.keys, Some(KeysAsk { above_in_hour: 20, above_in_day: 500, of }));
+    assert_eq!(query.keys, Some(KeysAsk { above_in_hour: 20, above_in_day: 500, of }));
     assert_eq!(basis(&[(1, standing(9, 9))]).ask().keys, None);
 }

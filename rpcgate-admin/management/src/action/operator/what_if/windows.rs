@@ -44,8 +44,8 @@ impl WindowUse {
         }
         let Some((admitted, refused)) = self.day else { return beyond_hours };
         let more = if admitted >= present.per_day { refused } else { wanted_more };
-        let wanted = admitted.saturating_add(more);
-        beyond_hours.saturating_add(wanted.saturating_sub(beyond_hours).saturating_sub(then.per_day))
+        let requested = admitted.saturating_add(more);
+        beyond_hours.saturating_add(requested.saturating_sub(beyond_hours).saturating_sub(then.per_day))
     }
 }
 
@@ -57,7 +57,7 @@ mod tests {
     const WIDE: PlanWindows = PlanWindows { per_minute: 1_000, per_hour: 50_000, per_day: 1_000_000 };
 
     #[test]
-    fn hours_and_days_refuse_what_is_beyond_their_windows() {
+    fn hours_and_days_refuse_requests_beyond_their_windows() {
         let day = WindowUse { hours: vec![(40, 0), (25, 0)], day: Some((90, 0)) };
         let refused = |per_hour, per_day| day.refused(&WIDE, &PlanWindows { per_hour, per_day, ..WIDE });
         assert_eq!(refused(100, 100), 0);
