@@ -154,7 +154,7 @@ impl SpendingWork {
             Ok(()) => self.is_shared = true,
             Err(why) => {
                 if std::mem::take(&mut self.is_shared) {
-                    tracing::warn!("redis: {why}; this gateway counts the calls made to nodes alone");
+                    tracing::warn!("redis: {why}; this gateway counts only its own calls to nodes");
                 }
             }
         }
