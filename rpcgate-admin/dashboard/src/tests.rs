@@ -790,7 +790,7 @@ async fn a_form_of_another_site_changes_nothing() {
             }
             let page = answered(&site, request, "email=a&password=b&token=c").await;
             assert_eq!(page.status, StatusCode::FORBIDDEN, "{path} {headers:?}");
-            assert!(page.text.contains("This form was not sent from a page of ours."), "{}", page.text);
+            assert!(page.text.contains("This form was not sent from one of our pages."), "{}", page.text);
             assert!(page.headers.contains_key(CONTENT_SECURITY_POLICY));
             assert!(!page.headers.contains_key(SET_COOKIE), "{path} {headers:?}");
         }

@@ -5,8 +5,10 @@ use crate::log::subscriber;
 use parking_lot::Mutex;
 use rpcgate_config::LogFormat;
 use std::io;
-use std::sync::Arc;
-use tracing::subscriber::DefaultGuard;
+use std::sync::{Arc, Once};
+use tracing::span;
+use tracing::subscriber::{DefaultGuard, Interest};
+use tracing::{Event, Metadata, Subscriber};
 
 /// The lines that are logged on this thread while a guard of [`CapturedLog::capture`] lives.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +33,37 @@ impl CapturedLog {
 
     /// Captures the events that `filter` lets through until the guard is dropped.
     pub fn capture(&self, filter: &str, format: LogFormat) -> DefaultGuard {
+        static ASKS_EVERY_TIME: Once = Once::new();
+        ASKS_EVERY_TIME.call_once(|| drop(tracing::subscriber::set_global_default(NoLog)));
         let lines = self.clone();
         tracing::subscriber::set_default(subscriber(filter, format, move || lines.clone()).unwrap())
     }
+}
+
+/// Discards everything, but does not let a statement decide once that it is disabled: one that runs first on another
+/// thread while a capture begins would otherwise stay silent in all captures.
+struct NoLog;
+
+impl Subscriber for NoLog {
+    fn register_callsite(&self, _: &'static Metadata<'static>) -> Interest {
+        Interest::sometimes()
+    }
+
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        false
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn event(&self, _: &Event<'_>) {}
+
+    fn enter(&self, _: &span::Id) {}
+
+    fn exit(&self, _: &span::Id) {}
 }

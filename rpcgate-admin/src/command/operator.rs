@@ -122,7 +122,7 @@ mod tests {
         let fixture = Fixture::new();
         let password = "correct horse battery staple";
         let out = fixture.create("Ops@Example.com", Some(&format!("{password}\r\nmore\n"))).await.unwrap();
-        assert!(out.starts_with("operator ops@example.com has been made: "), "{out}");
+        assert!(out.starts_with("operator ops@example.com was created: "), "{out}");
         assert!(!out.contains(password));
         assert!(fixture.verify("ops@example.com", password).await);
         assert!(!fixture.verify("ops@example.com", "correct horse battery stable").await);

@@ -494,14 +494,14 @@ async fn settings_of_the_state_have_an_effect_where_there_is_one() {
     let _listening = lines.capture("info", LogFormat::Text);
     end(app.start().await).await;
     assert!(!lines.text().contains("has no effect"), "{}", lines.text());
-    assert!(!lines.text().contains("not kept"), "{}", lines.text());
+    assert!(!lines.text().contains("not stored"), "{}", lines.text());
     let options = StartOptions { clock: app.clock.clone(), ..StartOptions::default() };
     end(Gateway::start(app.config(""), options).await.unwrap()).await;
     for setting in ["database", "journal"] {
         let line = format!("has no effect in this version setting=\"{setting}\"");
         assert!(lines.text().contains(&line), "{}", lines.text());
     }
-    assert!(lines.text().contains("not kept"), "{}", lines.text());
+    assert!(lines.text().contains("not stored"), "{}", lines.text());
 }
 
 /// A directory of one key that can be made unavailable.

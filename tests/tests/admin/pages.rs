@@ -155,7 +155,7 @@ async fn a_form_on_another_site_cannot_log_a_user_out() {
         reader.press("button").await;
         reader.reads("Not permitted").await;
         let reported = reader.find("[role=alert]").await.text().await.unwrap();
-        assert_eq!(reported, "This form was not sent from a page of ours.");
+        assert_eq!(reported, "This form was not sent from one of our pages.");
         reader.open("/").await;
         reader.reads(&format!("Welcome, {NASTY}")).await;
     })

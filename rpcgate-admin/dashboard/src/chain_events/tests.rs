@@ -32,7 +32,7 @@ async fn the_error_of_a_filter_is_shown_at_its_field() {
     for (query, field, text) in [
         ("chain=nosuch", "chain", "The chain is unknown."),
         ("event_type=nosuch", "event_type", "Choose an event."),
-        ("from=yesterday", "from", "Give a time, such as 2026-11-19T14:26, in UTC."),
+        ("from=yesterday", "from", "Enter a time, such as 2026-11-19T14:26, in UTC."),
     ] {
         let path = format!("/projects/{}/events?{query}", fixture.project);
         let page = get(&fixture.site, &path, &fixture.cookie).await;

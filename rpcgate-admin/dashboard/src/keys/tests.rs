@@ -109,9 +109,9 @@ async fn the_end_of_a_key_is_chosen() {
     }
     let number = fixture.keys().await.len();
     for (choice, date, text) in [
-        ("date", "", "Give a date, such as 2027-01-31."),
-        ("date", "soon", "Give a date, such as 2027-01-31."),
-        ("forever", "", "Give a date, such as 2027-01-31."),
+        ("date", "", "Enter a date, such as 2027-01-31."),
+        ("date", "soon", "Enter a date, such as 2027-01-31."),
+        ("forever", "", "Enter a date, such as 2027-01-31."),
         ("date", "2026-12-31", "The date must be in the future."),
     ] {
         let fields =
@@ -224,7 +224,7 @@ async fn a_key_is_made_and_revoked_while_its_use_cannot_be_read() {
     expect_sound(&list, "the keys");
     let path = format!("/projects/{}/keys/{}/revoke", fixture.project, fixture.key);
     let question = fixture.get(&path).await;
-    for part in ["How much this key is used cannot be read at the moment.", "Type <b>checkout-worker</b>"] {
+    for part in ["The usage of this key cannot be read at the moment.", "Type <b>checkout-worker</b>"] {
         assert!(question.text.contains(part), "{part}: {}", question.text);
     }
     assert_eq!(fixture.post(&path, &[]).await.status, StatusCode::BAD_REQUEST);

@@ -76,7 +76,7 @@ async fn a_weight_is_asked_about_saved_and_reset() {
     assert!(shown.contains("name=\"cu-eth_getLogs\" inputmode=\"numeric\" value=\"75\""), "{shown}");
     let page = post(&site, path, &operator, &[("cu-eth_getLogs", "100"), ("do", "ask")]).await;
     assert_eq!(page.status, StatusCode::OK);
-    for part in ["1 change, applied to the use since 2 Dec 2026", "was 75", "$0.15", "$0.20", "+33.3 %"] {
+    for part in ["1 change, applied to the usage since 2 Dec 2026", "was 75", "$0.15", "$0.20", "+33.3 %"] {
         assert!(page.text.contains(part), "{part}: {}", page.text);
     }
     assert!(site.app.store.overlay().await.unwrap().weights.is_empty(), "asking saves nothing");
@@ -244,7 +244,7 @@ async fn a_plan_is_asked_about_and_only_what_differs_is_saved() {
     let set = site.app.store.overlay().await.unwrap().plans[&Tier::Standard];
     assert_eq!((set.per_hour, set.price, set.per_day), (Some(4), Some(Price(2_000_000_000)), None));
     for (name, value, wrong) in
-        [("per_hour", "0", "The requests an hour must be"), ("price_per_cu", "x", "Give a price")]
+        [("per_hour", "0", "The requests an hour must be"), ("price_per_cu", "x", "Enter a price")]
     {
         let refused = post(&site, path, &operator, &[(name, value), ("do", "save")]).await;
         assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{name}");
@@ -305,9 +305,9 @@ async fn a_contract_is_made_and_ended() {
     assert!(get(&site, &path, &operator).await.text.contains("No contract"));
     for (fields, wrong) in [
         (vec![("note", "x")], "The figures must not be empty"),
-        (vec![("per_hour", "7"), ("until", "tomorrow")], "Give a day and a time"),
+        (vec![("per_hour", "7"), ("until", "tomorrow")], "Enter a day and a time"),
         (vec![("per_hour", "7"), ("until", "2020-01-31T12:00")], "The end must be later"),
-        (vec![("per_hour", "x")], "Give a number"),
+        (vec![("per_hour", "x")], "Enter a number"),
     ] {
         let refused = post(&site, &path, &operator, &fields).await;
         assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{fields:?}");

@@ -118,7 +118,7 @@ async fn the_error_of_a_subscription_is_shown_at_its_field() {
             "confirmations",
             "The number of confirmations must be at most 1000.",
         ),
-        ("eth", "new_block", "", "many", "confirmations", "Give a number, such as 1,000."),
+        ("eth", "new_block", "", "many", "confirmations", "Enter a number, such as 1,000."),
         (
             "eth",
             "health",

@@ -60,7 +60,7 @@ async fn the_choice_is_shown_and_the_sums_match_the_api() {
         "<option value=\"a\"></option>",
         "href=\"usage.csv\"",
         "/api/v1/usage?period=24h&#38;group_by=chain%2Cmethod",
-        "Single requests are kept since 31 Dec 2026, for 90 days; the billing ledger for 400 days.",
+        "Single requests are stored since 31 Dec 2026, for 90 days; the billing ledger for 400 days.",
     ] {
         assert!(page.text.contains(text), "{text}: {}", page.text);
     }
@@ -151,7 +151,7 @@ async fn a_page_without_usage_gives_advice() {
     let page = fixture.page("/usage").await;
     assert!(
         page.text.contains("No calls in this time")
-            && page.text.contains("Single requests are kept for 90 days"),
+            && page.text.contains("Single requests are stored for 90 days"),
         "{}",
         page.text
     );

@@ -164,8 +164,8 @@ async fn a_range_is_replayed_and_an_empty_one_is_reported() {
     let path = fixture.endpoint("/replay");
     let replay = async |from: &str, to: &str| fixture.post(&path, &[("from", from), ("to", to)]).await;
     for (from, to, field, text) in [
-        ("", "2026-12-31T13:00", "from", "Give a time, such as 2026-11-19T14:26, in UTC."),
-        ("2026-12-31T13:00", "soon", "to", "Give a time, such as 2026-11-19T14:26, in UTC."),
+        ("", "2026-12-31T13:00", "from", "Enter a time, such as 2026-11-19T14:26, in UTC."),
+        ("2026-12-31T13:00", "soon", "to", "Enter a time, such as 2026-11-19T14:26, in UTC."),
         ("2026-12-31T13:00", "2026-12-31T12:00", "to", "The end must be later than the begin."),
     ] {
         let wrong = replay(from, to).await;

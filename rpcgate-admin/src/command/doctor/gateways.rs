@@ -88,7 +88,7 @@ mod tests {
         let findings = check(&examined, Some(&store)).await;
         assert_eq!(
             only(&findings).text,
-            "reported 59 s ago, 1 of its 3 nodes are well, 1 doubtful, 1 behind"
+            "reported 59 s ago, 1 of its 3 nodes are healthy, 1 doubtful, 1 behind"
         );
         assert_eq!(only(&findings).verdict, Verdict::Ok);
         clock.advance(Duration::from_secs(120));

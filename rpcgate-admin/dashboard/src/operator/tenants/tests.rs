@@ -144,7 +144,7 @@ async fn a_quota_is_set_and_removed() {
     let wrong = fixture.post(&quota, &[("cu_per_day", "many"), ("do", "save")]).await;
     assert_eq!(wrong.status, StatusCode::BAD_REQUEST);
     assert!(
-        wrong.text.contains("<a href=\"#cu_per_day\">Acme, CU per day: Give a number, such as 1,000.</a>"),
+        wrong.text.contains("<a href=\"#cu_per_day\">Acme, CU per day: Enter a number, such as 1,000.</a>"),
         "{}",
         wrong.text
     );

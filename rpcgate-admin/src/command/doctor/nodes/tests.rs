@@ -59,7 +59,7 @@ async fn synced_nodes_of_the_network_have_no_finding() {
     let findings = found(&nodes).await;
     assert!(findings.iter().all(|finding| finding.verdict == Verdict::Ok), "{findings:?}");
     assert!(findings[0].text.starts_with("at height 100 of the right network"), "{findings:?}");
-    assert_eq!(findings[2].text, "2 of 2 nodes are fit, heights 100 to 100, 0 apart");
+    assert_eq!(findings[2].text, "2 of 2 nodes are healthy, heights 100 to 100, 0 apart");
 }
 
 // Shows (Nodes and cache): A node of another network is recognised for every chain.
@@ -71,7 +71,7 @@ async fn a_node_of_another_network_is_a_failure_and_its_height_does_not_count() 
     assert_eq!(verdicts, [Verdict::Ok, Verdict::Failure, Verdict::Ok], "{findings:?}");
     assert!(findings[1].text.contains("shows \"11155111\", Ethereum \"1\""), "{findings:?}");
     assert!(findings[1].advice.as_ref().unwrap().contains("remove it from chains.eth.nodes"), "{findings:?}");
-    assert!(findings[2].text.starts_with("1 of 2 nodes are fit, heights 100 to 100"), "{findings:?}");
+    assert!(findings[2].text.starts_with("1 of 2 nodes are healthy, heights 100 to 100"), "{findings:?}");
 }
 
 #[tokio::test]
@@ -107,7 +107,7 @@ async fn an_unreachable_node_or_a_server_that_is_no_node_is_a_failure_with_advic
         assert!(finding.advice.is_some() && !finding.to_string().contains("hunter2"), "{finding}");
     }
     assert_eq!(findings[3].verdict, Verdict::Failure);
-    assert!(findings[3].text.starts_with("0 of 3 nodes are fit"), "{findings:?}");
+    assert!(findings[3].text.starts_with("0 of 3 nodes are healthy"), "{findings:?}");
 }
 
 #[tokio::test]
@@ -127,7 +127,7 @@ async fn nodes_that_are_behind_or_hide_their_network_are_warned_about() {
         (Verdict::Warning, "has not caught up: it is at height 0"),
         (Verdict::Warning, "its network is unknown: the node refuses: -32601"),
         (Verdict::Ok, "at height 10066329"),
-        (Verdict::Ok, "3 of 5 nodes are fit, heights 0 to 10066329"),
+        (Verdict::Ok, "3 of 5 nodes are healthy, heights 0 to 10066329"),
     ];
     for (finding, (verdict, text)) in findings.iter().zip(expected) {
         assert!(finding.verdict == verdict && finding.text.contains(text), "{finding}");
