@@ -110,7 +110,7 @@ async fn a_weight_is_asked_about_saved_and_reset() {
     let shown = get(&site, path, &operator).await.text;
     assert!(shown.contains("default 75") && shown.contains("2 set by operators"), "{shown}");
     let question = get(&site, "/operator/weights/eth/reset?method=eth_getLogs", &operator).await;
-    assert!(question.text.contains("A call costs 75 CU again, and 100 CU no longer."), "{}", question.text);
+    assert!(question.text.contains("A call costs 75 CU again instead of 100 CU."), "{}", question.text);
     assert!(question.text.contains("It was called 2 times in the last 30 days."), "{}", question.text);
     let other = get(&site, "/operator/weights/eth/reset?method=eth_call", &operator).await;
     assert_eq!(other.status, StatusCode::NOT_FOUND, "it is not set");

@@ -147,7 +147,7 @@ impl MoveView {
             rows: vec![
                 row("Monthly fee", &answer.fee, fee),
                 row("Compute Units", &effect.units, count),
-                row("Price of the Compute Units", &effect.amount, money),
+                row("Charge for Compute Units", &effect.amount, money),
                 row("Requests refused by windows, at least", &effect.refused, count),
                 row("Hours of projects at their quota", &effect.quota_hours, count),
             ],

@@ -82,9 +82,9 @@ async fn a_limit_request_is_shown_with_what_the_plan_would_have_cost() {
     for part in [
         "<h2 id=\"what-if\">What if it had been premium</h2>",
         "Applied to the usage since 2 Dec 2026, including today.",
-        "<th scope=\"row\">Fee of a month</th>",
+        "<th scope=\"row\">Monthly fee</th>",
         "<th scope=\"row\">Compute Units</th><td class=\"num\">30</td><td class=\"num\">30</td>",
-        "<th scope=\"row\">Amount for them</th><td class=\"num\">$0.00</td><td class=\"num\">$0.015</td>",
+        "<th scope=\"row\">Charge for Compute Units</th><td class=\"num\">$0.00</td><td class=\"num\">$0.015</td>",
         "Requests refused by windows, at least",
     ] {
         assert!(page.contains(part), "{part}: {page}");
