@@ -1,8 +1,8 @@
 //! Bills: what a tenant owes for a calendar month.
 //!
 //! The gateways store every charge in the billing ledger, at the price of its time. After the end of a month the
-//! [janitor](crate::services::janitor) [closes](closing) it for each tenant: it puts the charges and the fees of plans
-//! on an invoice. `docs/billing.md` describes the rules.
+//! janitor [closes](closing) it for each tenant: it puts the charges and the fees of plans on an invoice.
+//! `docs/billing.md` describes the rules.
 
 pub mod closing;
 pub mod dunning;
