@@ -7,7 +7,7 @@
 //! use rpcgate_core::usage::{Blocks, HourlyFold};
 //! use rpcgate_core::journal::{Reader, FrameError};
 //!
-//! fn read(mut frames: &[u8], fold: &mut Fold, blocks: &mut Blocks) -> Result<(), Torn> {
+//! fn read(mut frames: &[u8], fold: &mut HourlyFold, blocks: &mut Blocks) -> Result<(), FrameError> {
 //!     let mut reader = Reader::new();
 //!     while let Some((length, event)) = reader.frame(frames)? {
 //!         fold.add(&reader, &event);
