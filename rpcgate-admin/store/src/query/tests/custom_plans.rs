@@ -128,7 +128,10 @@ async fn custom_plans_are_bounded() {
         store.create_custom_plan(&plan(id, &format!("plan-{id}"), &[])).await.unwrap();
     }
     let full = store.create_custom_plan(&plan(1_000, "more", &[])).await.unwrap_err();
-    assert!(matches!(&full, StoreError::Full(why) if why.starts_with("there can be 100 custom plans")), "{full}");
+    assert!(
+        matches!(&full, StoreError::Full(why) if why.starts_with("there can be 100 custom plans")),
+        "{full}"
+    );
     store.delete_custom_plan(CustomPlanId(1), now()).await.unwrap();
     store.create_custom_plan(&plan(1_000, "more", &[])).await.unwrap();
 }
