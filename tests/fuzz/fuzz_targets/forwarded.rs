@@ -5,7 +5,7 @@
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use ipnet::IpNet;
 use libfuzzer_sys::fuzz_target;
-use rpcgate_admin::management::identity::address::client;
+use rpcgate_management::identity::address::client;
 use std::net::IpAddr;
 use std::sync::LazyLock;
 

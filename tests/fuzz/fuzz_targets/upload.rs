@@ -4,7 +4,7 @@
 
 use http::HeaderValue;
 use libfuzzer_sys::fuzz_target;
-use rpcgate_admin::management::attachment::{disposition, file_name, media_type, sniff};
+use rpcgate_management::attachment::{disposition, file_name, media_type, sniff};
 
 fuzz_target!(|input: (&str, &[u8])| {
     let (given, content) = input;
