@@ -37,8 +37,8 @@ pub trait Adapter: Send + Sync + Debug + 'static {
         None
     }
 
-    /// Returns the methods with their own weight, cache class or flags. By default the list is empty, as for a chain that has only
-    /// REST paths.
+    /// Returns the methods with their own weight, cache class or flags. By default the list is
+    /// empty, as for a chain that has only REST paths.
     fn methods(&self) -> Vec<Method> {
         Vec::new()
     }

@@ -1,5 +1,5 @@
-//! Values of this crate as columns of a database, with the feature `sql`: the traits of sea-orm. Rust
-//! lets only this crate implement them for its types.
+//! Values of this crate as columns of a database, with the feature `sql`: the traits of sea-orm. Rust lets only
+//! this crate implement them for its types.
 
 use crate::caller::{CustomPlanId, KeyId, ProjectId, RequestId, TenantId};
 use crate::clock::Time;

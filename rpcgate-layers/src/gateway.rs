@@ -41,7 +41,8 @@ use std::task::{Context, Poll};
 use tower_service::Service;
 
 /// A gateway: from a request of any transport to its response. All clones share the state of its backends; a server
-/// keeps one clone for each connection or makes one for each request. When the last clone is dropped, its probes and sweeps stop.
+/// keeps one clone for each connection or makes one for each request. When the last clone is
+/// dropped, its probes and sweeps stop.
 ///
 /// The server decides which transports clients can use: WebSocket needs connections with upgrades (HTTP/1.1) or the
 /// extended CONNECT of RFC 8441 (HTTP/2), gRPC needs HTTP/2. `axum::serve` and the `auto` builder of hyper-util offer

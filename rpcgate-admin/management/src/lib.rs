@@ -1,7 +1,7 @@
 //! The rules of the management: accounts, keys, plans, bills, mails and webhooks.
 //!
-//! [`action`] contains the rules. Three interfaces call them, each in a package of its own or in `rpcgate-admin`: the API,
-//! the pages and the command line. What these share is here too: the [`shape`] of JSON answers, [`access`], errors,
+//! [`action`] contains the rules. Three interfaces call them: the API and the command line in `rpcgate-admin`, and the
+//! pages in `rpcgate-dashboard`. What they share is here too: the [`shape`] of JSON answers, [`access`], errors,
 //! [`middleware`] and printed documents. SQL is in [`rpcgate_store`].
 
 pub mod access;

@@ -307,7 +307,7 @@ pub fn rotation<R>(site: &TestSite<R>) -> [Config; 3] {
 /// Runs the tests of this binary whose names contain one of `filters` again, with databases on PostgreSQL.
 ///
 /// # Panics
-/// If one of them fails, or if there is none.
+/// If a test fails, or if no test matches.
 pub fn run_on_postgres(filters: &[&str]) {
     let mut tests = std::process::Command::new(std::env::current_exe().unwrap());
     let done = tests.args(filters).args(["--skip", "postgresql"]).env(ON_POSTGRES, "1").output().unwrap();

@@ -139,8 +139,7 @@ impl GatewayBuilder {
 
     /// Serves a chain, as its adapter describes it, from the nodes at these URLs. A URL with the scheme `ws`, `wss`,
     /// `grpc` or `grpcs` is a node for WebSocket streams or gRPC calls; any other is one for HTTP. A transport without a
-    /// node is not served. For a node with several
-    /// addresses, see [`chain_with`](GatewayBuilder::chain_with).
+    /// node is not served. For a node with several addresses, see [`chain_with`](GatewayBuilder::chain_with).
     pub fn chain<U: Into<String>>(
         mut self,
         adapter: Arc<dyn Adapter>,

@@ -1,4 +1,4 @@
-//! Rows and answers of which many tests need one.
+//! Rows and answers that many tests need.
 
 use super::{NOON, TestSite, Visitor};
 use crate::action::actor::Actor;

@@ -1,4 +1,4 @@
-//! Secrets that are sealed anew after a rotation.
+//! Stored secrets are encrypted with the new key after a rotation.
 
 use crate::api::accounts::tests::site;
 use crate::api::factors::tests::{account_with_app, begun, verify};

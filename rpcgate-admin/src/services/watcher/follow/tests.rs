@@ -42,7 +42,7 @@ impl Receiver {
                 assert_eq!(next.events.len(), 1);
                 let count = self.told.entry(next.block.hash.clone()).or_default();
                 *count += 1;
-                assert_eq!(*count, 1, "{} is told of twice", next.block.hash);
+                assert_eq!(*count, 1, "{} is reported twice", next.block.hash);
                 self.put(next.block);
             }
             Finding::Gone(blocks) => {
@@ -51,7 +51,7 @@ impl Receiver {
                     self.follower.take_back();
                     let count = self.told.entry(block.hash.clone()).or_default();
                     *count -= 1;
-                    assert_eq!(*count, 0, "{} is taken back and was not told of", block.hash);
+                    assert_eq!(*count, 0, "{} is taken back but was never reported", block.hash);
                 }
             }
             Finding::Gap(next) | Finding::Pruned(next) => panic!("{next:?} does not follow"),
